@@ -1,4 +1,4 @@
-"""docs/options.md is that of the code, and an option that does not say what it is for has no place there."""
+"""docs/options.md is the page that the code generates, and an option without a description is refused."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_options_of_tables_commands_and_the_coordinator_have_defaults_and_flags(
     assert "| `table.datalake.freshness` | `3 min` | The promise" in section(text, "## Tables")
     ingest = section(text, "### `lakeward ingest`")
     assert "| `TABLE` | required |" in ingest
-    uri = "The service: host:port; of IPv6 [::1]:port; several with commas between. From the environment: `LAKEWARD_URI`."
+    uri = "Address of the service; [::1]:PORT for IPv6. Separate several coordinators by commas. Environment variable: `LAKEWARD_URI`."
     assert f"| `--uri` | `127.0.0.1:7707` | {uri} |" in ingest
     assert "One of `parquet`, `csv`, `ndjson`." in ingest
     assert "parent-pid" not in text, "hidden options are not for people"
-    coordinator = section(text, "## What the coordinator goes by")
+    coordinator = section(text, "## Options of the coordinator")
     assert "| `service_timeout_ms` | `--service-timeout-ms` | 120,000 |" in coordinator
     assert "| `tick_interval_ms` |  | 200 |" in coordinator

@@ -78,7 +78,7 @@ def test_the_blocks_of_the_readme_run_in_order_in_one_folder(folder: Path, tmp_p
     assert "Everything held" in demo
     assert re.search(r"flights +\|\d+ +\|", demo), "the health of its lake table"
     assert f"lakeward is ready: 127.0.0.1:{port.number}" in tour
-    assert "travel.places: made, 2 rows appended" in tour
+    assert "travel.places: created, 2 rows appended" in tour
     assert re.search(r"travel\.places │ \S+ +│ (SUCCEEDED|EMPTY)", tour)  # a file gets the whole table
     assert re.search(r"travel\s+places\s+Scheduled", tour)
     assert re.search(r"1\s+Oslo", tour)

@@ -1,6 +1,6 @@
 """The `lakeward` command.
 
-Every error is one message on standard error: what, where, what to do. Exit statuses are those of `exit_status`.
+Each error is one message on standard error: what happened, where, and what to do. `exit_status` defines the exit statuses.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from tiering.cli.terminal import completion
 from tiering.cli.terminal.access_options import add_client_options
 from tiering.cli.terminal.consoles import discard_output, printable, take_any_text
 from tiering.cli.terminal.exit_status import ExitStatus, exit_status
+from tiering.cli.terminal.help_page import MAX_WIDTH, use_help_pages
 from tiering.cli.terminal.logs import show_errors_clean
 from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
 from tiering.extras import extra_of, install_hint
@@ -64,56 +65,46 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MAX_WIDTH},
 )
 completion.register(app)
-for command in (
-    up,
-    down,
-    coordinator,
-    tierer,
-    ingest,
-    tables,
-    set_option,
-    set_freshness,
-    add_column,
-    drop,
-    sql,
-    status,
-    export_status,
-    health,
-    compact,
-    expire,
-    tier,
-    tier_database,
-    wait,
-    explain,
-    pause,
-    resume,
-    cancel,
-    retry,
-    reconcile,
-    skip_record,
-    sweep,
-    fence,
-    validate,
-    spark_conf,
-    lake_conf,
-    spark_views,
-    dashboard,
-    alerts,
-    doctor,
-    fetch_jars,
-    demo,
-    state,
-    token,
-):
-    command.register(app)
+COMMANDS = {
+    "Run it": (up, down, coordinator, tierer, doctor),
+    "Load and look": (ingest, tables, set_option, set_freshness, add_column, drop, status, sql),
+    "Steer and prove": (
+        tier,
+        tier_database,
+        wait,
+        explain,
+        pause,
+        resume,
+        cancel,
+        retry,
+        reconcile,
+        skip_record,
+        fence,
+        sweep,
+        health,
+        compact,
+        expire,
+        export_status,
+        validate,
+    ),
+    "Keep the service": (token, state),
+    "Connect others": (spark_conf, spark_views, lake_conf, dashboard, alerts, fetch_jars, demo),
+}
+"""The modules of the commands by section, in the order of `lakeward --help`. docs/cli.md has the same sections."""
+for section, modules in COMMANDS.items():
+    for module in modules:
+        module.register(app)
+    for info in (*app.registered_commands, *app.registered_groups):
+        info.rich_help_panel = info.rich_help_panel or section
 add_client_options(app)
+use_help_pages(app)
 
 
 def main() -> None:
-    """Runs the command; ends the process with its status."""
+    """Runs the command and ends the process with its exit status."""
     keep_current_folder_out()
     take_any_text()
     show_errors_clean()
@@ -127,26 +118,26 @@ def main() -> None:
 
 
 def _run() -> int | str | None:
-    """The exit status, as `sys.exit` takes it. Raises BrokenPipeError when the reader of the output has gone."""
+    """Runs the command and returns its exit status for `sys.exit`. Raises BrokenPipeError if the reader of the output has closed it."""
     try:
         app(prog_name=completion.PROGRAM)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):
-            # Typer's way to end then; it says 1, as for any failure.
+            # Typer turns a broken pipe into exit status 1, which means any failure.
             raise ended.__context__ from None
         return ended.code
     except LakewardError as error:
-        _tell(error)
+        _print_error(error)
         return exit_status(error)
     except ModuleNotFoundError as error:
         if (extra := extra_of(error.name)) is None:
             raise
-        _tell(SetupError(f"the Python package {error.name} is not installed, which this needs", hint=install_hint(extra)))
+        _print_error(SetupError(f"this command needs the Python package {error.name}, which is not installed", hint=install_hint(extra)))
         return ExitStatus.FAILED
     return ExitStatus.DONE
 
 
-def _tell(error: LakewardError) -> None:
+def _print_error(error: LakewardError) -> None:
     where = "" if isinstance(error, SetupError | BadRequest | StatementFailed) else f" [{error.error_class}]"
     print(f"{completion.PROGRAM}: {printable(error.message)}{where}", file=sys.stderr)
     if error.hint:

@@ -1,8 +1,8 @@
-"""The pages of reference as Markdown, from the definitions themselves.
+"""Generates the reference pages in Markdown from the definitions in the code.
 
-`python -m tiering.cli.reference`, in the repository's root, writes `docs/reference.md` (what SQL sees), `docs/errors.md`,
-`docs/security-grants.md`, and `docs/options.md` (what can be set: the catalog's options, a table's, those of every command, and the numbers
-that the coordinator goes by). A test compares.
+Run `python -m tiering.cli.reference` in the root of the repository. It writes `docs/reference.md` (the system tables and procedures),
+`docs/errors.md`, `docs/security-grants.md`, and `docs/options.md` (the options of the catalog, of tables, of all commands, and of the
+coordinator). A test compares the files with the code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, EnumType
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +25,8 @@ from tiering.attribute_docs import attribute_docs
 from tiering.cli import error_page, grants_page
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
+from tiering.cli.terminal.access_options import CONNECTION
+from tiering.cli.terminal.help_page import EXAMPLE, group_of
 from tiering.cluster.embedded.metadata import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
@@ -34,11 +36,10 @@ CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogO
 _JAVA_CONSTANT = re.compile(
     r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?(?:public |private )?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL
 )
-_EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
 
 
 def pages(root: Path) -> dict[Path, str]:
-    """Text of each page by its path. `root`: the repository. Raises ValueError for an option that does not say what it is for."""
+    """Returns the text of each page by its path below `root`, the repository. Raises ValueError for an option without a description."""
     java = (root / CATALOG_OPTIONS).read_text(encoding="utf-8")
     return {
         root / "docs/reference.md": reference.render(default_registry()),
@@ -49,47 +50,51 @@ def pages(root: Path) -> dict[Path, str]:
 
 
 def render(catalog_options_java: str) -> str:
-    """The page of options, from the source of the plug-in's options and from this package."""
+    """Returns the page of options, from the Java source of the plugin's options and from the Python code."""
     parts = [
         "# Reference: options",
-        "Made from the code by `python -m tiering.cli.reference`.",
+        "`python -m tiering.cli.reference` generates this page from the code.",
         f"## The catalog `{CATALOG}`",
-        f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. Others are ignored. "
-        "`uri`, `token-file` and `tls.*` are read from the configuration that Spark was started with; a session that sets them is refused.",
+        f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. The plugin ignores any other "
+        "property. It reads `uri`, `token-file` and `tls.*` from the configuration with which Spark was started. It refuses a session "
+        "that sets them.",
         markdown_table(("option", "default", "meaning"), _plugin_rows(catalog_options_java)),
         "## Tables",
-        "Options of a table of the embedded cluster, given when it is made; `CALL fluss.sys.set_table_option` and `lakeward set-option`"
-        " change them later. An unknown one that begins with `table.` or `iceberg.` is refused, and any with a line"
-        " break or another control character. All others travel with the table; their values are not shown, since they may be secrets.",
+        "Options of a table of the embedded cluster. Set them when you create the table; `CALL fluss.sys.set_table_option` and"
+        " `lakeward set-option` change them later. Lakeward refuses an unknown option that begins with `table.` or `iceberg.`, and any"
+        " option with a line break or another control character. It stores all other options with the table and does not show their"
+        " values, which may be secrets.",
         markdown_table(("option", "default", "meaning"), _table_rows(table_options)),
-        "### Of the lake table",
-        "`iceberg.<name>` reaches the lake table as `<name>`. There are these and no others: a table chooses no code, no place and no"
-        " storage. A table that an older version made with others goes on without them, and what is in a lake table by other hands has no"
-        " effect on Lakeward either.",
+        "### Options of the lake table",
+        "Lakeward sets the option `iceberg.<name>` of a table as the property `<name>` of its lake table. Only the options in this list are"
+        " allowed, so that a table cannot choose code, a location or a storage. Lakeward ignores any other such property, also one that an"
+        " older version or another program set.",
         markdown_table(("option", "values", "meaning"), _lake_table_rows()),
         "## Lake properties",
-        "What `--lake-property` takes, as pyiceberg names it. Without `type`, `uri` and `warehouse` they add to those of the data folder's"
-        " own lake. A property that names code (`py-io-impl`, `py-catalog-impl`, ...) is refused,"
-        f" wherever it comes from. `{ALLOWED_LOCATIONS}` names locations beside the warehouse, separated by commas, in which files of lake"
-        " tables may lie, such as data files that were imported. Files anywhere else are never opened.",
-        "The coordinator tells tierers, and whoever asks, the values of these alone, URIs without user, password and unknown parameters:",
+        "`--lake-property` takes the properties of pyiceberg. Without `type`, `uri` and `warehouse`, they are added to the properties of"
+        " the lake in the data folder. Lakeward refuses a property that names code (`py-io-impl`, `py-catalog-impl`, ...), wherever it"
+        f" comes from. `{ALLOWED_LOCATIONS}` is a list of locations, separated by commas, that may hold files of lake tables beside the"
+        " warehouse, such as imported data files. Lakeward never opens files in any other location.",
+        "The coordinator reports only the values of these properties to tierers and clients, and only URIs without user, password and"
+        " unknown parameters:",
         ", ".join(f"`{name}`" for name in sorted(CATALOG_PROPERTIES)) + ".",
-        "All others are secrets to it. Each process has its own, as pyiceberg's environment variables"
-        " (`PYICEBERG_CATALOG__LAKE__ADLS__ACCOUNT_KEY=...` is `adls.account-key`) or in `.pyiceberg.yaml` in the home folder or in"
-        " `PYICEBERG_HOME`. What a process has of its own goes before what the coordinator says: a URI with a user and a password is set"
-        " there, too (`PYICEBERG_CATALOG__LAKE__URI`). A `.pyiceberg.yaml` in the current folder is not read.",
+        "It treats all other properties as secrets. Each process reads its own secrets from pyiceberg's environment variables"
+        " (`PYICEBERG_CATALOG__LAKE__ADLS__ACCOUNT_KEY=...` is `adls.account-key`), or from `.pyiceberg.yaml` in the home folder or in"
+        " `PYICEBERG_HOME`. The properties of a process override those that the coordinator reports, so set a URI with a user and a"
+        " password there, too (`PYICEBERG_CATALOG__LAKE__URI`). Lakeward does not read a `.pyiceberg.yaml` in the current folder.",
         "## Commands",
-        "`--help` says the same. What comes from the environment is named.",
+        "The same text as `--help`.",
+        *_connection_section(),
         *_command_sections(),
-        "## What the coordinator goes by",
-        "Milliseconds, bytes or numbers. Where a flag is named it can be set; the others are fixed in this version.",
+        "## Options of the coordinator",
+        "Milliseconds, bytes or numbers. An option with a flag can be set; the others are fixed in this version.",
         markdown_table(("name", "flag", "value", "meaning"), _coordinator_rows()),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _plugin_rows(java: str) -> Iterator[list[str]]:
-    """Of `static final String TIMEOUT = "timeout"` with its Javadoc, and `DEFAULT_TIMEOUT` if there is one."""
+    """Yields a row for each `static final String TIMEOUT = "timeout"` with its Javadoc, and with `DEFAULT_TIMEOUT` as its default."""
     constants = {match["name"]: match for match in _JAVA_CONSTANT.finditer(java)}
     for name, match in constants.items():
         if name.startswith("DEFAULT_"):
@@ -134,27 +139,43 @@ def _commands() -> Mapping[str, Any]:
     return commands
 
 
+def _connection_section() -> Iterator[str]:
+    yield f"### {CONNECTION}"
+    yield "Each command with the option `--uri` has these options, too ([docs/security.md](security.md))."
+    yield _parameter_table("tables", (parameter for parameter in _shown("tables") if group_of(parameter) == CONNECTION))
+
+
+def _shown(command: str) -> list[Any]:
+    """Returns the arguments and options of a command that its help page shows, without `--help`."""
+    parameters = _commands()[command].params
+    return [parameter for parameter in parameters if parameter.name != "help" and not getattr(parameter, "hidden", False)]
+
+
 def _command_sections() -> Iterator[str]:
     for name, command in _commands().items():
         if command.hidden:
             continue
         yield f"### `lakeward {name}`"
-        yield inspect.cleandoc(_EXAMPLE.sub("", command.help)).strip()
-        yield from (f"```\n{example}\n```" for example in _EXAMPLE.findall(command.help))
-        shown = [parameter for parameter in command.params if parameter.name != "help" and not getattr(parameter, "hidden", False)]
+        yield inspect.cleandoc(EXAMPLE.sub("", command.help)).strip()
+        yield from (f"```\n{example}\n```" for example in EXAMPLE.findall(command.help))
+        shown = [parameter for parameter in _shown(name) if group_of(parameter) != CONNECTION]
         if shown:
-            yield markdown_table(("option", "default", "meaning"), (_parameter_row(name, parameter) for parameter in shown))
+            yield _parameter_table(name, shown)
+
+
+def _parameter_table(command: str, parameters: Iterable[Any]) -> str:
+    return markdown_table(("option", "default", "meaning"), (_parameter_row(command, parameter) for parameter in parameters))
 
 
 def _parameter_row(command: str, parameter: Any) -> list[str]:
     if not parameter.help:
-        raise ValueError(f"lakeward {command}: the option {parameter.name} does not say what it is for")
+        raise ValueError(f"lakeward {command}: the option {parameter.name} has no description")
     meaning = parameter.help
     if isinstance(kind := parameter.type_descriptor.annotation, EnumType):
         choices: list[Enum] = list(kind)
         meaning += f" One of {', '.join(f'`{choice.value}`' for choice in choices)}."
     if parameter.envvar:
-        meaning += f" From the environment: `{parameter.envvar}`."
+        meaning += f" Environment variable: `{parameter.envvar}`."
     return [_spelled(parameter), _default(parameter), meaning]
 
 

@@ -93,7 +93,7 @@ def test_a_log_table_is_made_filled_widened_listed_and_dropped(
     pq.write_table(pa.table({"id": range(40_000), "text": texts}), file)
     ended = lakeward("ingest", path, str(file), "--buckets", "3", "--freshness", "5 min", "--option", "table.log.ttl=3 d")
     assert (ended.status, ended.err) == (0, "")
-    assert "made, 40,000 rows appended" in ended.out
+    assert "created, 40,000 rows appended" in ended.out
     rows = log_rows(service, path)
     assert sorted(rows["id"].to_pylist()) == list(range(40_000))
 

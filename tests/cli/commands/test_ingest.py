@@ -15,7 +15,7 @@ from tiering.model.names import table_path
 ROWS = 300_000
 LOADED = table_path("shelf", "loaded")
 PLANES = table_path("shelf", "planes")
-SAID = f"shelf.loaded: made, {ROWS:,} rows appended; offsets by bucket: 0: [0, {ROWS})"
+SAID = f"shelf.loaded: created, {ROWS:,} rows appended; offsets by bucket: 0: [0, {ROWS})"
 COLUMNS = "  columns: n BIGINT"
 
 
@@ -50,7 +50,7 @@ def test_rows_are_upserted_and_keys_deleted(stocked: Deployment, lakeward: Lakew
     try:
         upserted = lakeward("ingest", str(PLANES), str(planes), "--primary-key", "tail")
         columns = "  columns: tail STRING NOT NULL, year BIGINT, model STRING\n"
-        assert (upserted.status, upserted.out) == (0, f"{PLANES}: made, 3 rows upserted; offsets by bucket: 0: [0, 2)\n{columns}")
+        assert (upserted.status, upserted.out) == (0, f"{PLANES}: created, 3 rows upserted; offsets by bucket: 0: [0, 2)\n{columns}")
         deleted = lakeward("ingest", str(PLANES), str(gone), "--deletes")
         assert (deleted.status, deleted.out) == (0, f"{PLANES}: 1 of 2 keys deleted; offsets by bucket: 0: [2, 3)\n")
     finally:
@@ -69,7 +69,7 @@ def test_files_of_a_spreadsheet_are_loaded_and_what_was_found_is_told(stocked: D
         loaded = lakeward(*words, "--rename", "Order ID=order_id", "--type", "note=STRING")
         assert (loaded.status, loaded.err) == (0, "")
         assert loaded.out.splitlines() == [
-            f"{LOADED}: made, 2 rows appended; offsets by bucket: 0: [0, 2)",
+            f"{LOADED}: created, 2 rows appended; offsets by bucket: 0: [0, 2)",
             "  columns: order_id BIGINT, zip STRING, note STRING",
             "  zip is STRING: no type of numbers prints all of its values back as they stand, such as '00501'. "
             "For a new table, --type zip=TYPE decides.",
@@ -87,7 +87,7 @@ def test_files_of_a_spreadsheet_are_loaded_and_what_was_found_is_told(stocked: D
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--schema", "id BIGINT", "--type", "id=INT"), "--schema and --type are both there"),
+        (("--schema", "id BIGINT", "--type", "id=INT"), "--schema and --type cannot be combined"),
         (("--schema", "id BIGINT NOT NULL"), "--schema 'id BIGINT NOT NULL'"),
         (("--type", "id=WORD"), "'WORD' is no type of Spark SQL"),
         (("--rename", "id"), "--rename 'id' is not of the form OLD=NEW"),

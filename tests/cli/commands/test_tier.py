@@ -82,13 +82,13 @@ def test_rows_are_waited_for_without_a_round(lakeward: Lakeward) -> None:
     waiting = lakeward("wait", "sales.orders", "--timeout-ms", "1", "--format", "csv")
     assert waiting.status == ExitStatus.NOT_YET
     assert waiting.out.splitlines()[1].startswith("sales.orders,false,,")
-    assert waiting.err.startswith("lakeward: the lake has not got the rows yet")
+    assert waiting.err.startswith("lakeward: the lake does not have the rows yet")
     long_ago = lakeward("wait", "sales.orders", "--timestamp", "2020-01-01")
     assert (long_ago.status, long_ago.err) == (0, "")
     for words, message in {
-        ("--offset", "0=many"): "0=many is no offset",
+        ("--offset", "0=many"): "0=many is not an offset",
         ("--offset", "seven=1"): "has no bucket 'seven'",
-        ("--timestamp", "soon"): "'soon' is no moment",
+        ("--timestamp", "soon"): "'soon' is not a time",
         ("--timestamp", "2020-01-01", "--offset", "0=1"): "are two goals",
     }.items():
         refused = lakeward("wait", "sales.orders", *words)

@@ -61,7 +61,7 @@ def test_compact_passes_its_options_on_and_prints_the_row(calls: list[dict[str, 
 def test_compact_that_waits_in_vain_has_a_status_of_its_own(calls: list[dict[str, Any]]) -> None:
     ended = run("compact", "sales.orders", "--timeout-ms", "0")
     assert ended.exit_code == ExitStatus.NOT_YET
-    assert "the upkeep of sales.orders is not done yet, and goes on: no tierer" in ended.stderr
+    assert "the upkeep of sales.orders is not done yet and continues: no tierer" in ended.stderr
     assert run("compact", "sales.orders", "--timeout-ms", "0", "--no-wait").exit_code == 0
 
 
@@ -82,4 +82,4 @@ def test_expire_takes_a_moment_or_an_age(calls: list[dict[str, Any]]) -> None:
 def test_expire_refuses_what_is_no_time() -> None:
     ended = run("expire", "sales.orders", "--older-than", "soon")
     assert isinstance(ended.exception, InvalidArgument)
-    assert "--older-than 'soon' is neither a moment nor a duration" in ended.exception.message
+    assert "--older-than 'soon' is neither a time nor a duration" in ended.exception.message

@@ -65,7 +65,7 @@ def test_an_option_without_a_value_is_an_error() -> None:
 
 
 def test_an_option_of_another_format_is_named() -> None:
-    with pytest.raises(InvalidArgument, match=r"--datalake\.lance\.warehouse is of another lake format than Iceberg and Paimon"):
+    with pytest.raises(InvalidArgument, match=r"--datalake\.lance\.warehouse belongs to a lake format that Lakeward does not write"):
         properties_of("--datalake.lance.warehouse", "/x")
 
 

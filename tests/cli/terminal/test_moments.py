@@ -21,7 +21,7 @@ def test_an_end_is_a_moment_or_a_time_from_now() -> None:
 
 @pytest.mark.parametrize("text", ["soon", "", "2 parsecs"])
 def test_what_is_neither_is_refused_with_an_example_of_both(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="neither a moment nor a duration") as refused:
+    with pytest.raises(InvalidArgument, match="neither a time nor a duration") as refused:
         parse_end(text, "--until")
     assert "2026-03-01T08:00:00Z" in refused.value.hint
     assert "'2 h'" in refused.value.hint

@@ -1,1 +1,1 @@
-"""The commands, a file each, named as they are."""
+"""The commands. Each file is named after its command."""

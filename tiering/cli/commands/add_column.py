@@ -1,4 +1,4 @@
-"""`lakeward add-column`: one more column behind those that a table has."""
+"""`lakeward add-column`: adds a column to a table, behind the existing columns."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def register(app: typer.Typer) -> None:
 
 def add_column(
     table: TableArgument,
-    name: Annotated[str, typer.Argument(help="The column.")],
-    column_type: Annotated[str, typer.Argument(metavar="TYPE", help="As Spark SQL writes it: BIGINT, 'DECIMAL(10,2)', 'ARRAY<STRING>'.")],
+    name: Annotated[str, typer.Argument(help="Name of the new column.")],
+    column_type: Annotated[
+        str, typer.Argument(metavar="TYPE", help="Type of the column in Spark SQL: BIGINT, 'DECIMAL(10,2)', 'ARRAY<STRING>'.")
+    ],
     uri: UriOption = DEFAULT_URI,
     fluss: FlussServersOption = None,
 ) -> None:
-    """Add a column to a table; the next round adds it to the lake table. Rows that are there have NULL in it.
+    """Add a column to a table. The next round adds it to the lake table. Existing rows have NULL in it.
 
     Example: lakeward add-column sales.orders coupon STRING
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     import pyarrow as pa
 
     from sys_tables.declare.sql_types import spark_type
@@ -39,6 +41,6 @@ def add_column(
     field = pa.field(name, arrow_type(column_type))
     with writable_cluster(uri, fluss) as cluster:
         if name in cluster.table(path).schema.names:
-            raise InvalidArgument(f"the table {path} has a column {name!r} already", hint="`lakeward tables` shows the columns.")
+            raise InvalidArgument(f"the table {path} already has a column {name!r}", hint="`lakeward tables` shows the columns.")
         cluster.alter_table(path, {}, [field])
     print(f"{path}: the column {name} {spark_type(field.type)} was added; the next round adds it to the lake table")

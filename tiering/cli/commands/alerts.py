@@ -1,4 +1,4 @@
-"""`lakeward alerts`: alert rules for Prometheus about this version's metrics."""
+"""`lakeward alerts`: alert rules for Prometheus on the metrics of this version."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def register(app: typer.Typer) -> None:
 
 
 def alerts() -> None:
-    """Print alert rules for Prometheus; each names the statement that says more.
+    """Print alert rules for Prometheus. Each rule names the SQL statement that shows more.
 
     Example: lakeward alerts > lakeward-rules.yml
     """
-    # Here and not above: the other commands, and their help, do without.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.telemetry.alerts import rules
 
     print(rules(), end="")

@@ -1,4 +1,4 @@
-"""`lakeward cancel`: ends a running round without a commit, as `CALL sys.cancel_tiering` does."""
+"""`lakeward cancel`: ends a running round without a commit, like `CALL sys.cancel_tiering`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def register(app: typer.Typer) -> None:
 
 
 def cancel(
-    round_id: Annotated[str, typer.Argument(metavar="ROUND", help="The round, as sys.tiering_rounds names it.")],
-    message: Annotated[str | None, typer.Option(help="Why, for the tierer's log and the history.")] = None,
+    round_id: Annotated[str, typer.Argument(metavar="ROUND", help="Id of the round, from sys.tiering_rounds.")],
+    message: Annotated[str | None, typer.Option(help="Reason, for the log of the tierer and for the history.")] = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """End a running round without a commit, unless its commit was granted already; its rows stay in the log.
+    """End a running round without a commit. Its rows stay in the log. A round whose commit was granted already is not cancelled.
 
     Example: lakeward cancel 0198c1f2-7a30-7cc1-8e4b-2f6a51d0a9b3 --message 'wrong lake'
     """

@@ -1,4 +1,4 @@
-"""`lakeward compact`: merges small files of a lake table now, as `CALL sys.rewrite_data_files` does."""
+"""`lakeward compact`: merges small files of a lake table now, like `CALL sys.rewrite_data_files`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tiering.model.call_results import UpkeepCallOutcome, UpkeepResult
 from tiering.model.names import parse_table_path
 
 LEFT_OUT_FIRST = ("rounds", "dropped_buckets", "round_id", "written_bytes")
-"""Columns that a terminal too narrow for all goes without."""
+"""Columns that a narrow terminal leaves out, in this order."""
 
-GOES_ON = (UpkeepCallOutcome.WAITING, UpkeepCallOutcome.RUNNING)
+UNFINISHED = (UpkeepCallOutcome.WAITING, UpkeepCallOutcome.RUNNING)
 
 
 def register(app: typer.Typer) -> None:
@@ -33,17 +33,19 @@ def compact(
     table: TableArgument,
     where: Annotated[
         str | None,
-        typer.Option(help="Only partitions for which this condition is true: comparisons of partition columns with literals."),
+        typer.Option(
+            metavar="CONDITION", help="Only partitions for which this condition holds. It compares partition columns with literals."
+        ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Rewrite large files, too, where a bucket has more than it needs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Rewrite large files, too, in buckets that have more files than they need.")] = False,
     uri: UriOption = DEFAULT_URI,
-    wait: Annotated[bool, typer.Option(help="Wait until nothing is left to be rewritten.")] = True,
-    timeout_ms: Annotated[int, typer.Option(help="How long to wait, also for a tierer.")] = 300_000,
+    wait: Annotated[bool, typer.Option(help="Wait until no file is left to rewrite.")] = True,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, for a tierer as well.")] = 300_000,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Merge small data files of a lake table and apply deletes, now.
+    """Merge the small data files of a lake table now, and apply its deletes.
 
     Example: lakeward compact sales.orders --where "day < '2026-03-01'"
     """
@@ -66,7 +68,7 @@ def compact(
 
 
 def _row(result: UpkeepResult) -> dict[str, Any]:
-    """The row that is printed."""
+    """Returns the row to print."""
     stats = result.stats
     return {
         "table": str(result.path),
@@ -84,8 +86,8 @@ def _row(result: UpkeepResult) -> dict[str, Any]:
 
 
 def check_done(result: UpkeepResult, *, wait: bool) -> None:
-    """Ends the program with the status NOT_YET if the call waited in vain."""
-    if wait and result.outcome in GOES_ON:
+    """Ends the program with the exit status NOT_YET if the call stopped waiting before the upkeep was done."""
+    if wait and result.outcome in UNFINISHED:
         why = printable(result.reason or "")
-        print(f"{PROGRAM}: the upkeep of {result.path} is not done yet, and goes on: {why}", file=sys.stderr)
+        print(f"{PROGRAM}: the upkeep of {result.path} is not done yet and continues: {why}", file=sys.stderr)
         raise typer.Exit(ExitStatus.NOT_YET)

@@ -1,4 +1,4 @@
-"""`lakeward coordinator`: the coordinator and the embedded cluster; tierers connect to it."""
+"""`lakeward coordinator`: runs the coordinator and the embedded cluster, to which tierers connect."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def register(app: typer.Typer) -> None:
 
 @with_options(ServiceOptions)
 def coordinator(context: typer.Context, options: ServiceOptions) -> None:
-    """Run the coordinator and the embedded cluster; tierers connect to it.
+    """Run the coordinator and the embedded cluster. Tierers connect to it.
 
-    With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
+    With --fluss, it tiers the tables of an Apache Fluss cluster instead of the embedded cluster.
 
     Example: lakeward coordinator --data ./lakeward-data --port 7707
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.coordinator import serve_coordinator
 
     asyncio.run(serve_coordinator(options.begin(context)))

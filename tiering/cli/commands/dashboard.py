@@ -1,4 +1,4 @@
-"""`lakeward dashboard`: the Grafana dashboard of this version's metrics."""
+"""`lakeward dashboard`: a Grafana dashboard for the metrics of this version."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def register(app: typer.Typer) -> None:
 
 
 def dashboard() -> None:
-    """Print a dashboard for Grafana, made from the metrics of this version.
+    """Print a Grafana dashboard for the metrics of this version.
 
     Example: lakeward dashboard > lakeward.json
     """
-    # Here and not above: the other commands, and their help, do without.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.telemetry import dashboard as grafana
 
     print(json.dumps(grafana.dashboard(), indent=2))

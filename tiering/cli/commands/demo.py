@@ -1,4 +1,4 @@
-"""`lakeward demo`."""
+"""`lakeward demo`: shows the main job on real data."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ def register(app: typer.Typer) -> None:
 def demo(
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder; a new one under ./lakeward-demo by default, with --fluss a temporary one that is removed."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Data folder. Default: a new folder below ./lakeward-demo; with --fluss a temporary folder, removed at the end.",
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(help="Port of the service; 0 picks a free one.")] = 0,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port of the service; 0 picks a free port.")] = 0,
     fluss: Annotated[
-        bool, typer.Option("--fluss", help="Boot an Apache Fluss cluster on this machine, show the job on it, and stop it again.")
+        bool, typer.Option("--fluss", help="Start an Apache Fluss cluster on this machine, show the job on it, and stop it.")
     ] = False,
 ) -> None:
     """Show the main job on real data, in about a minute.
@@ -45,7 +48,7 @@ def demo(
 
 
 def _show(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.demo.stage import open_stage
     from tiering.cli.demo.story import INLINE_ROUND_BYTES, tell
 

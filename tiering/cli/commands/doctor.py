@@ -1,4 +1,4 @@
-"""`lakeward doctor`."""
+"""`lakeward doctor`: checks everything that Lakeward needs."""
 
 from __future__ import annotations
 
@@ -28,43 +28,49 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     context: typer.Context,
-    data: Annotated[Path, typer.Option("--data", help="The data folder to look at.")] = Path("lakeward-data"),
+    data: Annotated[Path, typer.Option("--data", metavar="FOLDER", help="Data folder to check.")] = Path("lakeward-data"),
     uri: Annotated[
         str | None,
-        typer.Option("--uri", envvar="LAKEWARD_URI", help=f"The service: host:port. Default: {DEFAULT_URI}.", show_default=False),
+        typer.Option(
+            "--uri", metavar="HOST:PORT", envvar="LAKEWARD_URI", help=f"Address of the service. Default: {DEFAULT_URI}.", show_default=False
+        ),
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark and read through the plugin; takes some seconds.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark and read through the plugin. This takes some seconds.")] = False,
     fluss: Annotated[
         str | None,
         typer.Option(
-            help="HOST:PORT[,HOST:PORT] of a Fluss cluster: look at its servers and at how its lake is shared.", show_default=False
+            metavar="HOST:PORT,...", help="Servers of a Fluss cluster: check them, and how the cluster shares its lake.", show_default=False
         ),
     ] = None,
     fluss_conf: FlussConfOption = None,
-    policy: Annotated[Path | None, typer.Option("--policy", help="A policy file to check (docs/grants.md).", show_default=False)] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", metavar="FILE", help="Policy file to check (docs/grants.md).", show_default=False)
+    ] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Look at everything that Lakeward needs, and say how to mend what is wrong. Nothing is changed.
+    """Check everything that Lakeward needs, and tell how to repair what is wrong. The command changes nothing.
 
     Example: lakeward doctor --data ./lakeward-data --spark
 
     Example: lakeward doctor --fluss fluss-host:9123 --fluss-conf server.yaml
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.doctor.checks import all_checks
     from tiering.cli.doctor.service import Service
 
     lake = read_lake(context, None, fluss_conf)
     if lake is not None and fluss is None:
-        raise InvalidArgument("a lake of a Fluss cluster is named, and no cluster", hint="Name the cluster's servers with --fluss.")
+        raise InvalidArgument(
+            "the options name the lake of a Fluss cluster, but no cluster", hint="Name the servers of the cluster with --fluss."
+        )
     service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
-    shown = _tell_each(findings(all_checks(service, data, spark, fluss, lake, policy)), output)
+    shown = _print_findings(findings(all_checks(service, data, spark, fluss, lake, policy)), output)
     if any(finding.verdict is Verdict.FAIL for finding in shown):
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _tell_each(results: Iterable[Finding], output: OutputFormat) -> list[Finding]:
-    """People read each as it comes; programs get all of them at once."""
+def _print_findings(results: Iterable[Finding], output: OutputFormat) -> list[Finding]:
+    """Prints the findings and returns them: one by one as text, or all at once as JSON or CSV."""
     if output is not OutputFormat.TABLE:
         shown = list(results)
         print_rows([asdict(finding) for finding in shown], output)

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def down(data: DataOption = Path("lakeward-data")) -> None:
-    """Stop the service that runs on a data folder of this machine, as Ctrl-C does, and wait until it has ended.
+    """Stop the service on a data folder of this machine, as Ctrl-C does, and wait until it has ended.
 
     Example: lakeward down --data ./lakeward-data
     """

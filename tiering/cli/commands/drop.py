@@ -1,4 +1,4 @@
-"""`lakeward drop`: drops a table of the cluster with its rows. Its lake table stays, unless `--with-lake` drops it as well."""
+"""`lakeward drop`: drops a table of the cluster with its rows. The lake table stays, unless `--with-lake` drops it as well."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiering.model.tables import TablePath
 
 
-UNKNOWN_LAKE = "What is in the lake of it stays there: no service was asked."
+UNKNOWN_LAKE = "Its lake table, if there is one, stays: the command did not ask a service about it."
 WITH_LAKE = "--with-lake"
 
 
@@ -31,29 +31,31 @@ def register(app: typer.Typer) -> None:
 
 def drop(
     table: TableArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; without a terminal nothing is dropped without it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. Required without a terminal.")] = False,
     with_lake: Annotated[
-        bool, typer.Option(WITH_LAKE, help="Drop its lake table with all rows, too; also the one that a dropped table left.")
+        bool, typer.Option(WITH_LAKE, help="Drop the lake table with all its rows, too, also after the table itself was dropped.")
     ] = False,
     uri: UriOption = DEFAULT_URI,
     fluss: FlussServersOption = None,
 ) -> None:
-    """Drop a table with its log and its state. What is in the lake stays there, unless --with-lake is given.
+    """Drop a table with its log and its state. The lake table stays, unless you add --with-lake.
 
     Example: lakeward drop sales.orders --yes
 
     Example: lakeward drop sales.orders --with-lake
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.service_cluster import writable_cluster
 
     path = parse_table_path(table)
     if with_lake and fluss is not None:
-        raise InvalidArgument(f"{WITH_LAKE} needs a service, which knows the lake", hint="Name it with --uri, instead of --fluss.")
+        raise InvalidArgument(
+            f"{WITH_LAKE} needs a service, because the service knows the lake", hint="Name the service with --uri, instead of --fluss."
+        )
     with writable_cluster(uri, fluss) as cluster:
         status = None if fluss is not None else _status(uri, path)
         try:
-            info = cluster.table(path)  # an unknown table is an error before the question
+            info = cluster.table(path)  # an unknown table raises an error before the question
         except (UnknownTable, UnknownDatabase):
             if not with_lake:
                 raise
@@ -65,24 +67,24 @@ def drop(
         cluster.drop_table(path)
     if lake is not None:
         dropped = lake.drop_table(path)
-        print(f"{path} was dropped, and {'its lake table with it' if dropped else 'there was no lake table of it'}.")
+        print(f"{path} was dropped, and {'its lake table with it' if dropped else 'it had no lake table'}.")
         return
     print(f"{path} was dropped. {what_stays(path, status) if fluss is None else UNKNOWN_LAKE}")
 
 
 def _lake_alone(lake: TableRemoval, path: TablePath, *, yes: bool) -> str:
-    """Drops the lake table of a table that is not there any more. Raises UnknownTable if there is none either."""
+    """Drops the lake table of a dropped table, and returns what to print. Raises UnknownTable if there is no lake table either."""
     if not yes:
-        _ask_for(f"Drop the lake table {path} with all its rows? The table itself is gone already. This cannot be undone.", path)
+        _ask_for(f"Drop the lake table {path} with all its rows? The table itself was dropped before. This cannot be undone.", path)
     if not lake.drop_table(path):
-        raise UnknownTable(f"there is no table {path}, and no lake table of that name")
-    return f"The lake table {path} was dropped. The table itself was gone already."
+        raise UnknownTable(f"there is no table {path}, and no lake table with that name")
+    return f"The lake table {path} was dropped. The table itself was dropped before."
 
 
 def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> TableRemoval:
-    """The lake with the table of this name, which the service's cluster may drop.
+    """Returns the lake that has the table's lake table, after a check that this cluster wrote it.
 
-    `lake_format` None = the table is gone, and with it which format it had. Raises LakeUnavailable, InvalidArgument.
+    `lake_format` is None for a dropped table, whose format is unknown. Raises LakeUnavailable, InvalidArgument.
     """
     from tiering.cli.service_lake import service_lake
     from tiering.lake.maintenance import LakeMaintenance, TableRemoval
@@ -95,7 +97,7 @@ def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> 
         try:
             lake = open_lake(name, properties_from_service(name, known.properties))
         except (InvalidArgument, SetupError, ModuleNotFoundError):
-            if name in others:  # no table of a format that this installation cannot open is expected
+            if name in others:  # this installation cannot have written a table of a format that it cannot open
                 continue
             raise
         if not isinstance(lake, TableRemoval) or not isinstance(lake, LakeMaintenance):
@@ -106,31 +108,35 @@ def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> 
             return lake
     if removable is None:
         name = lake_format or known.format
-        raise InvalidArgument(f"a lake of the format {name} drops no table for Lakeward", hint="Drop it with the lake's own tools.")
+        raise InvalidArgument(
+            f"Lakeward cannot drop tables of the lake format {name}", hint="Drop the lake table with the lake's own tools."
+        )
     return removable
 
 
 def check_own_lake_table(survey: LakeSurvey, cluster_id: str) -> None:
-    """Raises InvalidArgument for a lake table with rows that another cluster, or something else than Lakeward, wrote."""
+    """Raises InvalidArgument for a lake table with snapshots of another cluster or of another program than Lakeward."""
     path, owners = survey.view.path, {marker.cluster_id for marker in survey.markers}
     if not survey.view.snapshots or owners == {cluster_id}:
         return
     others = ", ".join(sorted(owners - {cluster_id}))
     whose = (
-        f"was tiered from the cluster {others}; this is the cluster {cluster_id}" if owners else "has snapshots, and no marker of Lakeward"
+        f"was tiered from the cluster {others}; this is the cluster {cluster_id}"
+        if owners
+        else "has snapshots without a marker of Lakeward"
     )
     raise InvalidArgument(
         f"nothing was dropped: the lake table {path} {whose}",
-        hint=f"If it is to go nevertheless, drop it in Spark SQL with the lake's catalog: DROP TABLE lake.{path}",
+        hint=f"To drop it nevertheless, use Spark SQL with the lake's catalog: DROP TABLE lake.{path}",
     )
 
 
 def what_stays(path: TablePath, status: TableStatus | None) -> str:
-    """What the lake has of the table, for people. `status` None: the table is not tiered."""
+    """Returns a sentence for people about the lake table that stays. `status` is None for a table that was not tiered."""
     if status is None:
-        return "It was not tiered; a lake table of an earlier time is left as it is."
+        return "It was not tiered. An older lake table with this name stays as it is."
     if status.lake_snapshot_id is None:
-        return "Nothing of it was in the lake."
+        return "It had no rows in the lake."
     rows = "its rows" if status.lake_records is None else counted(status.lake_records, "row")
     return (
         f"Its {status.lake_format} table {path} stays in the lake, with {rows}, and can be read there. A new table of this name fails with "
@@ -151,13 +157,13 @@ def _status(uri: str, path: TablePath) -> TableStatus | None:
 def _ask(path: TablePath, status: TableStatus | None, *, with_lake: bool) -> None:
     """Raises InvalidArgument without a terminal, typer.Abort when the answer is no."""
     pending = status.pending_records if status is not None else None
-    lost = f" {counted(pending, 'record')} not in the lake yet would be lost." if pending and not with_lake else ""
-    dropped = f"{path} with all its rows" + (", and its lake table with all of its own" if with_lake else "")
+    lost = f" {counted(pending, 'record')} that are not in the lake yet would be lost." if pending and not with_lake else ""
+    dropped = f"{path} with all its rows" + (", and its lake table with all its rows" if with_lake else "")
     _ask_for(f"Drop {dropped}?{lost} This cannot be undone.", path)
 
 
 def _ask_for(question: str, path: TablePath) -> None:
     """Raises InvalidArgument without a terminal, typer.Abort when the answer is no."""
     if not sys.stdin.isatty():
-        raise InvalidArgument(f"{path} was not dropped: nobody can be asked here", hint="Add --yes.")
+        raise InvalidArgument(f"{path} was not dropped: without a terminal the command cannot ask for confirmation", hint="Add --yes.")
     typer.confirm(question, abort=True, err=True)

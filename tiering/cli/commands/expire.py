@@ -1,4 +1,4 @@
-"""`lakeward expire`: removes old snapshots of a lake table now, as `CALL sys.expire_snapshots` does."""
+"""`lakeward expire`: removes old snapshots of a lake table now, like `CALL sys.expire_snapshots`."""
 
 from __future__ import annotations
 
@@ -29,26 +29,28 @@ def expire(
     older_than: Annotated[
         str | None,
         typer.Option(
-            help="Only snapshots from before this moment in ISO 8601, UTC unless it has a zone, or older than '6 h'. Without it the "
-            "table's option table.datalake.snapshot.max-age says it.",
+            metavar="TIME",
+            help="Remove only snapshots from before this time (ISO 8601, UTC unless it has a zone), or older than a duration such as "
+            "'6 h'. Default: the table's option table.datalake.snapshot.max-age.",
             show_default=False,
         ),
     ] = None,
     retain_last: Annotated[
         int | None,
         typer.Option(
-            help="So many of the newest snapshots stay. Without it the table's option table.datalake.snapshot.min-count says it.",
+            metavar="COUNT",
+            help="How many of the newest snapshots stay. Default: the table's option table.datalake.snapshot.min-count.",
             show_default=False,
         ),
     ] = None,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until the snapshots are removed.")] = True,
-    timeout_ms: Annotated[int, typer.Option(help="How long to wait, also for a tierer.")] = 300_000,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, for a tierer as well.")] = 300_000,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Remove old snapshots of a lake table now, and show what keeps the others.
+    """Remove old snapshots of a lake table now, and show why the other snapshots stay.
 
     Example: lakeward expire sales.orders --older-than "6 h" --retain-last 5
     """
@@ -71,7 +73,7 @@ def expire(
 
 
 def parse_age(text: str | None, option: str) -> datetime | None:
-    """A moment, or one as long ago as a duration says: `2026-03-01T08:00:00Z`, `6 h`. Raises InvalidArgument."""
+    """Returns a time such as `2026-03-01T08:00:00Z`, or the time that is a duration such as `6 h` ago. Raises InvalidArgument."""
     try:
         return parse_moment(text, option)
     except InvalidArgument:
@@ -80,11 +82,11 @@ def parse_age(text: str | None, option: str) -> datetime | None:
             return datetime.now(UTC) - timedelta(milliseconds=parse_duration_ms(text, option))
         except InvalidArgument:
             hint = "Write it as 2026-03-01T08:00:00Z, or as an age: '6 h'."
-            raise InvalidArgument(f"{option} {text[:60]!r} is neither a moment nor a duration", hint=hint) from None
+            raise InvalidArgument(f"{option} {text[:60]!r} is neither a time nor a duration", hint=hint) from None
 
 
 def _row(result: UpkeepResult) -> dict[str, Any]:
-    """The row that is printed."""
+    """Returns the row to print."""
     return {
         "table": str(result.path),
         "outcome": result.outcome.value,

@@ -1,4 +1,4 @@
-"""`lakeward explain`: what a round of a table would read now, and why none begins, as `CALL sys.explain_tiering` does."""
+"""`lakeward explain`: shows what a round would read now, and why no round begins, like `CALL sys.explain_tiering`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(table: TableArgument, uri: UriOption = DEFAULT_URI, output: FormatOption = OutputFormat.TABLE) -> None:
-    """Show what a round of a table would read now, and all that keeps one from beginning. Changes nothing.
+    """Show what a round of a table would read now, and everything that keeps a round from beginning. The command changes nothing.
 
     Example: lakeward explain sales.orders
     """
@@ -27,7 +27,7 @@ def explain(table: TableArgument, uri: UriOption = DEFAULT_URI, output: FormatOp
 
 
 def _place(line: Explanation) -> dict[str, str | int | None]:
-    """Which split or bucket the line is about."""
+    """Returns the columns that name the split or bucket of a line."""
     return {
         "split_type": line.split_type,
         "partition_name": line.partition_name,

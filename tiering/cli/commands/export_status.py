@@ -1,4 +1,4 @@
-"""`lakeward export-status`: all system tables at one moment, redacted, in one file for a support bundle."""
+"""`lakeward export-status`: writes all system tables, redacted, into one file for support."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def register(app: typer.Typer) -> None:
 
 
 def export_status(
-    file: Annotated[Path, typer.Argument(help="Ends with .parquet, .csv or .json, which chooses the format.")],
+    file: Annotated[Path, typer.Argument(help="File to write. Its ending chooses the format: .parquet, .csv or .json.")],
     uri: UriOption = DEFAULT_URI,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Write all system tables of one moment into a file, without secrets: what somebody who helps you needs to see.
+    """Write all system tables of one moment, without secrets, into a file that you can send to support.
 
-    A table that cannot be read is named in the file; the exit status is then 1.
+    The file names tables that could not be read. The exit status is then 1.
 
     Example: lakeward export-status status.json
 
     Example: lakeward export-status status.parquet --force
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.status.bundle import new_bundle, redacted
     from tiering.cli.system_catalog import SystemCatalog
 

@@ -1,4 +1,4 @@
-"""`lakeward fence`: takes a tierer's tables away from it, as `CALL sys.fence_tierer` does."""
+"""`lakeward fence`: takes all tables away from a tierer, like `CALL sys.fence_tierer`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def register(app: typer.Typer) -> None:
 
 
 def fence(
-    tierer_id: Annotated[str, typer.Argument(metavar="TIERER", help="The tierer, as sys.tierers names it.")],
-    reason: Annotated[str | None, typer.Option(help="Why, for the events.")] = None,
+    tierer_id: Annotated[str, typer.Argument(metavar="TIERER", help="Id of the tierer, from sys.tierers.")],
+    reason: Annotated[str | None, typer.Option(help="Reason, for the events.")] = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Take a tierer's tables away from it, and give it no more; others go on with them.
+    """Take all tables away from a tierer and give it no new ones. Other tierers continue with the tables.
 
     Example: lakeward fence tierer-7 --reason 'its machine is going away'
     """

@@ -1,4 +1,4 @@
-"""`lakeward fetch-jars`: fetches once what Spark needs to read the lake, so that nothing else ever downloads."""
+"""`lakeward fetch-jars`: downloads the jars that Spark needs to read the lake. No other command downloads anything."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def register(app: typer.Typer) -> None:
 def fetch(
     fluss_server: Annotated[
         bool,
-        typer.Option("--fluss-server", help="Fetch a Fluss server and its Iceberg plugin as well (180 MB), to try a real cluster with."),
+        typer.Option("--fluss-server", help="Also download a Fluss server and its Iceberg plugin (180 MB), to try a real cluster."),
     ] = False,
-    s3: Annotated[bool, typer.Option("--s3", help="Fetch what Spark needs for a lake in S3 as well (69 MB).")] = False,
+    s3: Annotated[bool, typer.Option("--s3", help="Also download the jar that Spark needs for a lake in S3 (69 MB).")] = False,
 ) -> None:
-    """Fetch with Maven, once, the jars with which Spark reads the lake, and check them. LAKEWARD_JARS names another folder.
+    """Download the jars with which Spark reads the lake, once, with Maven, and check them. LAKEWARD_JARS names another folder.
 
     Example: lakeward fetch-jars
     """

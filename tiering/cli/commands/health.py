@@ -1,4 +1,4 @@
-"""`lakeward health`: how good the lake tables are to read, the worst first."""
+"""`lakeward health`: shows how well the lake tables can be read, the worst first."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEFT_OUT_FIRST = (
     "small_files",
     "data_files",
 )
-"""Columns of COLUMNS that a terminal too narrow for them goes without."""
+"""Columns that a narrow terminal leaves out, in this order."""
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def health(table: AnyTableArgument = None, uri: UriOption = DEFAULT_URI, output: FormatOption = OutputFormat.TABLE) -> None:
-    """Show how good the lake tables are to read, from 0 to 100, the worst first, and what lowers the score.
+    """Show how well the lake tables can be read, as a score from 0 to 100 with the reasons. The worst table comes first.
 
     Example: lakeward health sales.orders
     """
@@ -58,14 +58,16 @@ def health(table: AnyTableArgument = None, uri: UriOption = DEFAULT_URI, output:
     with SystemCatalog(uri) as catalog:
         rows = catalog.read("lake_table_health", database_name=database_name, table_name=table_name)
     if path is not None and not rows:
-        raise UnknownTable(f"there is no lake table {path}", hint="`lakeward tables` lists the tables, and which of them go to the lake.")
+        raise UnknownTable(
+            f"there is no lake table {path}", hint="`lakeward tables` lists the tables, and shows which of them have a lake table."
+        )
     shown = [{"table": f"{row['database_name']}.{row['table_name']}", **row} for row in sorted(rows, key=_worst_first)]
     columns = COLUMNS if output is OutputFormat.TABLE else ("table",)
     print_rows(shown, output, columns, {"score": _score_style}, left_out_first=LEFT_OUT_FIRST)
 
 
 def _worst_first(row: dict[str, Any]) -> tuple[bool, int, str, str]:
-    """Tables without a score come last."""
+    """Returns a sort key. Tables without a score come last."""
     return row["score"] is None, row["score"] or 0, row["database_name"], row["table_name"]
 
 

@@ -1,4 +1,4 @@
-"""`lakeward ingest`."""
+"""`lakeward ingest`: loads files into a table."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
     from tiering.ingest.load import IngestResult
 
+READING = "Reading the files"
+NEW_TABLE = "A new table"
+"""Titles of groups of options."""
+
 SHOWN_BUCKETS = 16
-"""Of a table with many partitions nobody reads more."""
+"""Buckets in the summary. For a table with many partitions, more lines would hide the rest of it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -36,53 +40,112 @@ def register(app: typer.Typer) -> None:
 
 
 def ingest(
-    table: Annotated[str, typer.Argument(help="db.table; made on demand.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table, as database.table. The command creates it if it is missing.")],
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...", help="Parquet, csv or ndjson files, also .gz and .zst; patterns in quotes; - is the standard input."
+            metavar="FILE",
+            help="Parquet, CSV or NDJSON files, also compressed as .gz or .zst. Put patterns in quotes. - is the standard input.",
         ),
     ],
     uri: UriOption = DEFAULT_URI,
     fluss: FlussServersOption = None,
-    file_format: Annotated[FileFormat | None, typer.Option(help="Default: by the file's ending.")] = None,
-    schema: Annotated[str | None, typer.Option(help="All columns of a new table: 'id BIGINT, zip STRING'.")] = None,
+    file_format: Annotated[
+        FileFormat | None, typer.Option(help="Format of the files. Default: their ending decides.", rich_help_panel=READING)
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="All columns of a new table: 'id BIGINT, zip STRING'.", rich_help_panel=NEW_TABLE)
+    ] = None,
     column_type: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="NAME=TYPE", help="Type of a new column: zip=STRING. Repeatable. Default: as the file has it."),
+        typer.Option(
+            "--type",
+            metavar="NAME=TYPE",
+            help="Type of a new column: zip=STRING. Can be repeated. Default: the type in the file.",
+            rich_help_panel=NEW_TABLE,
+        ),
     ] = None,
     rename: Annotated[
-        list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name for a column of the file: 'Order ID=order_id'. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW", help="Another name for a column of the file: 'Order ID=order_id'. Can be repeated.", rich_help_panel=READING
+        ),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Of a csv file: ';', tab. Default: found in the first lines.")] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Delimiter of a CSV file, such as ';' or tab. Default: the first lines show it.", rich_help_panel=READING
+        ),
+    ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Of text: latin-1, cp1252, utf-16. Default: utf-8, or the byte order mark's.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Encoding of a text file: latin-1, cp1252, utf-16. Default: the byte order mark decides, else utf-8.",
+            rich_help_panel=READING,
+        ),
     ] = None,
     null: Annotated[
         list[str] | None,
         typer.Option(
-            "--null", help="Unquoted text that is null in a csv file. Repeatable. Default: nothing, NA, N/A, NaN, nan, NULL, null."
+            "--null",
+            metavar="TEXT",
+            help="Unquoted text that means null in a CSV file. Can be repeated. Default: an empty field, NA, N/A, NaN, nan, NULL, null.",
+            rich_help_panel=READING,
         ),
     ] = None,
-    header: Annotated[bool | None, typer.Option(help="Whether the first line of a csv file names the columns. Default: yes.")] = None,
-    buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
-    bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
-    primary_key: Annotated[str | None, typer.Option(help="Key columns of a new primary-key table: a,b. Rows are upserted.")] = None,
-    deletes: Annotated[bool, typer.Option("--deletes", help="The file has keys, whose rows are deleted.")] = False,
-    partition_by: Annotated[str | None, typer.Option(help="Columns that make the partitions of a new table: a,b.")] = None,
-    freshness: Annotated[str | None, typer.Option(help="How old the lake copy may be: '30 s', '5 min'.")] = None,
-    lake: Annotated[bool | None, typer.Option(help="Tier the table into the lake (a new table is, by default).")] = None,
-    create: Annotated[bool, typer.Option(help="Make a missing database and table.")] = True,
-    add_columns: Annotated[bool, typer.Option("--add-columns", help="Add the file's columns that the table lacks.")] = False,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="NAME=VALUE for a new table: table.log.ttl='7 d'. Repeatable.")
+    header: Annotated[
+        bool | None, typer.Option(help="Whether the first line of a CSV file names the columns. Default: yes.", rich_help_panel=READING)
     ] = None,
-    writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
+    buckets: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=1, help="Number of buckets of a new table.", rich_help_panel=NEW_TABLE)
+    ] = None,
+    bucket_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column that decides the bucket of a row in a new table. Can be repeated. Default: round robin.",
+            rich_help_panel=NEW_TABLE,
+        ),
+    ] = None,
+    primary_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS", help="Key columns of a new primary-key table: a,b. The command upserts the rows.", rich_help_panel=NEW_TABLE
+        ),
+    ] = None,
+    deletes: Annotated[bool, typer.Option("--deletes", help="Delete the rows whose keys are in the file.")] = False,
+    partition_by: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Partition columns of a new table: a,b.", rich_help_panel=NEW_TABLE)
+    ] = None,
+    freshness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Freshness of a new table: how old its lake copy may be, such as '30 s' or '5 min'.",
+            rich_help_panel=NEW_TABLE,
+        ),
+    ] = None,
+    lake: Annotated[bool | None, typer.Option(help="Tier a new table into the lake. Default: yes.", rich_help_panel=NEW_TABLE)] = None,
+    create: Annotated[bool, typer.Option(help="Create a missing database and table.", rich_help_panel=NEW_TABLE)] = True,
+    add_columns: Annotated[bool, typer.Option("--add-columns", help="Add columns of the file that the table does not have.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="Option of a new table, such as table.log.ttl='7 d' (docs/options.md). Can be repeated.",
+            rich_help_panel=NEW_TABLE,
+        ),
+    ] = None,
+    writer_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Writer id of an interrupted run, which this run repeats without duplicate rows.")
+    ] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Load files into a table of the service's cluster, or of a Fluss cluster. Nothing is written unless all can be read.
+    """Load files into a table of the service's cluster, or of a Fluss cluster. The command writes nothing unless it can read all files.
 
-    Fluss remembers no writer: there --writer-id has no effect, and an interrupted run that is repeated appends its rows again.
+    Fluss does not remember writers: there --writer-id has no effect, and a repeated run appends the rows of an interrupted run again.
 
     Example: lakeward ingest sales.orders orders.csv --buckets 4 --freshness '30 s'
 
@@ -90,7 +153,7 @@ def ingest(
 
     Example: lakeward ingest sales.orders 'export/*.csv.gz' --type zip=STRING --rename 'Order ID=order_id'
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.service_cluster import writable_cluster
     from tiering.ingest.load import IngestOptions, ingest_files
 
@@ -129,23 +192,23 @@ def _print_result(path: TablePath, result: IngestResult, output: OutputFormat) -
 
 
 def _types(schema: str | None, pairs: Iterable[str]) -> tuple[pa.Schema | None, dict[str, pa.DataType]]:
-    """Returns all columns of a new table, if they are given, and the types of single ones. Raises InvalidArgument."""
+    """Returns the columns that `--schema` lists, or None, and the types that `--type` names. Raises InvalidArgument."""
     from tiering.cli.spark.types import arrow_schema, arrow_type
 
     types = {name: arrow_type(kind) for name, kind in read_pairs(pairs, "--type").items()}
     if schema is not None and types:
-        raise InvalidArgument("--schema and --type are both there", hint="Say all types in --schema.")
+        raise InvalidArgument("--schema and --type cannot be combined", hint="Put all types into --schema.")
     return None if schema is None else arrow_schema(schema), types
 
 
 def _new_names(pairs: Iterable[str]) -> dict[str, str]:
-    """Returns the new names of columns; what stands before the last `=` is the name in the file. Raises InvalidArgument."""
+    """Returns new names by the names in the file. The last `=` of a pair separates the two names. Raises InvalidArgument."""
     rename: dict[str, str] = {}
     for pair in pairs:
         name, equals, new = pair.rpartition("=")
         if not equals or name in rename or new in rename.values():
             raise InvalidArgument(
-                f"--rename {pair!r} is not of the form OLD=NEW, or is there twice", hint="Write --rename 'Order ID=order_id'."
+                f"--rename {pair!r} does not have the form OLD=NEW, or repeats a name", hint="Write --rename 'Order ID=order_id'."
             )
         rename[name] = check_name(new, "column")
     return rename
@@ -157,7 +220,7 @@ def _names(columns: str | None) -> tuple[str, ...] | None:
 
 @contextmanager
 def _bar(path: TablePath, files: Sequence[str]) -> Iterator[Callable[[int, int], None] | None]:
-    """Takes rows done and rows in all: a bar on a terminal, gone at the end; nothing elsewhere."""
+    """Yields a function for done and total rows, which shows a bar on a terminal. Yields None without a terminal."""
     console = message_console()
     if not console.is_terminal:
         yield None
@@ -170,7 +233,7 @@ def _bar(path: TablePath, files: Sequence[str]) -> Iterator[Callable[[int, int],
 
 
 def _summary(path: TablePath, result: IngestResult) -> str:
-    creation = "made, " if result.created else ""
+    creation = "created, " if result.created else ""
     shown = [f"{bucket}: [{start}, {stop})" for bucket, (start, stop) in list(result.ranges.items())[:SHOWN_BUCKETS]]
     more = len(result.ranges) - len(shown)
     partitions = {bucket.partition_id for bucket in result.ranges} - {None}
@@ -181,7 +244,7 @@ def _summary(path: TablePath, result: IngestResult) -> str:
 
 
 def _findings(result: IngestResult) -> Iterator[str]:
-    """Yields what was found out about the files and not said by the user: the columns of a new table, doubts, delimiter, encoding."""
+    """Yields what the command found out about the files: the columns of a new table, doubtful types, delimiter, encoding."""
     from sys_tables.declare.sql_types import column_list
 
     if result.created:

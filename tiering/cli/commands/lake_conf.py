@@ -1,4 +1,4 @@
-"""`lakeward lake-conf`: how any Spark, and any pyiceberg, opens the lake without Lakeward."""
+"""`lakeward lake-conf`: prints the settings with which Spark or pyiceberg opens the lake without Lakeward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
 
 
 class Reader(StrEnum):
-    """Who opens the lake."""
+    """Programs that can open the lake."""
 
     PYICEBERG = "pyiceberg"
     SPARK = "spark"
@@ -26,11 +26,11 @@ def register(app: typer.Typer) -> None:
 
 
 def lake_conf(
-    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG,
+    reader: Annotated[Reader, typer.Option("--for", help="Program that opens the lake.")] = Reader.PYICEBERG,
     uri: UriOption = DEFAULT_URI,
     lake_jars: LakeJarsOption = LakeJars.PATHS,
 ) -> None:
-    """Print how to open the lake itself, without Lakeward.
+    """Print the settings with which pyiceberg or Spark opens the lake without Lakeward.
 
     Example: lakeward lake-conf --for pyiceberg > .pyiceberg.yaml
     """

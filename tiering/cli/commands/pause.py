@@ -1,4 +1,4 @@
-"""`lakeward pause`: gives no tierer a table any more, as `CALL sys.pause_tiering` does."""
+"""`lakeward pause`: pauses the tiering of a table, like `CALL sys.pause_tiering`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ def register(app: typer.Typer) -> None:
 
 def pause(
     table: TableArgument,
-    reason: Annotated[str | None, typer.Option(help="Why, for the events.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, for the events.")] = None,
     until: Annotated[
-        str | None, typer.Option(help="When the pause ends by itself: a moment in ISO 8601, UTC unless it has a zone, or '2 h' from now.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End of the pause: a time (ISO 8601, UTC unless it has a zone), or a duration from now such as '2 h'. Default: the pause "
+            "lasts until `lakeward resume`.",
+        ),
     ] = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Give no tierer the table any more; a running round ends normally.
+    """Pause the tiering of a table. A running round ends normally.
 
     Example: lakeward pause sales.orders --reason 'the lake is moved'
     """
@@ -40,5 +45,5 @@ def pause(
 
 
 def pause_row(result: PauseResult) -> dict[str, object]:
-    """The table's row, as `pause` and `resume` print it."""
+    """Returns the row that `pause` and `resume` print."""
     return {"table": str(result.path), "previous_paused": result.previous_paused, "paused": result.paused, "status": result.status}

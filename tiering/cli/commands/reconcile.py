@@ -1,4 +1,4 @@
-"""`lakeward reconcile`: makes a lake table that failed its check one to build on again, as `CALL sys.reconcile_lake` does."""
+"""`lakeward reconcile`: makes a lake table usable for tiering again after a failed check, like `CALL sys.reconcile_lake`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ def register(app: typer.Typer) -> None:
 
 def reconcile(
     table: TableArgument,
-    action: Annotated[str, typer.Argument(help="adopt, accept, retier or deduplicate: docs/lake-repair.md says which.")],
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="adopt, accept, retier or deduplicate. docs/lake-repair.md tells when to use which.")
+    ],
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Make a lake table that was rolled back, replaced or written by others one to build on again.
+    """Make a lake table usable for tiering again after a rollback, a replacement or commits of other programs.
 
     Example: lakeward reconcile sales.orders retier --dry-run
     """

@@ -1,4 +1,4 @@
-"""`lakeward resume`: ends the pause of a table, as `CALL sys.resume_tiering` does."""
+"""`lakeward resume`: ends the pause of a table, like `CALL sys.resume_tiering`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     table: TableArgument,
-    reason: Annotated[str | None, typer.Option(help="Why, for the events.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, for the events.")] = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,

@@ -1,4 +1,4 @@
-"""`lakeward retry`: tries a failed table again now, as `CALL sys.retry_tiering` does."""
+"""`lakeward retry`: retries a failed table now, like `CALL sys.retry_tiering`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def retry(
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Try a failed table again now, also one that failed for good.
+    """Retry a failed table now, also after a permanent error.
 
     Example: lakeward retry sales.orders
     """

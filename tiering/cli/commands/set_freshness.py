@@ -1,4 +1,4 @@
-"""`lakeward set-freshness`: changes how fresh a table's lake copy has to be, as `CALL sys.set_freshness` does."""
+"""`lakeward set-freshness`: changes the freshness of a table, like `CALL sys.set_freshness`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def register(app: typer.Typer) -> None:
 
 def set_freshness(
     table: TableArgument,
-    freshness: Annotated[str, typer.Argument(help="How old the lake copy may be: '30 s', '5 min'.")],
+    freshness: Annotated[str, typer.Argument(metavar="FRESHNESS", help="How old the lake copy may be: '30 s', '5 min'.")],
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Change how fresh a table's lake copy has to be; it counts at once.
+    """Change the freshness of a table: how old its lake copy may be. The change takes effect at once.
 
     Example: lakeward set-freshness sales.orders '5 min'
     """

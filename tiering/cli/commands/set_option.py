@@ -1,4 +1,4 @@
-"""`lakeward set-option`: changes the options of a table that is there, or resets them, with `CALL sys.set_table_option`."""
+"""`lakeward set-option`: changes or resets options of a table, with `CALL sys.set_table_option`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ def register(app: typer.Typer) -> None:
 
 def set_option(
     table: TableArgument,
-    settings: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="NAME= resets the option to its default.")] = None,
-    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="Reset this option to its default; repeat it.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Options to set. NAME= resets an option to its default.")
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="Option to reset to its default. Can be repeated.")
+    ] = None,
     uri: UriOption = DEFAULT_URI,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Set options of a table, such as its freshness; they hold from the next round on. docs/options.md has all.
+    """Set options of a table, such as its freshness (docs/options.md). They take effect with the next round.
 
     Example: lakeward set-option sales.orders table.datalake.freshness='5 min'
 
@@ -46,7 +50,7 @@ def set_option(
             return rows
 
         if len(changes) > 1:
-            set_each(dry_run=True)  # a wrong one leaves the others as they are
+            set_each(dry_run=True)  # a wrong option then changes none of the options
         rows = set_each(dry_run=False)
     print_rows(rows, output)
     if freshness := changes.get(LAKE_FRESHNESS):
@@ -54,11 +58,11 @@ def set_option(
 
 
 def option_changes(settings: list[str] | tuple[()], unset: list[str] | tuple[()]) -> dict[str, str | None]:
-    """The new value of each option; None resets it. Raises InvalidArgument: nothing to do, or an option named twice."""
+    """Returns the new value of each option; None resets it. Raises InvalidArgument without options, or for an option named twice."""
     values: dict[str, str | None] = {name: value or None for name, value in read_pairs(settings, "the option").items()}
     names = [*(setting.partition("=")[0].strip() for setting in settings), *unset]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InvalidArgument(f"the option {twice[0]!r} is named twice", hint="Which of them should hold?")
+        raise InvalidArgument(f"the option {twice[0]!r} is named twice", hint="Keep one of the two.")
     if not names:
-        raise InvalidArgument("no option is named", hint="Name one as NAME=VALUE, or with --unset NAME.")
+        raise InvalidArgument("no option is named", hint="Add NAME=VALUE, or --unset NAME.")
     return values | dict.fromkeys(unset)

@@ -1,4 +1,4 @@
-"""`lakeward skip-record`: leaves out a record that cannot be tiered, as `CALL sys.skip_record` does."""
+"""`lakeward skip-record`: excludes a record that cannot be tiered, like `CALL sys.skip_record`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def register(app: typer.Typer) -> None:
 
 def skip_record(
     table: TableArgument,
-    bucket_id: Annotated[int, typer.Argument(metavar="BUCKET", help="The bucket that stands at it.")],
-    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The record's offset, as the error names it.")],
-    partition: Annotated[str | None, typer.Option(help="Name of the bucket's partition.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, for the events.")] = None,
+    bucket_id: Annotated[int, typer.Argument(metavar="BUCKET", help="Id of the stopped bucket.")],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Offset of the record, from the error.")],
+    partition: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the bucket's partition, in a partitioned table.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, for the events.")] = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Leave out, for good, the record at which a bucket stands.
+    """Exclude permanently the record at which a bucket has stopped.
 
     Example: lakeward skip-record sales.customers 0 1187 --reason 'a map with a key twice'
     """

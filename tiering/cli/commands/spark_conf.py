@@ -1,4 +1,4 @@
-"""`lakeward spark-conf`: the properties that give any Spark the catalog `fluss`."""
+"""`lakeward spark-conf`: prints the Spark properties for the catalog `fluss`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
 from tiering.wire.channel import service_addresses
 
 HEADER = {"spark.sql.cli.print.header": "true"}
-"""The spark-sql shell prints the names of the columns above the rows. Other programs do so anyway."""
+"""Makes the spark-sql shell print column names above the rows. Other programs ignore the property."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,24 +31,27 @@ def register(app: typer.Typer) -> None:
 
 def spark_conf(
     uri: UriOption = DEFAULT_URI,
-    jar: Annotated[Path | None, typer.Option(help="Where the plugin jar lies on the Spark driver's machine, if not here.")] = None,
+    jar: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Path of the plugin jar on the Spark driver's machine. Default: its path on this machine."),
+    ] = None,
     default_catalog: Annotated[
-        bool, typer.Option("--default-catalog", help="Make `fluss` the default catalog, so that `sys.x` is enough.")
+        bool, typer.Option("--default-catalog", help="Make `fluss` the default catalog, so that `sys.x` means `fluss.sys.x`.")
     ] = False,
     session_catalog: Annotated[
-        bool, typer.Option("--session-catalog", help="Show `sys` in Spark's own catalog too, which stays the default one.")
+        bool, typer.Option("--session-catalog", help="Show `sys` also in Spark's built-in catalog, which stays the default catalog.")
     ] = False,
     lake: Annotated[
         bool,
-        typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it."),
+        typer.Option("--lake", help="Add the Iceberg catalog `lake`, with the lake properties of the service."),
     ] = False,
     lake_jars: LakeJarsOption = LakeJars.PATHS,
 ) -> None:
-    """Print the properties that give a Spark the catalog `fluss`. Only --lake asks the service.
+    """Print the Spark properties for the catalog `fluss`. Only with --lake does the command ask the service.
 
     Example: lakeward spark-conf --uri 127.0.0.1:7707 --default-catalog --lake > fluss.conf
     """
-    service_addresses(uri)  # a wrong one is said here, not by each Spark
+    service_addresses(uri)  # reports a wrong address here, instead of later in each Spark
     properties = catalog_properties(uri, jar or plugin_jar(), default_catalog) | access_properties()
     properties |= HEADER
     if session_catalog:

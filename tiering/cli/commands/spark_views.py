@@ -1,4 +1,4 @@
-"""`lakeward spark-views`: SQL that makes views of the system tables in Spark's built-in catalog."""
+"""`lakeward spark-views`: prints SQL that creates views of the system tables in Spark's built-in catalog."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def register(app: typer.Typer) -> None:
 
 
 def spark_views(
-    database: Annotated[str, typer.Option(help="The database of Spark's built-in catalog that gets the views.")] = "lakeward",
+    database: Annotated[str, typer.Option(metavar="NAME", help="Database of Spark's built-in catalog for the views.")] = "lakeward",
     uri: UriOption = DEFAULT_URI,
 ) -> None:
-    """Print SQL that makes views of the system tables, for tools whose tree shows Spark's built-in catalog only.
+    """Print SQL that creates views of the system tables, for tools that show only Spark's built-in catalog.
 
     Example: lakeward spark-views > views.sql && beeline -u jdbc:hive2://127.0.0.1:10000/sys -f views.sql
     """

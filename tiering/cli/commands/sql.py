@@ -1,4 +1,4 @@
-"""`lakeward sql`: SQL without setting up a Spark."""
+"""`lakeward sql`: runs SQL statements, without a Spark installation of the user."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ from tiering.model.tables import DEFAULT_LAKE_FORMAT
 if TYPE_CHECKING:
     from tiering.cli.sql.statements import Statement
 
+WITH_SPARK = "With --engine spark"
+WITH_DUCKDB = "With --engine duckdb"
+"""Titles of groups of options."""
+
 WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "GROUP BY", "LIMIT", "SHOW TABLES IN", "SHOW NAMESPACES IN", "DESCRIBE TABLE", "CALL")
 
 
@@ -34,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What an engine may need to start."""
+    """Options with which an engine starts."""
 
     uri: str
     master: str | None
@@ -46,24 +50,46 @@ class EngineOptions:
 
 
 def sql(
-    statement: Annotated[str | None, typer.Argument(help="One or more, separated by ';'. Without: a prompt.", show_default=False)] = None,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read statements from a file; - reads standard input.")] = None,
+    statement: Annotated[
+        str | None,
+        typer.Argument(metavar="STATEMENT", help="Statements, separated by ';'. Default: a prompt that reads them.", show_default=False),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="File with statements; - is the standard input.")
+    ] = None,
     uri: UriOption = DEFAULT_URI,
     output: FormatOption = OutputFormat.TABLE,
-    engine: Annotated[EngineKind, typer.Option(help="What runs the statements.")] = EngineKind.SPARK,
-    lake: Annotated[bool, typer.Option("--lake", help="Read lake tables too; `lakeward fetch-jars` first, once.")] = False,
-    master: Annotated[str | None, typer.Option(help="Spark master of the session; local[*] if left out.")] = None,
-    conf: Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for that Spark; repeat it.")] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="With --engine duckdb: read this data folder; no service is asked.", show_default=False)
+    engine: Annotated[EngineKind, typer.Option(help="Engine that runs the statements.")] = EngineKind.SPARK,
+    lake: Annotated[bool, typer.Option("--lake", help="Read lake tables, too. Run `lakeward fetch-jars` once before.")] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master of the session. Default: local[*].", rich_help_panel=WITH_SPARK)
     ] = None,
-    lake_format: Annotated[str | None, typer.Option(help="With --data: format of the lake (iceberg).", show_default=False)] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="Spark property of the session. Can be repeated.", rich_help_panel=WITH_SPARK),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="FOLDER", help="Read this data folder, without a service.", show_default=False, rich_help_panel=WITH_DUCKDB
+        ),
+    ] = None,
+    lake_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With --data: format of the lake. Default: iceberg.", show_default=False, rich_help_panel=WITH_DUCKDB
+        ),
+    ] = None,
     lake_property: Annotated[
         list[str] | None,
-        typer.Option(help="With --data: NAME=VALUE of the lake's catalog, if it is not the data folder's own. Repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="With --data: property of the lake's catalog, if the lake is not in the data folder. Can be repeated.",
+            rich_help_panel=WITH_DUCKDB,
+        ),
     ] = None,
 ) -> None:
-    """Run SQL: from the command line, a file or a pipe, or at a prompt. `fluss` is the default catalog.
+    """Run SQL from the command line, a file or a pipe, or at a prompt. The default catalog is `fluss`.
 
     Example: lakeward sql "SELECT table_name, status, lag_ms FROM sys.lake_tiering_status" --format csv
 
@@ -73,7 +99,7 @@ def sql(
 
     Example: lakeward sql --engine duckdb --data ./data "SELECT count(*) FROM lake.sales.orders"
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.sql.prompt import converse, line_editing
     from tiering.cli.sql.session import SqlSession
 
@@ -82,7 +108,7 @@ def sql(
     properties = read_pairs(lake_property or [], "--lake-property")
     options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake, data, lake_format, properties)
     _check_engine(engine, options)
-    # Before Spark, which takes seconds: nobody may be there.
+    # Ask the service before Spark starts, which takes seconds: the service may not answer.
     names = _names(uri) if data is None else _known_names()
     console = message_console()
     if console.is_terminal:
@@ -103,9 +129,9 @@ def sql(
 
 
 def _script_text(statement: str | None, file: Path | None) -> tuple[str | None, str]:
-    """The text to run and where it is from; None = ask the person at the terminal. Raises InvalidArgument."""
+    """Returns the text to run, or None for a prompt, and the name of its source. Raises InvalidArgument."""
     if statement is not None and file is not None:
-        raise InvalidArgument("a statement and --file are given: only one of them can be run", hint="Leave one out.")
+        raise InvalidArgument("a statement and --file cannot be combined", hint="Leave one of them out.")
     if statement is not None:
         return statement, "the command line"
     if file is None and sys.stdin.isatty():
@@ -115,11 +141,11 @@ def _script_text(statement: str | None, file: Path | None) -> tuple[str | None, 
     try:
         return file.read_text(encoding="utf-8"), str(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"cannot read {file}: {error}", hint="Name a file of SQL in UTF-8.") from error
+        raise InvalidArgument(f"cannot read {file}: {error}", hint="Name a file with SQL in UTF-8.") from error
 
 
 def _statements(text: str, source: str) -> tuple[Statement, ...]:
-    """Raises InvalidData for a text without a statement, or whose last one never ends."""
+    """Returns the statements. Raises InvalidData for a text without a statement, or with an unfinished last statement."""
     from tiering.cli.sql.statements import split
 
     try:
@@ -127,12 +153,12 @@ def _statements(text: str, source: str) -> tuple[Statement, ...]:
     except InvalidData as error:
         raise InvalidData(f"{source}: {error.message}", hint=error.hint) from error
     if not statements:
-        raise InvalidData(f"{source}: there is no statement", hint='Such as: lakeward sql "SHOW TABLES IN sys"')
+        raise InvalidData(f"{source}: there is no statement", hint='Write, for example: lakeward sql "SHOW TABLES IN sys"')
     return statements
 
 
 def _names(uri: str) -> tuple[str, ...]:
-    """What the prompt completes. Raises ServiceUnreachable."""
+    """Returns the names that the prompt completes, from the service. Raises ServiceUnreachable."""
     with SystemCatalog(uri) as catalog:
         description = catalog.describe()
     tables = [f"{table.namespace}.{table.name}" for table in description.system_tables]
@@ -141,7 +167,7 @@ def _names(uri: str) -> tuple[str, ...]:
 
 
 def _known_names() -> tuple[str, ...]:
-    """The same without a service."""
+    """Returns the names that the prompt completes without a service."""
     from sys_tables.registry import default_registry
 
     registry = default_registry()
@@ -150,17 +176,19 @@ def _known_names() -> tuple[str, ...]:
 
 
 def _check_engine(kind: EngineKind, options: EngineOptions) -> None:
-    """Raises InvalidArgument for options that are the other engine's."""
+    """Raises InvalidArgument for an option of the other engine."""
     if kind is EngineKind.DUCKDB and options.data is None and (options.lake_properties or options.lake_format is not None):
-        raise InvalidArgument("--lake-format and --lake-property are for --data: the service goes by its own", hint="Leave them out.")
+        raise InvalidArgument("--lake-format and --lake-property need --data: a service knows its lake", hint="Leave them out.")
     of_spark = {"--conf": options.conf, "--master": options.master, "--lake": options.lake}
     if kind is EngineKind.DUCKDB and any(of_spark.values()):
         named = next(name for name, value in of_spark.items() if value)
-        raise InvalidArgument(f"{named} is for Spark, and --engine duckdb starts none", hint="Leave it out.")
+        raise InvalidArgument(f"{named} is an option for Spark, which --engine duckdb does not start", hint=f"Leave {named} out.")
     of_duckdb = {"--data": options.data, "--lake-format": options.lake_format, "--lake-property": options.lake_properties}
     if kind is EngineKind.SPARK and any(of_duckdb.values()):
         named = next(name for name, value in of_duckdb.items() if value)
-        raise InvalidArgument(f"{named} is for --engine duckdb: Spark asks the service", hint="Add --engine duckdb, or leave it out.")
+        raise InvalidArgument(
+            f"{named} needs --engine duckdb: with Spark, the command asks the service", hint=f"Add --engine duckdb, or leave {named} out."
+        )
 
 
 def _open(kind: EngineKind, options: EngineOptions) -> Engine:

@@ -1,4 +1,4 @@
-"""`lakeward state backup|restore`: a copy of the state store in a data folder, made while it is used, and put back."""
+"""`lakeward state backup|restore`: copies the state store of a data folder, also while a service uses it, and restores a copy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 PUT_ASIDE = ".before-restore"
 UNFINISHED = ".unfinished"
 
-FileArgument = Annotated[Path, typer.Argument(help="The file of the backup.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="File of the backup.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command and its two parts."""
+    """Adds the group of commands and its two commands."""
     parts = typer.Typer(
-        no_args_is_help=True, help="Back up and restore the state store in a data folder. Of one in PostgreSQL: pg_dump and pg_restore."
+        no_args_is_help=True,
+        help="Back up and restore the state store in a data folder. For a store in PostgreSQL, use pg_dump and pg_restore.",
     )
     parts.command("backup")(backup)
     parts.command("restore")(restore)
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def backup(file: FileArgument, data: DataOption = Path("lakeward-data")) -> None:
-    """Copy the state store, as of one moment, while the service runs or not. The tables' rows and the lake are no part of it.
+    """Copy the state store as of one moment, with or without a running service. The backup has no rows of tables and no lake tables.
 
     Example: lakeward state backup state-2026-11-24.db --data ./lakeward-data
     """
@@ -44,7 +45,7 @@ def backup(file: FileArgument, data: DataOption = Path("lakeward-data")) -> None
     source = read_data_folder(data).store_file
     target = file.expanduser()
     if target.exists():
-        raise SetupError(f"{target} exists already", hint="Name a new file: a backup replaces nothing.")
+        raise SetupError(f"the file {target} already exists", hint="Name a new file: a backup does not overwrite files.")
     _check(source, "the data folder's state store")
     unfinished = _new_file_beside(target)
     _copied(source, unfinished)
@@ -54,9 +55,9 @@ def backup(file: FileArgument, data: DataOption = Path("lakeward-data")) -> None
 
 
 def restore(file: FileArgument, data: DataOption = Path("lakeward-data")) -> None:
-    """Put a backup in the place of the state store; no service may run on the folder. The former store stays beside it.
+    """Replace the state store by a backup. No service may run on the folder. The former store stays beside the new one.
 
-    What was tiered since is found in the lake. History, pauses and options since then are gone.
+    The next start finds in the lake what was tiered since the backup. History, pauses and options since the backup are lost.
 
     Example: lakeward state restore state-2026-11-24.db --data ./lakeward-data
     """
@@ -69,28 +70,35 @@ def restore(file: FileArgument, data: DataOption = Path("lakeward-data")) -> Non
     folder = open_data_folder(data)
     lock = FolderLock(folder.root)
     if not lock.acquire(wait=False):
-        raise SetupError(f"a service runs on {folder.root}", hint="Stop it first: it would go on with the state that it has in memory.")
+        raise SetupError(
+            f"a service runs on {folder.root}", hint="Stop the service first: it would continue with the state that it has in memory."
+        )
     try:
         _check_cluster(source, folder)
         unfinished = folder.restoring_file.with_name(folder.restoring_file.name + UNFINISHED)
         _copied(source, unfinished, later=EPOCHS_LEFT_OUT)
         _exchange(folder, unfinished)
     except OSError as error:
-        raise SetupError(f"cannot restore {folder.store_file}: {error}", hint="Mend that, and run the same command again.") from error
+        raise SetupError(
+            f"cannot restore {folder.store_file}: {error}", hint="Remove the cause, and run the same command again."
+        ) from error
     finally:
         lock.release()
     print(f"restored {folder.store_file} from {source}; the former store, if there was one, is coordinator.db{PUT_ASIDE}")
 
 
 def _exchange(folder: DataFolder, unfinished: Path) -> None:
-    """Puts the former store aside and the new one in its place. Whatever step it dies at: the former store is whole, or a start refuses
-    until the restore was repeated (`check_restore_ended`), or the new one is in its place."""
+    """Moves the former store aside and the new store into its place.
+
+    If the process dies at any step, the former store is complete, or the new store is in its place, or the next start refuses the folder
+    until the restore is repeated (`check_restore_ended`).
+    """
     os.replace(unfinished, folder.restoring_file)
     sync_folder(folder.root)
     if folder.store_file.exists():
-        for part in ("-wal", "-shm"):  # of a store that an earlier restore put aside, and that is replaced now
+        for part in ("-wal", "-shm"):  # parts of a store that an earlier restore moved aside, which this restore replaces
             _aside(folder, part).unlink(missing_ok=True)
-    # First the store itself: a start would take one without its write-ahead log for whole.
+    # Move the store itself first: a start would take a store without its write-ahead log as complete.
     for part in ("", "-wal", "-shm"):
         former = folder.store_file.with_name(folder.store_file.name + part)
         if former.exists():
@@ -105,17 +113,17 @@ def _aside(folder: DataFolder, part: str) -> Path:
 
 
 def _check_cluster(backup_file: Path, folder: DataFolder) -> None:
-    """Raises SetupError for the backup of another cluster's state."""
+    """Raises SetupError for a backup of the state of another cluster."""
     backed_up, present = _cluster_of(backup_file), _cluster_of(folder.store_file) or _embedded_cluster(folder)
     if backed_up is not None and present is not None and backed_up != present:
         raise SetupError(
-            f"{backup_file} is the state of the cluster {backed_up!r}, and {folder.root} belongs to {present!r}",
-            hint="Name a backup of this folder's own store, or with --data the folder that it was made of.",
+            f"{backup_file} has the state of the cluster {backed_up!r}, and {folder.root} belongs to the cluster {present!r}",
+            hint="Name a backup of this folder's store, or name with --data the folder of the backup.",
         )
 
 
 def _cluster_of(store_file: Path) -> str | None:
-    """Which cluster a store is about; None if nothing in it says so: it is of an older version, was never used, or cannot be read."""
+    """Returns the cluster of a state store, or None for a store of an older version, a store never used, or an unreadable one."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{store_file.absolute().as_uri()}?mode=ro", uri=True)) as database:
         row = database.execute("SELECT cluster FROM lakeward_leader").fetchone()
         return None if row is None else str(row[0])
@@ -123,7 +131,7 @@ def _cluster_of(store_file: Path) -> str | None:
 
 
 def _embedded_cluster(folder: DataFolder) -> str | None:
-    """The id of the folder's own cluster; None if it has none, or one that this version cannot read."""
+    """Returns the id of the embedded cluster in the folder, or None if there is none or this version cannot read it."""
     from tiering.cluster.registry import EMBEDDED, cluster_kind
 
     if not cluster_kind(EMBEDDED).is_in(folder.cluster):
@@ -139,34 +147,36 @@ def _embedded_cluster(folder: DataFolder) -> str | None:
 
 
 def _check(file: Path, name: str) -> None:
-    """Raises SetupError for a file that is no state store."""
-    hint = "Name a data folder of a coordinator that ran with --data, or a file of `lakeward state backup`."
+    """Raises SetupError for a file that is not a state store, or that is damaged."""
+    hint = "Name the data folder of a coordinator that ran with --data, or a file that `lakeward state backup` wrote."
     if not file.is_file():
-        raise SetupError(f"{name} is missing: there is no {file}", hint=hint)
+        raise SetupError(f"{name} is missing: there is no file {file}", hint=hint)
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
             [[sound]] = database.execute("PRAGMA quick_check(1)").fetchall()
             database.execute("SELECT epoch FROM lakeward_owner").fetchone()
     except sqlite3.Error as error:
-        raise SetupError(f"{file} is no state store: {error}", hint=hint) from error
+        raise SetupError(f"{file} is not a state store: {error}", hint=hint) from error
     if sound != "ok":
         raise SetupError(f"the state store {file} is damaged: {sound}", hint="Use another backup.")
 
 
 def _new_file_beside(target: Path) -> Path:
-    """An empty file, its owner's alone, of a name that nobody can foresee: in a folder that others write to, a link with a known name
-    would have the copy written elsewhere. Raises SetupError.
+    """Creates an empty file with an unpredictable name, which only its owner can read. Raises SetupError.
+
+    With a predictable name, another user of a shared folder could place a link there and redirect the copy.
     """
     try:
         descriptor, name = tempfile.mkstemp(UNFINISHED, f".{target.name}.", target.absolute().parent)
     except OSError as error:
-        raise SetupError(f"cannot write beside {target}: {error}", hint="Is there room, and may this user write there?") from error
+        raise SetupError(f"cannot write beside {target}: {error}", hint="Check the free space and the permissions of this user.") from error
     os.close(descriptor)
     return Path(name)
 
 
 def _copied(source: Path, target: Path, later: int = 0) -> None:
-    """A copy as of one moment (SQLite's online backup), `later` epochs on, synced, its owner's alone. Raises SetupError."""
+    """Copies a store as of one moment (SQLite's online backup) with its epoch increased by `later`, and syncs the copy. Only its owner can
+    read the copy. Raises SetupError."""
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
         with (
@@ -184,4 +194,6 @@ def _copied(source: Path, target: Path, later: int = 0) -> None:
             os.close(descriptor)
     except (OSError, sqlite3.Error) as error:
         target.unlink(missing_ok=True)
-        raise SetupError(f"cannot copy {source} to {target}: {error}", hint="Is there room, and may this user write there?") from error
+        raise SetupError(
+            f"cannot copy {source} to {target}: {error}", hint="Check the free space and the permissions of this user."
+        ) from error

@@ -1,4 +1,4 @@
-"""`lakeward status`: how the tiering stands, once or until Ctrl-C."""
+"""`lakeward status`: shows the state of tiering, once or until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ COLUMNS = (
     "last_error",
 )
 LEFT_OUT_FIRST = ("last_error", "status_reason", "lake_records", "last_tiered_time", "pending_records", "error_class", "lag_ms")
-"""Of COLUMNS, on a terminal too narrow for them; docs/cli.md has the same order."""
+"""Columns that a narrow terminal leaves out, in this order. docs/cli.md has the same order."""
 STYLES = {"status": status_style, "error_class": lambda value: "red", "last_error": lambda value: "red"}
 SHORTEST_INTERVAL_MS = 100
-"""Faster than anybody reads, and no burden to a coordinator."""
+"""Shorter than people can read, and still a small load for a coordinator."""
 
 
 def register(app: typer.Typer) -> None:
@@ -48,11 +48,11 @@ def register(app: typer.Typer) -> None:
 def status(
     table: AnyTableArgument = None,
     uri: UriOption = DEFAULT_URI,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
-    interval: Annotated[str, typer.Option(help="With --watch: how long between two looks.")] = "2 s",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="With --watch: time between two refreshes.")] = "2 s",
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Show how the tiering of each lake table stands: a row a table, or a page about one.
+    """Show the state of tiering: one row per lake table, or a page about one table.
 
     Example: lakeward status sales.orders --format json
 
@@ -73,7 +73,7 @@ def status(
 
 
 def _last_rounds(uri: str, status: TableStatus) -> LastRounds:
-    """A service that is too old for them, or cannot read its history, still says how the table stands."""
+    """Returns the last rounds, or the error of a service that cannot report them: its status of the table is shown all the same."""
     with SystemCatalog(uri) as catalog:
         try:
             rows = catalog.read(
@@ -108,7 +108,7 @@ def _watch(watching: Watch, output: OutputFormat) -> None:
 
 
 class _Blocks:
-    """One look after the other for a file or a pipe: a table, a JSON array on one line, or CSV rows under one header."""
+    """Prints each refresh for a file or a pipe: as a table, as a JSON array on one line, or as CSV rows under one header."""
 
     def __init__(self, output: OutputFormat) -> None:
         self._output = output

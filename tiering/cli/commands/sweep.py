@@ -1,4 +1,4 @@
-"""`lakeward sweep`: deletes what dead rounds left in lake tables. The coordinator does it; this asks for it."""
+"""`lakeward sweep`: asks the coordinator to delete the files that dead rounds left in lake tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def register(app: typer.Typer) -> None:
 def sweep(
     table: AnyTableArgument = None,
     uri: UriOption = DEFAULT_URI,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
-    older_than: Annotated[str, typer.Option(help="Younger files stay.")] = "1 d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the command would delete, and delete nothing.")] = False,
+    older_than: Annotated[str, typer.Option(metavar="DURATION", help="Delete only files that are at least this old.")] = "1 d",
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Delete files that dead rounds left in lake tables: in no snapshot, and of no round whose commit could still land.
+    """Delete files that dead rounds left in lake tables. No snapshot names them, and no round can still commit them.
 
     Example: lakeward sweep sales.orders --dry-run --older-than "6 h"
     """

@@ -1,4 +1,4 @@
-"""`lakeward tables`: which tables there are, and which of them go to the lake."""
+"""`lakeward tables`: lists the source tables, and which of them are tiered into the lake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("table", "type", "buckets", "bucket_key", "partitioned_by", "lake", "freshness", "columns")
 LEFT_OUT_FIRST = ("columns", "bucket_key", "partitioned_by", "buckets", "freshness")
-"""Of SHOWN, on a terminal too narrow for them; docs/cli.md has the same order."""
+"""Columns that a narrow terminal leaves out, in this order. docs/cli.md has the same order."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,12 +33,14 @@ def register(app: typer.Typer) -> None:
 
 
 def tables(
-    database: Annotated[str | None, typer.Argument(help="Only this database; `sys` lists the system tables.", show_default=False)] = None,
+    database: Annotated[
+        str | None, typer.Argument(metavar="DATABASE", help="Only this database. `sys` lists the system tables.", show_default=False)
+    ] = None,
     uri: UriOption = DEFAULT_URI,
     fluss: FlussServersOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """List the source tables, their shape, and which of them go to the lake.
+    """List the source tables with their type, buckets, keys and columns, and which of them are tiered into the lake.
 
     Example: lakeward tables sales --format csv
     """
@@ -58,7 +60,7 @@ def tables(
 
 
 def _rows_of_fluss(servers: str, database: str | None) -> list[dict[str, Any]]:
-    """The rows of sys.tables as the cluster itself tells them: where a lake table lies only a service knows."""
+    """Returns the rows of sys.tables from the cluster itself, without the locations of lake tables, which only a service knows."""
     from sys_tables.tables.tables import table_row
     from tiering.cli.service_cluster import fluss_cluster
 
@@ -71,7 +73,7 @@ def _rows_of_fluss(servers: str, database: str | None) -> list[dict[str, Any]]:
 def _partition_count(cluster: TableCatalog, table: TableInfo) -> int | None:
     try:
         return len(cluster.partitions(table))
-    except UnknownTable:  # dropped since it was listed
+    except UnknownTable:  # the table was dropped after it was listed
         return None
 
 

@@ -1,4 +1,4 @@
-"""`lakeward tier`: brings one table's lake copy up to now, and shows on a terminal how far the round is."""
+"""`lakeward tier`: tiers a table now, and shows the progress of the round on a terminal."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def register(app: typer.Typer) -> None:
 def tier(
     table: TableArgument,
     uri: UriOption = DEFAULT_URI,
-    wait: Annotated[bool, typer.Option(help="Wait until the lake has what the log has now.")] = True,
-    timeout_ms: Annotated[int, typer.Option(help="How long to wait, also for a tierer.")] = 300_000,
+    wait: Annotated[bool, typer.Option(help="Wait until the lake has all rows that the log has now.")] = True,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, for a tierer as well.")] = 300_000,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Tier a table now.
+    """Tier a table now, without waiting for its schedule.
 
     Example: lakeward tier sales.orders
     """
@@ -60,13 +60,13 @@ def tier(
 
 
 def is_reached(result: TierTableResult) -> bool:
-    """Whether the lake has what the log had at the call: otherwise the row shows the state of the table, or of a round that runs."""
+    """Returns whether the lake has all rows that the log had at the call. If not, the row shows the state of the table or of its round."""
     return result.state in [state for state in RoundState if state.is_final]
 
 
 @contextmanager
 def round_bar(table: str, doing: str = "tiering") -> Iterator[Callable[[Progress], None]]:
-    """Takes the progress of a waiting call: a bar on a terminal, gone at the end; nothing elsewhere."""
+    """Yields a function that shows the progress of a waiting call: as a bar on a terminal, and not at all elsewhere."""
     console = message_console()
     if not console.is_terminal:
         yield lambda progress: None
@@ -91,7 +91,7 @@ def round_bar(table: str, doing: str = "tiering") -> Iterator[Callable[[Progress
 
 
 def result_row(result: TierTableResult) -> dict[str, Any]:
-    """The row that is printed."""
+    """Returns the row to print."""
     row = asdict(result)
     row.pop("path")
     return {"table": str(result.path), **row}

@@ -1,4 +1,4 @@
-"""`lakeward tier-database`: brings the lake copies of a database's tables up to now, as `CALL sys.tier_database` does."""
+"""`lakeward tier-database`: tiers the tables of a database now, like `CALL sys.tier_database`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ def register(app: typer.Typer) -> None:
 
 
 def tier_database(
-    database: Annotated[str, typer.Argument(help="The database.")],
-    include: Annotated[str | None, typer.Option(help="Only tables whose name is LIKE this pattern: % any text, _ one character.")] = None,
-    exclude: Annotated[str | None, typer.Option(help="No table whose name is LIKE this pattern.")] = None,
-    only_stale: Annotated[bool, typer.Option(help="Leave out tables whose lake copy lacks no row.")] = True,
+    database: Annotated[str, typer.Argument(metavar="DATABASE", help="Name of the database.")],
+    include: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Only tables whose name matches this LIKE pattern: % is any text, _ is one character."),
+    ] = None,
+    exclude: Annotated[str | None, typer.Option(metavar="PATTERN", help="No table whose name matches this LIKE pattern.")] = None,
+    only_stale: Annotated[bool, typer.Option(help="Leave out tables whose lake copy has all rows.")] = True,
     uri: UriOption = DEFAULT_URI,
-    wait: Annotated[bool, typer.Option(help="Wait until the lake has what the logs have now.")] = True,
-    timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,
+    wait: Annotated[bool, typer.Option(help="Wait until the lake has all rows that the logs have now.")] = True,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait.")] = 300_000,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Tier the tables of a database now.
+    """Tier the tables of a database now, without waiting for their schedule.
 
     Example: lakeward tier-database sales --exclude 'tmp%'
     """

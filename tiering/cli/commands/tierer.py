@@ -1,4 +1,4 @@
-"""`lakeward tierer`: a Spark driver that moves tables into the lake."""
+"""`lakeward tierer`: runs a tierer, a Spark driver that moves tables into the lake."""
 
 from __future__ import annotations
 
@@ -43,21 +43,29 @@ def tierer(
     slots: SlotsOption = DEFAULT_SLOTS,
     stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
     fluss_conf: FlussConfOption = None,
-    tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
+    tierer_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the tierer in the system tables. Default: a random id.")
+    ] = None,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = "127.0.0.1",
-    insecure: Annotated[bool, typer.Option(help="Serve metrics off loopback although nothing is encrypted or checked.")] = False,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            help="Allow a --metrics-host other than loopback: the pages have neither TLS nor authentication.",
+            rich_help_panel="Metrics and logs",
+        ),
+    ] = False,
     parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
     log_level: LogLevelOption = "info",
     log_format: LogFormatOption = LogFormat.CONSOLE,
 ) -> None:
     """Run a tierer: a Spark driver that moves tables into the lake.
 
-    The coordinator tells it the lake; what is secret of it comes from the environment, or from --fluss-conf.
+    It learns the lake from the coordinator, and the secrets of the lake from its own environment or from --fluss-conf.
 
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.monitoring import MonitoringSettings
     from tiering.cli.processes.tierer import TiererSettings, run_tierer
 

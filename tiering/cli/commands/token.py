@@ -1,4 +1,4 @@
-"""`lakeward token create|list|revoke`: who may call a service that runs with `--auth token`."""
+"""`lakeward token create|list|revoke`: manages the tokens of a service that runs with `--auth token`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TOKENS_FILE = "tokens.json"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command and its three parts."""
+    """Adds the group of commands and its three commands."""
     tokens = typer.Typer(
         no_args_is_help=True,
-        help="Make, list and revoke the tokens of a service. They work, or cease to, with the next call: nothing is started again."
+        help="Create, list and revoke the tokens of a service. A change takes effect with the next call, without a restart."
         "\n\nExample: lakeward token create etl --data ./lakeward-data --out etl.token",
     )
     tokens.command("create")(create)
@@ -33,19 +33,26 @@ def register(app: typer.Typer) -> None:
 
 
 def tokens_path(data: Path, tokens: Path | None) -> Path:
-    """The file of tokens of a service."""
+    """Returns the file with the tokens of a service."""
     return (data / ACCESS_FOLDER / TOKENS_FILE if tokens is None else tokens).expanduser()
 
 
 def create(
-    principal: Annotated[str, typer.Argument(help="Whose token it is: the name that grants, events and the audit have.")],
+    principal: Annotated[
+        str, typer.Argument(metavar="PRINCIPAL", help="Principal of the token: its name in grants, events and the audit log.")
+    ],
     data: DataOption = Path("lakeward-data"),
     tokens: TokensOption = None,
-    group: Annotated[list[str] | None, typer.Option(help="A group of the principal, for grants; repeat it.")] = None,
-    expires: Annotated[str | None, typer.Option(help="After which time it holds no longer: '90 d'. Default: never.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write it into this file, its owner's alone, instead of printing it.")] = None,
+    group: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Group of the principal, for grants. Can be repeated.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Time until the token expires: '90 d'. Default: it does not expire.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the token into this file, which only its owner can read, instead of printing it."),
+    ] = None,
 ) -> None:
-    """Make a token, which is shown this once: the service keeps a hash of it.
+    """Create a token and show it once. The service stores only its hash.
 
     Example: lakeward token create etl --data ./lakeward-data --expires '90 d' --out etl.token
     """
@@ -54,14 +61,14 @@ def create(
     token, stored = new_token(principal, now, expires_time=expires_time, groups=group or ())
     file = tokens_path(data, tokens)
     check_replaceable(file, "lakeward token create ...")
-    if out is not None:  # first: a token that is in force and that nobody has would only confuse
+    if out is not None:  # written first: otherwise a failed write would leave a valid token that no user has
         write_private(out.expanduser(), token + "\n")
     add_token(file, stored)
     print(f"token {stored.token_id} of {principal}: {out}" if out is not None else token)
 
 
 def show(data: DataOption = Path("lakeward-data"), tokens: TokensOption = None, output: FormatOption = OutputFormat.TABLE) -> None:
-    """List the tokens, without their secrets, which nobody has.
+    """List the tokens, without their secrets, of which the service stores only hashes.
 
     Example: lakeward token list --data ./lakeward-data
     """
@@ -69,11 +76,11 @@ def show(data: DataOption = Path("lakeward-data"), tokens: TokensOption = None, 
 
 
 def revoke(
-    token_id: Annotated[str, typer.Argument(help="As `lakeward token list` shows it.")],
+    token_id: Annotated[str, typer.Argument(metavar="TOKEN_ID", help="Id of the token, from `lakeward token list`.")],
     data: DataOption = Path("lakeward-data"),
     tokens: TokensOption = None,
 ) -> None:
-    """Take a token out of force; calls that run go on to their end.
+    """Revoke a token. Running calls continue to their end.
 
     Example: lakeward token revoke 4f2a9c01b7d3 --data ./lakeward-data
     """

@@ -1,4 +1,4 @@
-"""`lakeward up`: coordinator, tierer and embedded cluster on one data folder, as one process tree."""
+"""`lakeward up`: runs coordinator, tierer and embedded cluster on one data folder, as one process tree."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def up(
     stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
     tierer_metrics_port: TiererMetricsPortOption = None,
     detach: Annotated[
-        bool, typer.Option(DETACH, help="Return when the service is ready, and leave it running: lakeward down stops it.")
+        bool, typer.Option(DETACH, help="Return when the service is ready, and leave it running. `lakeward down` stops it.")
     ] = False,
 ) -> None:
     """Run everything on this machine: coordinator, tierer and embedded cluster on one data folder.
 
-    With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
+    With --fluss, it tiers the tables of an Apache Fluss cluster instead of the embedded cluster.
 
     Example: lakeward up --data ./lakeward-data --port 7707
 
@@ -58,7 +58,7 @@ def up(
     if detach:
         print(_detached(options.data, options.log_level))
         return
-    # Here and not above: the other commands, and their help, do without what it needs.
+    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.up import UpSettings, serve_up
 
     stalled_ms, settings = read_stalled_after(stalled_after), options.begin(context, Auth.TOKEN)
@@ -67,7 +67,7 @@ def up(
 
 
 def _detached(data: Path, log_level: str) -> str:
-    """The ready line of a service that runs this command without `--detach`. Raises SetupError."""
+    """Starts this command without `--detach` in a child process, and returns its ready line. Raises SetupError."""
     from tiering.child_process import module_command
     from tiering.cli.processes.data_folder import open_data_folder
     from tiering.cli.processes.detached import UP_LOG, check_folder_is_free, start_detached

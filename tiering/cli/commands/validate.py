@@ -1,4 +1,4 @@
-"""`lakeward validate`: DuckDB proves that a lake table equals its log, in a running service or with none."""
+"""`lakeward validate`: proves with DuckDB that a lake table equals its log, in a running service or without one."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 if TYPE_CHECKING:
     from tiering.validate.child import ClusterValidation
 
+WITHOUT_SERVICE = "Without a service"
+"""Title of a group of options."""
+
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")
 
 
@@ -35,10 +38,16 @@ def validate(
     table: TableArgument,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Read this data folder, with no service running. Without it the service works.", show_default=False),
+        typer.Option(
+            "--data", metavar="FOLDER", help="Read this data folder, without a service. Default: the service validates.", show_default=False
+        ),
     ] = None,
-    level: Annotated[Level, typer.Option(help="How much is proved: rows counted, offsets each once, or all values.")] = Level.OFFSETS,
-    snapshot: Annotated[int | None, typer.Option(help="A lake snapshot; the newest if none is given.", show_default=False)] = None,
+    level: Annotated[
+        Level, typer.Option(help="What to prove: the number of rows, each offset exactly once, or all values.")
+    ] = Level.OFFSETS,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="ID", help="Id of the lake snapshot. Default: the newest snapshot.", show_default=False)
+    ] = None,
     uri: UriOption = DEFAULT_URI,
     fluss: FlussServersOption = None,
     fluss_cluster_id: FlussClusterIdOption = None,
@@ -46,22 +55,31 @@ def validate(
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            help=f"Without a service: what DuckDB may use ({DEFAULT_MEMORY_LIMIT}); the rest goes to a temporary folder.",
+            metavar="SIZE",
+            help=f"Memory limit of DuckDB, which writes what does not fit to a temporary folder. Default: {DEFAULT_MEMORY_LIMIT}.",
             show_default=False,
+            rich_help_panel=WITHOUT_SERVICE,
         ),
     ] = None,
-    lake_format: Annotated[str | None, typer.Option(help="Without a service: format of the lake (iceberg).", show_default=False)] = None,
+    lake_format: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Format of the lake. Default: iceberg.", show_default=False, rich_help_panel=WITHOUT_SERVICE),
+    ] = None,
     lake_property: Annotated[
         list[str] | None,
-        typer.Option(help="Without a service: NAME=VALUE of the lake's catalog, if it is not the data folder's own. Repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Property of the lake's catalog, if the lake is not in the data folder. Can be repeated.",
+            rich_help_panel=WITHOUT_SERVICE,
+        ),
     ] = None,
     fluss_conf: FlussConfOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Prove that a lake table equals its log. Exit status 1 if it does not.
+    """Prove that a lake table equals its log. The exit status is 1 if it does not.
 
-    With --data or --fluss no service is needed. The log of a Fluss cluster is read from the cluster's own servers, which have to run; user
-    and password go to those that --fluss names, and not to those that a data folder alone names.
+    With --data or --fluss, the command needs no service. It reads the log of a Fluss cluster from the cluster's servers, which have to run.
+    It sends user and password only to servers that --fluss names, not to servers that only a data folder names.
 
     Example: lakeward validate sales.orders --level rows
 
@@ -86,11 +104,11 @@ def validate(
 
 
 def _refuse_options_of_folders(values: Mapping[str, object]) -> None:
-    """Raises InvalidArgument for an option that only a validation without a service takes."""
+    """Raises InvalidArgument for an option that only a validation without a service has."""
     for name, value in values.items():
         if value is not None:
             raise InvalidArgument(
-                f"{name} is for --data and --fluss: the service goes by its own", hint="Leave it out, or name a folder with --data."
+                f"{name} needs --data or --fluss: a service uses its own settings", hint="Leave it out, or name a folder with --data."
             )
 
 
@@ -108,7 +126,7 @@ def _validated_by_service(uri: str, path: TablePath, level: Level, snapshot: int
 
 
 def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: NamedLake | None) -> ClusterValidation:
-    """`settings`: of `--fluss`, by which the folder's cluster is reached, and a password goes to it."""
+    """Returns the validation of a data folder. `settings` come from `--fluss`: with them, the command sends a password to the cluster."""
     from tiering.cli.processes.data_folder import read_data_folder
     from tiering.cluster.registry import FLUSS, check_folder, kind_in
     from tiering.lake.catalog_properties import with_default_catalog
@@ -128,9 +146,9 @@ def _named_cluster(kind: str, settings: Mapping[str, str], lake: NamedLake | Non
 
     if lake is None:
         raise InvalidArgument(
-            "--fluss names a cluster, and nothing names its lake",
-            hint="Name it with --fluss-conf server.yaml, --datalake.iceberg.*, --datalake.paimon.*, or --lake-property; or a data "
-            "folder with --data instead.",
+            "--fluss names a cluster, but no option names its lake",
+            hint="Name the lake with --fluss-conf server.yaml, --datalake.iceberg.*, --datalake.paimon.*, or --lake-property. "
+            "Or name a data folder with --data.",
         )
     check_catalog_properties(lake.properties)
     known, lake_format = read_settings(settings), lake.format or DEFAULT_LAKE_FORMAT
@@ -141,7 +159,7 @@ def _validated_here(validation: ClusterValidation, path: TablePath, level: Level
     try:
         return [vars(result) for result in validation.run(path, level.value, snapshot)]
     except ClusterUnavailable as error:
-        needed = "The proof reads tables and log from the cluster's own servers, so they have to run; a service of Lakeward does not."
+        needed = "The validation reads tables and log from the cluster's servers, which have to run. It needs no service of Lakeward."
         error.hint = f"{error.hint} {needed}".lstrip()
         raise
 

@@ -1,4 +1,4 @@
-"""`lakeward wait`: waits until a table's lake copy has certain rows, as `CALL sys.wait_for_tiering` does."""
+"""`lakeward wait`: waits until the lake has certain rows of a table, like `CALL sys.wait_for_tiering`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,21 @@ def register(app: typer.Typer) -> None:
 
 def wait(
     table: TableArgument,
-    timestamp: Annotated[str | None, typer.Option(help="Wait for the rows written until then: ISO 8601, UTC unless it has a zone.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Wait for the rows written until this time (ISO 8601, UTC unless it has a zone).")
+    ] = None,
     offset: Annotated[
         list[str] | None,
-        typer.Option(help="BUCKET=OFFSET: wait for the bucket's rows below the offset; repeat it. 17/3 is in partition 17."),
+        typer.Option(
+            metavar="BUCKET=OFFSET",
+            help="Wait for the rows of this bucket below the offset. 17/3 is bucket 3 of partition 17. Can be repeated.",
+        ),
     ] = None,
     uri: UriOption = DEFAULT_URI,
-    timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait.")] = 300_000,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Wait until the lake has certain rows of a table: all that its log has now, unless told otherwise. Makes no round.
+    """Wait until the lake has certain rows of a table. Default: all rows that its log has now. The command starts no round.
 
     Example: lakeward wait sales.orders --timeout-ms 60000
 
@@ -55,15 +60,15 @@ def wait(
     row = {"reached": result.reached, "lake_snapshot_id": result.lake_snapshot_id, "waited_ms": result.waited_ms}
     print_rows([{"table": str(result.path), **row}], output)
     if not result.reached:
-        print(f"{PROGRAM}: the lake has not got the rows yet: {printable(latest.message)}", file=sys.stderr)
+        print(f"{PROGRAM}: the lake does not have the rows yet: {printable(latest.message)}", file=sys.stderr)
         raise typer.Exit(ExitStatus.NOT_YET)
 
 
 def parse_offsets(pairs: list[str] | None) -> dict[str, int] | None:
-    """Offsets by bucket; None if there are none. Raises InvalidArgument."""
+    """Returns the offsets by bucket, or None without offsets. Raises InvalidArgument."""
     offsets: dict[str, int] = {}
     for bucket, text in read_pairs(pairs or (), "--offset").items():
         if not (text.isascii() and text.isdigit() and int(text) < 2**63):
-            raise InvalidArgument(f"--offset {bucket}={text[:60]} is no offset", hint="Offsets are whole numbers from 0 on.")
+            raise InvalidArgument(f"--offset {bucket}={text[:60]} is not an offset", hint="Offsets are whole numbers, 0 or greater.")
         offsets[bucket] = int(text)
     return offsets or None

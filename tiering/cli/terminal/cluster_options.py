@@ -1,4 +1,4 @@
-"""Options that name the cluster: the embedded one without any, or an Apache Fluss cluster that runs elsewhere."""
+"""Options that choose the cluster: the embedded cluster by default, or an Apache Fluss cluster that runs elsewhere."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from tiering.lake.fluss.server_yaml import read_server_yaml
 from tiering.model.assignments import ServiceMode
 from tiering.redaction.redact import remember_secrets
 
+_FLUSS = "Apache Fluss"
+"""Title of a group of options."""
+_PASSWORD = "FLUSS_USERNAME and FLUSS_PASSWORD hold the user and the password."
+
 FlussOption = Annotated[
     str | None,
     typer.Option(
         "--fluss",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help="Servers of the Apache Fluss cluster to tier from; without it the embedded cluster is used. User and password come from "
-        "FLUSS_USERNAME and FLUSS_PASSWORD.",
+        metavar="HOST:PORT,...",
+        help=f"Servers of the Apache Fluss cluster to tier from. Default: the embedded cluster. {_PASSWORD}",
         show_default=False,
     ),
 ]
@@ -30,21 +33,27 @@ FlussServersOption = Annotated[
     str | None,
     typer.Option(
         "--fluss",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help="Servers of an Apache Fluss cluster, which is asked itself; no service is needed. User and password come from FLUSS_USERNAME "
-        "and FLUSS_PASSWORD.",
+        metavar="HOST:PORT,...",
+        help=f"Servers of an Apache Fluss cluster. The command asks the cluster itself and needs no service of Lakeward. {_PASSWORD}",
         show_default=False,
     ),
 ]
-"""Of commands that work on a cluster without a service, too."""
+"""For commands that also work on a Fluss cluster without a service."""
 FlussClusterIdOption = Annotated[
     str | None,
-    typer.Option(help="What the Fluss cluster is called for ever; stands in every lake table. Needed with --fluss.", show_default=False),
+    typer.Option(
+        metavar="NAME",
+        help="Permanent name of the Fluss cluster, which Lakeward writes into every lake table. Required with --fluss.",
+        show_default=False,
+        rich_help_panel=_FLUSS,
+    ),
 ]
 FlussModeOption = Annotated[
     ServiceMode | None,
     typer.Option(
-        help="Whether this is the Fluss cluster's only tiering service, or one beside another.  [default: shared]", show_default=False
+        help="exclusive: Lakeward is the only tiering service of the Fluss cluster. shared: it works beside another one. Default: shared.",
+        show_default=False,
+        rich_help_panel=_FLUSS,
     ),
 ]
 
@@ -52,16 +61,20 @@ FlussAutoCompactionOption = Annotated[
     bool,
     typer.Option(
         "--fluss-auto-compaction",
-        help="Rewrite small lake files of Fluss tables that do not set table.datalake.auto-compaction. Fluss's default is no.",
+        help="Rewrite small lake files of Fluss tables that do not set table.datalake.auto-compaction. Without this option Fluss's default "
+        "holds: small files stay.",
         show_default=False,
+        rich_help_panel=_FLUSS,
     ),
 ]
 FlussAutoExpireOption = Annotated[
     bool,
     typer.Option(
         "--fluss-auto-expire-snapshot",
-        help="Let lake snapshots of Fluss tables expire that do not set table.datalake.auto-expire-snapshot. Fluss's default is no.",
+        help="Expire lake snapshots of Fluss tables that do not set table.datalake.auto-expire-snapshot. Without this option Fluss's "
+        "default holds: snapshots stay.",
         show_default=False,
+        rich_help_panel=_FLUSS,
     ),
 ]
 FlussHeldTablesOption = Annotated[
@@ -69,8 +82,9 @@ FlussHeldTablesOption = Annotated[
     typer.Option(
         metavar="COUNT",
         min=0,
-        help="In the mode shared: how many tables that Fluss assigned are kept from other tiering services while they are paused or in "
-        "back-off; the others are handed back.",
+        help="With --fluss-mode shared: how many tables the service keeps from other tiering services while they are paused or in "
+        "back-off. It hands the other tables back to Fluss.",
+        rich_help_panel=_FLUSS,
     ),
 ]
 
@@ -78,16 +92,14 @@ FlussHeldTablesOption = Annotated[
 def read_cluster(
     fluss: str | None, cluster_id: str | None, mode: ServiceMode | None, upkeep: UpkeepDefaults = FLUSS_DEFAULTS
 ) -> tuple[str, dict[str, str]]:
-    """Returns the kind of cluster that the options name, and its settings. Raises InvalidArgument for the others without `--fluss`."""
+    """Returns the kind of cluster that the options choose, and its settings. Raises InvalidArgument for `--fluss-*` without `--fluss`."""
     if fluss is None:
         if cluster_id is not None or mode is not None:
-            raise InvalidArgument(
-                "--fluss-cluster-id and --fluss-mode are of use only with --fluss", hint="Name the cluster's servers, too."
-            )
+            raise InvalidArgument("--fluss-cluster-id and --fluss-mode need --fluss", hint="Add --fluss with the servers of the cluster.")
         if upkeep != FLUSS_DEFAULTS:
             raise InvalidArgument(
-                "--fluss-auto-compaction and --fluss-auto-expire-snapshot are of use only with --fluss",
-                hint="Tables of the embedded cluster have these options on.",
+                "--fluss-auto-compaction and --fluss-auto-expire-snapshot need --fluss",
+                hint="Leave them out: tables of the embedded cluster have both options on by default.",
             )
         return EMBEDDED, {}
     settings = {BOOTSTRAP_SERVERS: fluss, CLUSTER_ID: cluster_id or "", **upkeep.as_text()}
@@ -95,10 +107,10 @@ def read_cluster(
 
 
 def read_storage(fluss_conf: Path | None) -> dict[str, str]:
-    """Returns settings of the storage in which a Fluss cluster keeps its remote files, as its server.yaml names it.
+    """Returns the settings of the storage for a Fluss cluster's remote files, from the cluster's server.yaml.
 
-    What is secret of them goes into the environment of this process, where its children have it from. Raises SetupError if that storage
-    cannot be read here, InvalidArgument.
+    Secrets among them go into the environment of this process, so that child processes inherit them. Raises SetupError if this process
+    cannot read the storage, InvalidArgument.
     """
     if fluss_conf is None:
         return {}
@@ -106,7 +118,7 @@ def read_storage(fluss_conf: Path | None) -> dict[str, str]:
     remember_secrets(storage.environment)
     os.environ.update(storage.environment)
     if storage.data_dir:
-        from tiering.cluster.fluss.remote.files import open_remote  # not for commands that read no file
+        from tiering.cluster.fluss.remote.files import open_remote  # commands that read no remote file do not need it
 
         open_remote(storage.data_dir, storage.properties)
     return dict(storage.properties)

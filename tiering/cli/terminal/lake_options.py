@@ -1,4 +1,4 @@
-"""Options that name the lake: properties as pyiceberg takes them, or in Fluss's own words: its server.yaml, Flink's tiering job."""
+"""Options that name the lake: pyiceberg's properties, Fluss's server.yaml, or the options of Flink's tiering job (`--datalake.*`)."""
 
 from __future__ import annotations
 
@@ -19,39 +19,46 @@ from tiering.lake.fluss.server_yaml import read_server_yaml
 
 log = structlog.get_logger(__name__)
 
-OF_OTHER_FORMATS = ("datalake.lance.", "datalake.hudi.")
-"""What the lake's own options begin with where Flink's tiering job writes another format (Fluss, DataLakeFormat)."""
+UNSUPPORTED_FORMATS = ("datalake.lance.", "datalake.hudi.")
+"""Prefixes of options of Flink's tiering job for lake formats that Lakeward does not write (Fluss, DataLakeFormat)."""
 OTHER_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Context settings of a command that takes `--datalake.*`: their names are the lake's own. `read_lake` refuses all others."""
+"""Context settings of a command that takes `--datalake.*` options, whose names the lake defines. `read_lake` refuses others."""
 
 FlussConfOption = Annotated[
     Path | None,
     typer.Option(
         "--fluss-conf",
-        help="Fluss's server.yaml: the lake is the one that it names, and its s3.* options open Fluss's remote files. "
-        "--datalake.iceberg.NAME VALUE or --datalake.paimon.NAME VALUE, as Flink's tiering job takes it, goes before it.",
+        metavar="FILE",
+        help="Fluss's server.yaml. It names the lake, and its s3.* options open Fluss's remote files. The options of Flink's tiering job, "
+        "--datalake.iceberg.NAME VALUE and --datalake.paimon.NAME VALUE, override it.",
         show_default=False,
+        rich_help_panel="Apache Fluss",
     ),
 ]
 
 CreateLakeTablesOption = Annotated[
     bool,
-    typer.Option("--create-lake-tables", help="Start although the cluster says that tables are tiered, and this lake has none of them."),
+    typer.Option(
+        "--create-lake-tables",
+        help="Start with a lake that has none of the tables that the cluster reports as tiered. Without this option the service refuses "
+        "such a lake.",
+        rich_help_panel="Lake",
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class NamedLake:
-    """A lake that options name. `format`: of its tables, as far as an option says; None = none does."""
+    """The lake that the options name. `format`: the format of its tables; None if no option names it."""
 
     properties: Mapping[str, str]
     format: str | None = None
 
 
 def read_lake(context: typer.Context, lake_property: list[str] | None, fluss_conf: Path | None) -> NamedLake | None:
-    """The lake; None if no option names one, which stands for the data folder's own. `--lake-property` goes before all.
+    """Returns the lake that the options name, or None for the lake in the data folder. `--lake-property` overrides the other options.
 
-    Raises InvalidArgument, SetupError; an option that the command does not have ends it as any command's does.
+    Raises InvalidArgument, SetupError, and typer's usage error for an unknown option.
     """
     own = read_lake_properties(lake_property)
     words = _datalake_options(context)
@@ -66,16 +73,16 @@ def read_lake(context: typer.Context, lake_property: list[str] | None, fluss_con
 
 
 def _datalake_options(context: typer.Context) -> Mapping[str, str]:
-    """`--datalake.x VALUE` and `--datalake.x=VALUE` of the arguments that the command does not know."""
+    """Returns the options `--datalake.x VALUE` and `--datalake.x=VALUE` among the arguments that typer does not know."""
     words: dict[str, str] = {}
     rest = list(context.args)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         option = name.removeprefix("--")
-        if option.startswith(OF_OTHER_FORMATS):
+        if option.startswith(UNSUPPORTED_FORMATS):
             raise InvalidArgument(
-                f"the option {name} is of another lake format than Iceberg and Paimon, which are taken from Fluss's options",
-                hint=f"They begin with --{PREFIX} or --{PAIMON_PREFIX}. Leave the cluster's tables to the service that has this option.",
+                f"the option {name} belongs to a lake format that Lakeward does not write; it writes Iceberg and Paimon",
+                hint=f"Use options that begin with --{PREFIX} or --{PAIMON_PREFIX}, or keep the tiering service that takes this option.",
             )
         if option == name or not (option == FORMAT or option.startswith((PREFIX, PAIMON_PREFIX))):
             _refuse(context, name)

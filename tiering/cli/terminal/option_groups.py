@@ -1,4 +1,4 @@
-"""Options that several commands have, declared once: the fields of a dataclass, each an option of every command that takes it."""
+"""Declares options once for several commands: each field of a dataclass becomes an option of every command that takes the dataclass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Command = Callable[..., None]
 
 
 def with_options(group: type[Any], parameter: str = "options") -> Callable[[Command], Command]:
-    """A command for typer from one whose `parameter` is a `group`: the fields stand in its place, each an option of its own."""
+    """Decorates a command whose argument `parameter` is a `group`. Typer sees one option per field in the place of that argument."""
 
     def decorate(command: Command) -> Command:
         names = [field.name for field in dataclasses.fields(group)]
@@ -21,8 +21,8 @@ def with_options(group: type[Any], parameter: str = "options") -> Callable[[Comm
 
         signature = _signature(command, group, parameter)
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-        run.__annotations__ = {name: known.annotation for name, known in signature.parameters.items()}
-        run.__signature__ = signature  # type: ignore[attr-defined]  # what typer asks first
+        run.__annotations__ = {name: declared.annotation for name, declared in signature.parameters.items()}
+        run.__signature__ = signature  # type: ignore[attr-defined]  # typer reads this attribute first
         return run
 
     return decorate
@@ -32,9 +32,9 @@ def _signature(command: Command, group: type[Any], parameter: str) -> inspect.Si
     hints, kind = get_type_hints(group, include_extras=True), inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    for known in inspect.signature(command).parameters.values():
-        if known.name != parameter:
-            parameters.append(known.replace(annotation=own[known.name]))
+    for declared in inspect.signature(command).parameters.values():
+        if declared.name != parameter:
+            parameters.append(declared.replace(annotation=own[declared.name]))
             continue
         parameters += [
             inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name]) for field in dataclasses.fields(group)

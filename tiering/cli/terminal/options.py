@@ -1,4 +1,4 @@
-"""Options that several commands share, and how moments and `NAME=VALUE` options are read."""
+"""Options that several commands share, and the functions that parse times and `NAME=VALUE` options."""
 
 from __future__ import annotations
 
@@ -21,106 +21,234 @@ from tiering.wire.channel import DEFAULT_PORT
 DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
 
 _NAME_LIMIT = 200
-"""Of a property. YAML allows 1024 for what `lake-conf` prints (1.2, section 7.4.2)."""
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's categories of what nobody sees: control, format (bidi) and surrogate characters, ends of lines and paragraphs."""
+"""Longest name of a property. YAML allows keys of 1024 characters in what `lake-conf` prints (YAML 1.2, section 7.4.2)."""
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories of invisible characters: control, format (bidi), surrogate, line separator, paragraph separator."""
+
+_ROUNDS = "Rounds"
+_SPARK = "Spark"
+_STATE = "State and standby"
+_HISTORY = "History"
+_METRICS = "Metrics and logs"
 
 DEFAULT_SLOTS = 4
-"""Tables of a tierer at a time: a CALL need not wait for a long round of another table."""
+"""Tables that a tierer moves at a time. With several slots, a CALL does not have to wait for a long round of another table."""
 
 DEFAULT_STALLED_AFTER = "30 min"
-"""Far longer than a split rests that works: what a bucket's rows were folded to is written in one go, without a report."""
+"""Far longer than a healthy split goes without progress: a bucket's folded rows are written in one step that reports no progress."""
 LEAST_STALLED_AFTER_MS = 60_000
 
 UriOption = Annotated[
     str,
     typer.Option(
-        "--uri", envvar="LAKEWARD_URI", help="The service: host:port; of IPv6 [::1]:port; several with commas between.", show_default=True
+        "--uri",
+        metavar="HOST:PORT",
+        envvar="LAKEWARD_URI",
+        help="Address of the service; [::1]:PORT for IPv6. Separate several coordinators by commas.",
+        show_default=True,
     ),
 ]
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="For people, or for programs: everything, and no colours.")]
-TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=table_names)]
-AnyTableArgument = Annotated[str | None, typer.Argument(help="Only this table: db.table.", autocompletion=table_names, show_default=False)]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; do nothing.")]
-KeyOption = Annotated[
-    str | None, typer.Option("--idempotency-key", help="Names the operation: a repeat gets its result instead of doing it again.")
+FormatOption = Annotated[
+    OutputFormat,
+    typer.Option("--format", help="Output: table for people; json or csv for programs, with all columns and without colours."),
 ]
-LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
-LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="A line an event: for people, or a JSON object for programs.")]
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="The table, as database.table.", autocompletion=table_names)]
+AnyTableArgument = Annotated[
+    str | None, typer.Argument(metavar="TABLE", help="Only this table, as database.table.", autocompletion=table_names, show_default=False)
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what the command would do, and do nothing.")]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="KEY",
+        help="Name for this operation. A repeated call with the same key returns the stored result and does nothing.",
+    ),
+]
+LogLevelOption = Annotated[
+    str, typer.Option("--log-level", metavar="LEVEL", help="Lowest level of messages in the log: debug, info, warning or error.")
+]
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option("--log-format", help="Format of log lines: console for people, json for programs.", rich_help_panel=_METRICS),
+]
 
 MetricsPortOption = Annotated[
     int | None,
     typer.Option(
-        "--metrics-port", min=0, max=65_535, help="Serve metrics and health over HTTP there; 0 picks a free one. Default: not at all."
+        "--metrics-port",
+        metavar="PORT",
+        min=0,
+        max=65_535,
+        help="Serve metrics and health pages over HTTP on this port; 0 picks a free port. Default: no metrics and health pages.",
+        rich_help_panel=_METRICS,
     ),
 ]
-MetricsHostOption = Annotated[str, typer.Option("--metrics-host", help="Address for metrics and health, such as 127.0.0.1 or ::1.")]
-MetricsTablesOption = Annotated[int, typer.Option("--metrics-tables", min=0, help="Tables with series of their own; the worst come first.")]
+MetricsHostOption = Annotated[
+    str,
+    typer.Option(
+        "--metrics-host",
+        metavar="ADDRESS",
+        help="Address for the metrics and health pages, such as 127.0.0.1 or ::1.",
+        rich_help_panel=_METRICS,
+    ),
+]
+MetricsTablesOption = Annotated[
+    int,
+    typer.Option(
+        "--metrics-tables",
+        metavar="COUNT",
+        min=0,
+        help="Most tables that have metrics of their own. Tables that fail or are behind come first.",
+        rich_help_panel=_METRICS,
+    ),
+]
 TiererMetricsPortOption = Annotated[
-    int | None, typer.Option("--tierer-metrics-port", min=0, max=65_535, help="The same of the tierer; it is named in its log.")
+    int | None,
+    typer.Option(
+        "--tierer-metrics-port",
+        metavar="PORT",
+        min=0,
+        max=65_535,
+        help="Port for the tierer's own metrics and health pages; 0 picks a free port. The log of the tierer names it.",
+        rich_help_panel=_METRICS,
+    ),
 ]
 
-DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
+DataOption = Annotated[
+    Path, typer.Option("--data", metavar="FOLDER", help="Data folder of the service, which creates it if it is missing.")
+]
 StateOption = Annotated[
     str | None,
     typer.Option(
         "--state",
+        metavar="URL",
         envvar="LAKEWARD_STATE",
-        help="Keep the state in PostgreSQL: postgresql://user@host/database; the password in PGPASSWORD or ~/.pgpass. A second "
-        "coordinator on it stands by. Default: a file in the data folder.",
+        help="Keep the state in PostgreSQL: postgresql://user@host/database, with the password in PGPASSWORD or ~/.pgpass. A second "
+        "coordinator with the same --state is a standby. Default: a file in the data folder.",
+        rich_help_panel=_STATE,
     ),
 ]
 AdvertiseOption = Annotated[
-    str | None, typer.Option("--advertise", help="host:port where other coordinators on the same --state reach this one.")
+    str | None,
+    typer.Option(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="Address at which other coordinators with the same --state reach this one.",
+        rich_help_panel=_STATE,
+    ),
 ]
-PortOption = Annotated[int, typer.Option("--port", envvar="LAKEWARD_PORT", min=0, max=65_535, help="0 picks a free one.")]
-HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]
-TimeoutOption = Annotated[int, typer.Option(min=1, help="A tierer silent for this long has lost its tables.")]
-InlineOption = Annotated[int, typer.Option(min=0, help="Rounds of at most this many estimated bytes need no Spark job.")]
-HistoryAgeOption = Annotated[int, typer.Option("--history-age-ms", min=1, help="For how long rounds, commits, errors and events are kept.")]
-HistoryRoundsOption = Annotated[int, typer.Option("--history-rounds", min=1, help="Newest rounds of one table that are kept.")]
-HistoryEventsOption = Annotated[int, typer.Option("--history-events", min=1, help="Newest events of one table that are kept.")]
-HistoryTotalRoundsOption = Annotated[int, typer.Option("--history-total-rounds", min=1, help="Newest rounds of all tables that are kept.")]
-HistoryTotalEventsOption = Annotated[int, typer.Option("--history-total-events", min=1, help="Newest events of all tables that are kept.")]
+PortOption = Annotated[
+    int, typer.Option("--port", metavar="PORT", envvar="LAKEWARD_PORT", min=0, max=65_535, help="Port to listen on; 0 picks a free port.")
+]
+HostOption = Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on, such as 127.0.0.1 or ::1.")]
+TimeoutOption = Annotated[
+    int,
+    typer.Option(metavar="MS", min=1, help="A tierer that sends no heartbeat for this long loses its tables.", rich_help_panel=_ROUNDS),
+]
+InlineOption = Annotated[
+    int,
+    typer.Option(
+        metavar="BYTES",
+        min=0,
+        help="Rounds of at most this many estimated bytes run inside the tierer process, without a Spark job.",
+        rich_help_panel=_ROUNDS,
+    ),
+]
+HistoryAgeOption = Annotated[
+    int,
+    typer.Option(
+        "--history-age-ms", metavar="MS", min=1, help="How long rounds, commits, errors and events are kept.", rich_help_panel=_HISTORY
+    ),
+]
+HistoryRoundsOption = Annotated[
+    int,
+    typer.Option("--history-rounds", metavar="COUNT", min=1, help="How many rounds of one table are kept.", rich_help_panel=_HISTORY),
+]
+HistoryEventsOption = Annotated[
+    int,
+    typer.Option("--history-events", metavar="COUNT", min=1, help="How many events of one table are kept.", rich_help_panel=_HISTORY),
+]
+HistoryTotalRoundsOption = Annotated[
+    int,
+    typer.Option(
+        "--history-total-rounds", metavar="COUNT", min=1, help="How many rounds of all tables are kept.", rich_help_panel=_HISTORY
+    ),
+]
+HistoryTotalEventsOption = Annotated[
+    int,
+    typer.Option(
+        "--history-total-events", metavar="COUNT", min=1, help="How many events of all tables are kept.", rich_help_panel=_HISTORY
+    ),
+]
 BacklogResetOption = Annotated[
-    int, typer.Option("--backlog-reset-after-ms", min=0, help="A table left alone for so long is in backlog; 0: ten times its freshness.")
+    int,
+    typer.Option(
+        "--backlog-reset-after-ms",
+        metavar="MS",
+        min=0,
+        help="A table with waiting rows that was not tiered for this long is in backlog again (docs/backlog.md). "
+        "0: ten times the table's freshness.",
+        rich_help_panel=_ROUNDS,
+    ),
 ]
 BacklogFactorOption = Annotated[
-    int, typer.Option("--backlog-duration-factor", min=1, help="Freshnesses that a round of a backlog may run for; 1: as all rounds.")
+    int,
+    typer.Option(
+        "--backlog-duration-factor",
+        metavar="FACTOR",
+        min=1,
+        help="A round of a table in backlog may run for this many times the table's freshness (docs/backlog.md). "
+        "1: for as long as any other round.",
+        rich_help_panel=_ROUNDS,
+    ),
 ]
-InsecureOption = Annotated[bool, typer.Option(help="Listen off loopback although nothing is encrypted or checked.")]
 LakePropertyOption = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=VALUE of the lake's catalog, as pyiceberg takes them; repeat it. Default: a SQL catalog in the data folder."),
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Property of the lake's catalog, named as in pyiceberg. Can be repeated. Default: a SQL catalog in the data folder.",
+    ),
 ]
-MasterOption = Annotated[str, typer.Option(help="Spark master of the tierer: local[N], spark://..., yarn, k8s://...")]
-ConfOption = Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for the tierer's Spark; repeat it.")]
+MasterOption = Annotated[str, typer.Option(metavar="URL", help="Spark master of the tierer: local[N], spark://..., yarn or k8s://...")]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="Spark property of the tierer. Can be repeated.", rich_help_panel=_SPARK),
+]
 MAX_SLOTS = 200
-"""A heartbeat that reports all of a tierer's rounds stays within what the coordinator takes."""
-SlotsOption = Annotated[int, typer.Option(min=1, max=MAX_SLOTS, help=f"Tables the tierer moves at a time, at most {MAX_SLOTS}.")]
+"""Most slots of a tierer. A heartbeat that reports on this many rounds is within the coordinator's limit."""
+SlotsOption = Annotated[
+    int, typer.Option(metavar="COUNT", min=1, max=MAX_SLOTS, help=f"How many tables the tierer moves at a time, at most {MAX_SLOTS}.")
+]
 StalledAfterOption = Annotated[
-    str, typer.Option("--stalled-after", help="A round whose splits make no progress for so long is given up: '30 min'; 0: never.")
+    str,
+    typer.Option(
+        "--stalled-after",
+        metavar="DURATION",
+        help="The tierer gives up a round whose splits make no progress for this long, such as '30 min'. 0: never.",
+        rich_help_panel=_ROUNDS,
+    ),
 ]
 
 LakeJarsOption = Annotated[
     LakeJars,
-    typer.Option(help="How Spark gets Iceberg: as files that `lakeward fetch-jars` put on this machine, or by itself from Maven Central."),
+    typer.Option(help="Where Spark gets Iceberg: from jars that `lakeward fetch-jars` put on this machine, or from Maven Central."),
 ]
 
 
 def parse_moment(text: str | None, option: str) -> datetime | None:
-    """A moment as people write it behind `option`; UTC unless it names a zone. Raises InvalidArgument."""
+    """Returns the time in `text`, the value of `option`; UTC unless it names a zone. Raises InvalidArgument."""
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidArgument(f"{option} {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
+        raise InvalidArgument(f"{option} {text[:60]!r} is not a time", hint="Write it as 2026-03-01T08:00:00Z.") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def parse_end(text: str | None, option: str) -> datetime | None:
-    """A moment, or one as far from now as a duration says: `2026-03-01T08:00:00Z`, `2 h`. Raises InvalidArgument."""
+    """Returns a time such as `2026-03-01T08:00:00Z`, or the time that is a duration such as `2 h` from now. Raises InvalidArgument."""
     try:
         return parse_moment(text, option)
     except InvalidArgument:
@@ -129,45 +257,43 @@ def parse_end(text: str | None, option: str) -> datetime | None:
             return datetime.now(UTC) + timedelta(milliseconds=parse_duration_ms(text, option))
         except InvalidArgument:
             hint = "Write it as 2026-03-01T08:00:00Z, or as a time from now: '2 h'."
-            raise InvalidArgument(f"{option} {text[:60]!r} is neither a moment nor a duration", hint=hint) from None
+            raise InvalidArgument(f"{option} {text[:60]!r} is neither a time nor a duration", hint=hint) from None
 
 
 def read_stalled_after(text: str) -> int:
-    """The milliseconds of `--stalled-after`, 0 = never. Raises InvalidArgument, also for less than a busy round may rest."""
+    """Returns `--stalled-after` in milliseconds; 0 means never. Raises InvalidArgument, also for less than a minute."""
     milliseconds = parse_duration_ms(text, "--stalled-after")
     if 0 < milliseconds < LEAST_STALLED_AFTER_MS:
         raise InvalidArgument(
-            f"--stalled-after {text!r} is less than a minute", hint="A split of a busy round may rest for seconds; 0: never."
+            f"--stalled-after {text!r} is less than a minute",
+            hint="A healthy split may report no progress for some seconds. Take a minute or more, or 0 for never.",
         )
     return milliseconds
 
 
 def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
-    """`NAME=VALUE` options as a mapping; raises InvalidArgument naming the option.
-
-    Blanks around a name or a value are not part of it.
-    """
+    """Returns `NAME=VALUE` options as a mapping, without blanks around names and values. Raises InvalidArgument with the option's name."""
     properties: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise InvalidArgument(f"{option} {pair!r} is not of the form NAME=VALUE")
+            raise InvalidArgument(f"{option} {pair!r} does not have the form NAME=VALUE")
         check_property(option, name.strip(" "), value.strip(" "))
         properties[name.strip(" ")] = value.strip(" ")
     return properties
 
 
 def read_lake_properties(pairs: list[str] | None) -> dict[str, str] | None:
-    """`--lake-property` options as a mapping; None without any, which stands for the data folder's own lake."""
+    """Returns `--lake-property` options as a mapping. None: there are none, and the lake is the one in the data folder."""
     return read_pairs(pairs, "--lake-property") if pairs else None
 
 
 def check_property(origin: str, name: str, value: str) -> None:
-    """Raises InvalidArgument for a name with blanks or control characters, a value with control characters or line ends.
+    """Raises InvalidArgument for a name with blanks or control characters, or a value with control characters or line breaks.
 
-    Properties are printed as files of one line each (`spark-conf`, `lake-conf`): a line end in one would begin another.
+    `spark-conf` and `lake-conf` print each property on one line, so a line break in a value would begin another property.
     """
     if not 0 < len(name) <= _NAME_LIMIT or any(character.isspace() or not character.isprintable() for character in name):
         raise InvalidArgument(f"{origin} {name!r}: a name has no blanks, no control characters, and at most {_NAME_LIMIT} characters")
-    if any(unicodedata.category(character) in _UNSEEN for character in value):
-        raise InvalidArgument(f"{origin} {name!r} has a value with a control character or a line end", hint="Leave it out.")
+    if any(unicodedata.category(character) in _INVISIBLE for character in value):
+        raise InvalidArgument(f"{origin} {name!r} has a value with a control character or a line break", hint="Leave the character out.")

@@ -1,4 +1,4 @@
-"""The options of a service, which `lakeward coordinator` and `lakeward up` both have."""
+"""The options of a service, for `lakeward coordinator` and `lakeward up`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tiering.cli.terminal.access_options import (
     AuthOption,
     ClientCaOption,
     GroupsClaimOption,
+    InsecureOption,
     IssuerOption,
     JwksOption,
     PolicyOption,
@@ -49,7 +50,6 @@ from tiering.cli.terminal.options import (
     HistoryTotalRoundsOption,
     HostOption,
     InlineOption,
-    InsecureOption,
     LakePropertyOption,
     LogFormatOption,
     LogLevelOption,
@@ -78,57 +78,57 @@ _DEFAULTS = CoordinatorOptions()
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """As typed. With the lake's own `--datalake.*` they make the settings of a coordinator."""
+    """Values of the options of a service. A help page shows the groups of options in the order in which they come first here."""
 
     data: DataOption = Path("lakeward-data")
     port: PortOption = DEFAULT_PORT
     host: HostOption = "127.0.0.1"
-    service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms
-    inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes
-    keep_history_ms: HistoryAgeOption = _DEFAULTS.keep_history_ms
-    keep_table_rounds: HistoryRoundsOption = _DEFAULTS.keep_table_rounds
-    keep_table_events: HistoryEventsOption = _DEFAULTS.keep_table_events
-    keep_rounds: HistoryTotalRoundsOption = _DEFAULTS.keep_rounds
-    keep_events: HistoryTotalEventsOption = _DEFAULTS.keep_events
-    backlog_reset_after_ms: BacklogResetOption = _DEFAULTS.backlog_reset_after_ms
-    backlog_duration_factor: BacklogFactorOption = _DEFAULTS.backlog_duration_factor
     lake_property: LakePropertyOption = None
     fluss: FlussOption = None
+    auth: AuthOption = None
+    log_level: LogLevelOption = "info"
     fluss_cluster_id: FlussClusterIdOption = None
     fluss_mode: FlussModeOption = None
+    fluss_conf: FlussConfOption = None
     fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables
     fluss_auto_compaction: FlussAutoCompactionOption = False
     fluss_auto_expire_snapshot: FlussAutoExpireOption = False
-    fluss_conf: FlussConfOption = None
     create_lake_tables: CreateLakeTablesOption = False
-    auth: AuthOption = None
-    tokens: TokensOption = None
+    inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes
+    service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms
+    backlog_reset_after_ms: BacklogResetOption = _DEFAULTS.backlog_reset_after_ms
+    backlog_duration_factor: BacklogFactorOption = _DEFAULTS.backlog_duration_factor
     server_cert: ServerCertOption = None
     server_key: ServerKeyOption = None
     client_ca: ClientCaOption = None
+    tokens: TokensOption = None
+    insecure: InsecureOption = False
     oidc_issuer: IssuerOption = None
     oidc_audience: AudienceOption = None
     oidc_jwks: JwksOption = None
     oidc_principal: PrincipalClaimOption = OidcSettings.principal
     oidc_groups: GroupsClaimOption = OidcSettings.groups
     oidc_algorithm: AlgorithmOption = None
-    state: StateOption = None
-    advertise: AdvertiseOption = None
     policy: PolicyOption = None
     audit_log: AuditLogOption = None
-    insecure: InsecureOption = False
+    state: StateOption = None
+    advertise: AdvertiseOption = None
+    keep_history_ms: HistoryAgeOption = _DEFAULTS.keep_history_ms
+    keep_table_rounds: HistoryRoundsOption = _DEFAULTS.keep_table_rounds
+    keep_table_events: HistoryEventsOption = _DEFAULTS.keep_table_events
+    keep_rounds: HistoryTotalRoundsOption = _DEFAULTS.keep_rounds
+    keep_events: HistoryTotalEventsOption = _DEFAULTS.keep_events
     metrics_port: MetricsPortOption = None
     metrics_host: MetricsHostOption = "127.0.0.1"
     metrics_tables: MetricsTablesOption = DEFAULT_TABLES
-    log_level: LogLevelOption = "info"
     log_format: LogFormatOption = LogFormat.CONSOLE
 
     def begin(self, context: typer.Context, default_auth: Auth = Auth.NONE) -> CoordinatorSettings:
-        """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError.
+        """Sets up logs and file permissions of this process, and returns the settings of the coordinator.
 
-        `default_auth`: without `--auth`.
+        `context` has the `--datalake.*` options; `default_auth` is used without `--auth`. Raises InvalidArgument, SetupError.
         """
-        # Here and not above: the other commands, and their help, do without what it needs.
+        # Imported here: other commands and help pages do not need these modules, and would start later.
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.grants import GrantSettings
         from tiering.cli.processes.monitoring import MonitoringSettings
@@ -169,7 +169,7 @@ class ServiceOptions:
         return AccessSettings(auth, self.tokens, self._tls(), self._oidc())
 
     def _tls(self) -> ServerTls | None:
-        """Raises InvalidArgument for options that need others."""
+        """Returns the files of TLS, or None without TLS. Raises InvalidArgument for an option without another one that it needs."""
         if self.server_cert is None or self.server_key is None:
             if (self.server_cert, self.server_key, self.client_ca) != (None, None, None):
                 raise InvalidArgument("TLS needs --server-cert and --server-key", hint="Name both files.")
@@ -177,7 +177,7 @@ class ServiceOptions:
                 raise InvalidArgument("mTLS needs TLS", hint="Name --server-cert, --server-key and --client-ca.")
             return None
         if self.auth is Auth.MTLS and self.client_ca is None:
-            raise InvalidArgument("mTLS needs --client-ca", hint="It says whose certificates clients may show.")
+            raise InvalidArgument("mTLS needs --client-ca", hint="Name the file with the certificate authorities of client certificates.")
         from tiering.wire.security.server_tls import ServerTls
 
         return ServerTls(self.server_cert, self.server_key, self.client_ca)
