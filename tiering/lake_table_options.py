@@ -1,9 +1,9 @@
-"""The `iceberg.<name>` options of a table: those that reach its lake table as `<name>`, and what each may be. Pure.
+"""The allowed `iceberg.<name>` options of a table, which become the properties `<name>` of its lake table, and their values. Pure.
 
-A list of what is allowed, and nothing else: pyiceberg imports and calls the class that some table properties name
-(`py-io-impl`, `write.py-location-provider.impl`), writes where others say (`write.data.path`, `write.metadata.path`), and
-sends the storage's credentials where again others point (`s3.endpoint`). What is listed changes sizes, statistics, and how
-engines read and rewrite. Checked when a table is made or altered, and again where a lake table's properties are used.
+Only the options in this list are allowed. Other table properties are dangerous: pyiceberg imports and calls the class that
+`py-io-impl` or `write.py-location-provider.impl` names, writes to the location in `write.data.path` or `write.metadata.path`, and
+sends the credentials of the storage to `s3.endpoint`. The listed options change sizes, statistics, and how engines read and rewrite.
+The check runs when a table is created or altered, and again before the properties of a lake table are used.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tiering.public_properties import TABLE_OPTIONS
 
 PREFIX = "iceberg."
 COLUMN = "<column>"
-"""Stands for the name of a column, at the end of an option's name."""
+"""Placeholder for a column name, at the end of an option's name."""
 
 HIDDEN_VALUE = "***"
-"""In place of a value that may be a secret."""
+"""Shown in place of a value that may be a secret."""
 
 _PUBLIC_NAMES = ("bucket.key", "bucket.num", "comment")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -35,7 +35,7 @@ MAX_COUNT = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class LakeTableOption:
-    """`values` says what the value may be, for people; `accepts` decides."""
+    """An allowed option. `values` describes the allowed values for people; `accepts` checks a value."""
 
     meaning: str
     values: str
@@ -69,72 +69,83 @@ _BY_CHANGE = {
     name: option
     for change in ("delete", "update", "merge")
     for name, option in (
-        (f"write.{change}.mode", _choice(f"How an engine's {change.upper()} changes files.", "copy-on-write", "merge-on-read")),
-        (f"write.{change}.isolation-level", _choice(f"Isolation of an engine's {change.upper()}.", "serializable", "snapshot")),
+        (f"write.{change}.mode", _choice(f"How {change.upper()} of an engine changes files.", "copy-on-write", "merge-on-read")),
+        (f"write.{change}.isolation-level", _choice(f"Isolation level of {change.upper()} in an engine.", "serializable", "snapshot")),
     )
 }
 
 LAKE_TABLE_OPTIONS: Mapping[str, LakeTableOption] = {
-    "comment": _text("What the lake table is for."),
-    "write.target-file-size-bytes": _number(1, 64 * GIB, "A data file ends at this size."),
+    "comment": _text("Description of the lake table."),
+    "write.target-file-size-bytes": _number(1, 64 * GIB, "Size at which a writer ends a data file."),
     "write.format.default": _choice("Format of data files.", "parquet"),
-    "write.metadata.metrics.default": _metrics("Statistics that are kept of each column."),
-    f"write.metadata.metrics.column.{COLUMN}": _metrics("The same of one column."),
-    "write.metadata.metrics.max-inferred-column-defaults": _number(0, 100_000, "Columns that get statistics without being named."),
-    "write.metadata.previous-versions-max": _number(1, 100_000, "Former metadata files that the newest one names."),
+    "write.metadata.metrics.default": _metrics("Statistics that data files keep for each column."),
+    f"write.metadata.metrics.column.{COLUMN}": _metrics("Statistics that data files keep for one column."),
+    "write.metadata.metrics.max-inferred-column-defaults": _number(0, 100_000, "How many columns get statistics by default."),
+    "write.metadata.previous-versions-max": _number(1, 100_000, "How many former metadata files the newest metadata file lists."),
     "write.metadata.delete-after-commit.enabled": _boolean(
-        "Whether engines delete metadata files that the newest one no longer names. Lakeward deletes them unless it is false."
+        "Whether engines delete metadata files that the newest one no longer lists. Lakeward deletes them unless this is false."
     ),
-    "write.metadata.compression-codec": _choice("Of an engine's metadata files.", "none", "gzip"),
-    "write.object-storage.enabled": _boolean("Spread data files over prefixes, as object stores like it."),
-    "write.object-storage.partitioned-paths": _boolean("Whether such paths show the partition."),
-    "write.distribution-mode": _choice("How an engine sorts rows to its writers.", "none", "hash", "range"),
-    "write.spark.fanout.enabled": _boolean("Whether Spark writes to many partitions at once."),
-    "write.delete.target-file-size-bytes": _number(1, 64 * GIB, "A delete file of an engine ends at this size."),
-    "write.delete.granularity": _choice("What a delete file of an engine is about.", "file", "partition"),
+    "write.metadata.compression-codec": _choice("Compression of metadata files that an engine writes.", "none", "gzip"),
+    "write.object-storage.enabled": _boolean("Whether data files are spread over prefixes, which makes object stores faster."),
+    "write.object-storage.partitioned-paths": _boolean("Whether paths of spread data files contain the partition."),
+    "write.distribution-mode": _choice("How an engine distributes rows over its writers.", "none", "hash", "range"),
+    "write.spark.fanout.enabled": _boolean("Whether Spark keeps files of many partitions open at once while it writes."),
+    "write.delete.target-file-size-bytes": _number(1, 64 * GIB, "Size at which an engine ends a delete file."),
+    "write.delete.granularity": _choice("Whether a delete file of an engine covers one data file or one partition.", "file", "partition"),
     **_BY_CHANGE,
     "write.parquet.compression-codec": _choice(
-        "Of files that an engine rewrites; Lakeward's own are zstd.", "zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "uncompressed"
+        "Compression of data files that an engine rewrites. Lakeward writes zstd.",
+        "zstd",
+        "snappy",
+        "gzip",
+        "lz4",
+        "lz4_raw",
+        "brotli",
+        "uncompressed",
     ),
-    "write.parquet.compression-level": _number(-7, 22, "Of files that an engine rewrites."),
-    "write.parquet.row-group-size-bytes": _number(1 << 10, 2 * GIB, "Of files that an engine rewrites."),
-    "write.parquet.row-group-limit": _number(1, MAX_COUNT, "Rows of a row group in files that pyiceberg rewrites."),
-    "write.parquet.page-size-bytes": _number(1 << 10, GIB, "Of files that an engine rewrites."),
-    "write.parquet.page-row-limit": _number(1, MAX_COUNT, "Of files that an engine rewrites."),
-    "write.parquet.dict-size-bytes": _number(1 << 10, GIB, "Of files that an engine rewrites."),
-    "write.parquet.bloom-filter-max-bytes": _number(1, GIB, "Of files that an engine rewrites."),
-    f"write.parquet.bloom-filter-enabled.column.{COLUMN}": _boolean("Of files that an engine rewrites."),
-    "read.split.target-size": _number(1 << 10, 64 * GIB, "Bytes that an engine's task reads."),
-    "read.split.metadata-target-size": _number(1 << 10, 64 * GIB, "The same of metadata."),
-    "read.split.planning-lookback": _number(1, 100_000, "Tasks among which an engine finds room for a file."),
-    "read.split.open-file-cost": _number(0, 64 * GIB, "Bytes that opening a file counts as."),
-    "read.parquet.vectorization.enabled": _boolean("Whether Spark reads column by column."),
-    "read.parquet.vectorization.batch-size": _number(1, 1_000_000, "Rows that Spark reads at a time."),
-    "commit.retry.num-retries": _number(0, 10_000, "Commits of others; Lakeward's own have rules of their own."),
-    "commit.retry.min-wait-ms": _number(0, 86_400_000, "Of commits of others."),
-    "commit.retry.max-wait-ms": _number(0, 86_400_000, "Of commits of others."),
-    "commit.retry.total-timeout-ms": _number(0, 86_400_000, "Of commits of others."),
-    "commit.manifest.target-size-bytes": _number(1 << 10, GIB, "Of commits of others."),
-    "commit.manifest.min-count-to-merge": _number(2, 100_000, "Of commits of others."),
-    "commit.manifest-merge.enabled": _boolean("Of commits of others."),
-    "history.expire.max-snapshot-age-ms": _number(1, TEN_YEARS_MS, "What expiry keeps at least, an engine's and Lakeward's."),
-    "history.expire.min-snapshots-to-keep": _number(1, MAX_COUNT, "What expiry keeps at least, an engine's and Lakeward's."),
-    "history.expire.max-ref-age-ms": _number(1, (1 << 63) - 1, "How old a branch or tag gets; the tag of Lakeward never expires."),
-    "gc.enabled": _boolean("Whether an engine may delete files of the table. False: Lakeward expires nothing, either."),
+    "write.parquet.compression-level": _number(-7, 22, "Compression level of data files that an engine rewrites."),
+    "write.parquet.row-group-size-bytes": _number(1 << 10, 2 * GIB, "Size of a row group in data files that an engine rewrites."),
+    "write.parquet.row-group-limit": _number(1, MAX_COUNT, "Rows of a row group in data files that pyiceberg rewrites."),
+    "write.parquet.page-size-bytes": _number(1 << 10, GIB, "Size of a page in data files that an engine rewrites."),
+    "write.parquet.page-row-limit": _number(1, MAX_COUNT, "Rows of a page in data files that an engine rewrites."),
+    "write.parquet.dict-size-bytes": _number(1 << 10, GIB, "Size of a dictionary in data files that an engine rewrites."),
+    "write.parquet.bloom-filter-max-bytes": _number(1, GIB, "Size of a Bloom filter in data files that an engine rewrites."),
+    f"write.parquet.bloom-filter-enabled.column.{COLUMN}": _boolean(
+        "Whether data files that an engine rewrites have a Bloom filter for the column."
+    ),
+    "read.split.target-size": _number(1 << 10, 64 * GIB, "Bytes of data that one task of an engine reads."),
+    "read.split.metadata-target-size": _number(1 << 10, 64 * GIB, "Bytes of metadata that one task of an engine reads."),
+    "read.split.planning-lookback": _number(1, 100_000, "How many tasks an engine considers when it assigns a file to a task."),
+    "read.split.open-file-cost": _number(0, 64 * GIB, "Bytes that an engine adds for opening a file when it balances tasks."),
+    "read.parquet.vectorization.enabled": _boolean("Whether Spark reads Parquet files in vectorized batches."),
+    "read.parquet.vectorization.batch-size": _number(1, 1_000_000, "Rows of one vectorized batch in Spark."),
+    "commit.retry.num-retries": _number(
+        0, 10_000, "How often an engine retries its commit. Lakeward's own commits do not use the commit.* options."
+    ),
+    "commit.retry.min-wait-ms": _number(0, 86_400_000, "Shortest wait of an engine before it retries its commit."),
+    "commit.retry.max-wait-ms": _number(0, 86_400_000, "Longest wait of an engine before it retries its commit."),
+    "commit.retry.total-timeout-ms": _number(0, 86_400_000, "Time after which an engine stops retrying its commit."),
+    "commit.manifest.target-size-bytes": _number(1 << 10, GIB, "Size to which a commit of an engine merges manifests."),
+    "commit.manifest.min-count-to-merge": _number(2, 100_000, "Number of manifests from which a commit of an engine merges them."),
+    "commit.manifest-merge.enabled": _boolean("Whether commits of an engine merge manifests."),
+    "history.expire.max-snapshot-age-ms": _number(1, TEN_YEARS_MS, "Engines and Lakeward always keep snapshots below this age."),
+    "history.expire.min-snapshots-to-keep": _number(1, MAX_COUNT, "Engines and Lakeward always keep this many of the newest snapshots."),
+    "history.expire.max-ref-age-ms": _number(1, (1 << 63) - 1, "Age at which a branch or tag expires. The tag of Lakeward never expires."),
+    "gc.enabled": _boolean("Whether an engine may delete files of the table. If it is false, Lakeward expires no snapshots, either."),
 }
-"""By the name that they have in the lake table."""
+"""The allowed options, by their names in the lake table."""
 
 _REASONS: Mapping[str, str] = {
     "format-version": "Lakeward writes format version 2.",
-    "py-io-impl": "It names code; no table does.",
-    "write.py-location-provider.impl": "It names code; no table does.",
-    "write.data.path": "The files of a lake table lie under its own location.",
-    "write.metadata.path": "The files of a lake table lie under its own location.",
+    "py-io-impl": "It names code, which a table may not choose.",
+    "write.py-location-provider.impl": "It names code, which a table may not choose.",
+    "write.data.path": "The files of a lake table are below its own location.",
+    "write.metadata.path": "The files of a lake table are below its own location.",
 }
 
 
 def check_text(name: str, value: str) -> None:
-    """Raises InvalidArgument if name or value has a control character, such as the end of a line: they are written into files by line."""
+    """Raises InvalidArgument if name or value has a control character, such as a line break. Some files have one option per line."""
     if _CONTROL.search(name) or _CONTROL.search(value):
         raise InvalidArgument(
             f"the option {name[:60]!r} holds a control character", hint="Options are on one line: no tabs, no line breaks."
@@ -142,7 +153,7 @@ def check_text(name: str, value: str) -> None:
 
 
 def option_named(name: str) -> LakeTableOption | None:
-    """The option with that name in the lake table, also one of a column; None: not allowed."""
+    """Returns the option with this name in the lake table, also an option of a column; None if it is not allowed."""
     option = LAKE_TABLE_OPTIONS.get(name)
     if option is not None and COLUMN not in name:
         return option
@@ -154,7 +165,7 @@ def option_named(name: str) -> LakeTableOption | None:
 
 
 def check_table_options(properties: Mapping[str, str]) -> None:
-    """Raises InvalidArgument for an `iceberg.` option that no table may have, or with a value that it cannot have."""
+    """Raises InvalidArgument for an `iceberg.` option that is not allowed, or whose value is not allowed."""
     for name, value in properties.items():
         check_text(name, value)
         own = name.removeprefix(PREFIX)
@@ -168,17 +179,17 @@ def check_table_options(properties: Mapping[str, str]) -> None:
 
 
 def allowed_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those properties of a lake table, by whomever, that are listed here with a value that they can have."""
+    """Returns the properties of a lake table that are in the list and have an allowed value, whichever program set them."""
     return {name: value for name, value in properties.items() if _is_allowed(name, value)}
 
 
 def lake_table_properties(table_options: Mapping[str, str]) -> dict[str, str]:
-    """What a table's `iceberg.` options make of its lake table. One that older versions took and that is not allowed is left out."""
+    """Returns the properties of a lake table from its table's `iceberg.` options, without options that only older versions allowed."""
     return allowed_properties({name.removeprefix(PREFIX): value for name, value in table_options.items() if name.startswith(PREFIX)})
 
 
 def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
-    """A table's options whose values everybody may see: those with a meaning here. Any other may be a secret of its owner's."""
+    """Returns the options of a table whose values every caller may see. Any option that Lakeward does not know may be a secret."""
     return {
         name: value
         for name, value in table_options.items()
@@ -187,7 +198,7 @@ def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
 
 
 def shown_options(table_options: Mapping[str, str]) -> dict[str, str]:
-    """A table's options as everybody may see them: all names, and the values of public ones."""
+    """Returns the options of a table as every caller may see them: all names, and the values of public options."""
     return {**dict.fromkeys(table_options, HIDDEN_VALUE), **public_options(table_options)}
 
 

@@ -17,104 +17,104 @@ _BOUNDS = ("keep_rounds", "keep_events", "keep_table_rounds", "keep_table_events
 
 @dataclass(frozen=True)
 class CoordinatorOptions:
-    """All of them have defaults that suit production; tests shorten the time-outs. Raises InvalidArgument for a value that cannot be."""
+    """The options of a coordinator. Their defaults suit production; tests use shorter timeouts. Raises InvalidArgument for a bad value."""
 
     service_timeout_ms: int = 120_000
-    """A tierer that is silent for this long has lost its tables (Fluss's default)."""
+    """A tierer that sends no heartbeat for this long loses its tables. The default is that of Fluss."""
 
     long_poll_ms: int = 30_000
-    """How long a request for work is held at most; never a third of the service timeout or more."""
+    """How long the coordinator holds a request for work at most. It always holds requests for less than a third of the service timeout."""
 
     cancel_ms: int = 4_000
-    """How long the tierer of a cancelled round has to end it; then it is over here, and what the tierer still does counts for nothing."""
+    """Time that the tierer of a cancelled round has to end it. Then the coordinator ends the round and ignores the tierer's results."""
 
     tick_interval_ms: int = 200
-    """How often due tables, time-outs and waiting calls are looked at."""
+    """How often the coordinator checks for due tables, timeouts and waiting calls."""
 
     discovery_interval_ms: int = 1_000
-    """How often the cluster's tables are compared with the ones known here."""
+    """How often the coordinator compares the tables of the cluster with the tables that it knows."""
 
     observe_interval_ms: int = 5_000
-    """How often log offsets are observed in the background, for lag and pending records."""
+    """How often the coordinator reads log offsets in the background, for lag and pending records."""
 
     way_out_interval_ms: int = 5_000
-    """How often the lake tables of tables that failed for good are looked at: which statement helps, and whether it was mended."""
+    """How often the coordinator checks lake tables of permanently failed tables: whether they are repaired, else which statement helps."""
 
     sweep_interval_ms: int = 600_000
-    """How often lake tables are swept in the background: files of dead rounds and of expired snapshots, old metadata files."""
+    """How often the coordinator sweeps lake tables in the background: files of dead rounds and expired snapshots, old metadata files."""
 
     upkeep_interval_ms: int = 300_000
-    """The time between two upkeep rounds of a table, unless the first one left files to be rewritten."""
+    """Time between two upkeep rounds of a table, unless the first round left files to rewrite."""
 
     upkeep_look_interval_ms: int = 5_000
-    """How often the tables that need upkeep are looked up."""
+    """How often the coordinator looks for tables that need upkeep."""
 
     backoff_min_ms: int = 1_000
-    """Wait after a first failure."""
+    """Wait before the retry after a first failure."""
 
     backoff_max_ms: int = 300_000
-    """Longest wait after many failures in a row."""
+    """Longest wait before a retry, after many failures in a row."""
 
     min_round_duration_ms: int = 30_000
-    """A round may run for the table's freshness, and at least for this long, before it stops early."""
+    """Shortest time that a round may run before it stops early. A longer freshness of the table is the limit instead."""
 
     backlog_duration_factor: int = 10
-    """A round of a table in backlog may run for so many times the table's freshness; such rounds leave a slot of each tierer to the others.
-    1 = rounds of a backlog are as all others."""
+    """A round of a table in backlog may run for this many times the table's freshness. Such rounds leave one slot of each tierer to other
+    tables. 1: rounds of a backlog are like all other rounds."""
 
     backlog_reset_after_ms: int = 0
-    """A table of which rows wait, and that was not tiered for this long, is in backlog again; 0 = for ten times its freshness."""
+    """A table with waiting rows that was not tiered for this long is in backlog again. 0: ten times the table's freshness."""
 
     tierer_grace_ms: int = 3_000
-    """How long a waiting CALL waits for a first tierer to connect before it says that there is none."""
+    """How long a waiting CALL waits for a first tierer to connect before it reports that there is no tierer."""
 
     stats_grace_ms: int = 2_000
-    """How long a CALL that is done waits for the round's statistics, which come with the tierer's next heartbeat."""
+    """How long a finished CALL waits for the statistics of its round, which come with the tierer's next heartbeat."""
 
     inline_round_bytes: int = 64 * 1024 * 1024
-    """Rounds of at most this many estimated bytes run in the tierer's process, without a Spark job."""
+    """Rounds of at most this many estimated bytes run inside the tierer process, without a Spark job."""
 
     assigned_by_cluster: bool = False
-    """Whether the cluster says whose turn it is with a table (`tiering.cluster.assignments`): the coordinator takes it from there."""
+    """Whether the cluster assigns tables to tiering services (`tiering.cluster.assignments`)."""
 
     held_tables: int = 100
-    """How many tables that the cluster assigned are kept without a round, paused or in back-off; the others go back to it."""
+    """Most assigned tables that the coordinator keeps while they are paused or in back-off. It hands the others back to the cluster."""
 
     relay_interval_ms: int = 1_000
-    """How often the cluster is told and asked, where it assigns tables."""
+    """How often the coordinator exchanges assignments with a cluster that assigns tables."""
 
     keep_rounds: int = 200_000
-    """Rounds of all tables that are kept, with what they committed; some 2 KB each. Tables with many rounds make room for the others."""
+    """Most rounds of all tables that are kept, with their commits; about 2 KB each. Tables with the most rounds lose rounds first."""
 
     keep_events: int = 500_000
-    """Events of all tables that are kept; some 700 bytes each. Tables with many events make room for the others."""
+    """Most events of all tables that are kept; about 700 bytes each. Tables with the most events lose events first."""
 
     keep_table_rounds: int = 5_000
-    """Newest rounds of one table that are kept, also of one that was dropped."""
+    """How many of the newest rounds of one table are kept, also after the table was dropped."""
 
     keep_table_events: int = 25_000
-    """Newest events of one table that are kept, also of one that was dropped."""
+    """How many of the newest events of one table are kept, also after the table was dropped."""
 
     keep_history_ms: int = 30 * DAY_MS
-    """For how long rounds, commits, errors and events are kept. What is not over yet is always kept."""
+    """How long rounds, commits, errors and events are kept. Those that have not ended yet are always kept."""
 
     keep_operations_ms: int = 7 * DAY_MS
-    """How long an idempotency key names its operation (DESIGN 5)."""
+    """How long the coordinator remembers an idempotency key with its operation (DESIGN 5)."""
 
     forget_dropped_ms: int = 3_600_000
-    """How long the record of a dropped table is kept, so that one that a cluster lists again by then goes on with its epochs."""
+    """How long the record of a dropped table is kept. A table that the cluster lists again within this time keeps its epochs."""
 
     cluster_kind: str = "embedded"
-    """What tierers are told of the cluster: a name in `tiering.cluster.registry`."""
+    """Kind of the cluster that tierers connect to: a name in `tiering.cluster.registry`."""
 
     cluster_properties: Mapping[str, str] = field(default_factory=dict)
-    """What tierers connect to the cluster with (`HostedCluster.properties`)."""
+    """Settings with which tierers connect to the cluster (`HostedCluster.properties`)."""
 
     lake_format: str = DEFAULT_LAKE_FORMAT
-    """What tierers are told of the lake."""
+    """Format of the lake, which the coordinator reports to tierers."""
 
     lake_properties: Mapping[str, str] = field(default_factory=dict)
-    """As the lake's catalog takes them. Tierers are told those alone that `lake.catalog_properties` lists as public."""
+    """Properties of the lake's catalog. The coordinator reports to tierers only those that `lake.catalog_properties` lists as public."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -141,14 +141,14 @@ class CoordinatorOptions:
 
     @property
     def hold_ms(self) -> int:
-        """How long a long poll is really held: shorter than a third of the service timeout (DESIGN 4)."""
+        """How long the coordinator holds a long poll: less than a third of the service timeout (DESIGN 4)."""
         return min(self.long_poll_ms, self.service_timeout_ms // 3 - 1)
 
     @property
     def backlog_waits_apart(self) -> bool:
-        """Whether tables in backlog wait for a tierer apart from the others: not if their rounds are as all others."""
+        """Whether tables in backlog have a queue of their own. They have none if their rounds are like all other rounds."""
         return self.backlog_duration_factor > 1
 
     def public_lake_properties(self) -> dict[str, str]:
-        """Those of the lake's properties that everybody may see, by a list of names; tierers have secrets of their own."""
+        """Returns the properties of the lake that every caller may see, by a list of names. Tierers read secrets from their environment."""
         return public_properties(self.lake_properties)

@@ -33,46 +33,52 @@ public record CatalogOptions(
     ClientAccess access) {
 
   /**
-   * Required. The Lakeward service: {@code host:port}; without a port it is 7707. Of a service with
-   * a standby both, {@code a:7707,b:7707}: the first that can be connected to is used.
+   * Required. The Lakeward service: {@code host:port}; the default port is 7707. For a service with
+   * a standby, name both, {@code a:7707,b:7707}: the plugin uses the first that accepts a
+   * connection.
    */
   public static final String URI = "uri";
 
-  /** How long a SELECT, SHOW or DESCRIBE waits for the service. A CALL says itself how long. */
+  /**
+   * How long a SELECT, SHOW or DESCRIBE waits for the service. The limit does not apply to a CALL.
+   */
   public static final String TIMEOUT = "timeout";
 
-  /** How long a running CALL waits for a service that went away, such as {@code 5 min}. */
+  /** How long a running CALL waits for a service that stopped answering, such as {@code 5 min}. */
   public static final String RETRY_TIMEOUT = "retry-timeout";
 
-  /** Spark's catalog with the lake's tables, such as {@code lake}; data tables are read there. */
+  /**
+   * Name of Spark's catalog with the lake's tables, such as {@code lake}. The plugin reads data
+   * tables there.
+   */
   public static final String LAKE = "lake";
 
-  /** Rows of one answer of the service; a larger one is an error that says so. */
+  /** Most rows in one answer of the service. A larger answer is an error that names this option. */
   public static final String MAX_ROWS = "max-rows";
 
-  /** Bytes of one answer, as sent and as rows in the driver's memory; such as {@code 1g}. */
+  /** Most bytes of one answer, as sent and as rows in the driver's memory, such as {@code 1g}. */
   public static final String MAX_BYTES = "max-bytes";
 
   /**
-   * A file with the token to show, alone on a line; it is read again when it changes. Default:
-   * {@code LAKEWARD_TOKEN_FILE}, else the one that a service of the same user has put into the
+   * File with the token, alone on one line. The plugin reads it again when it changes. Default:
+   * {@code LAKEWARD_TOKEN_FILE}, else the token file that a service of the same user wrote into the
    * user's folder.
    */
   public static final String TOKEN_FILE = "token-file";
 
   /**
-   * PEM: who may vouch for the service's certificate; with it TLS is spoken. Default: {@code
-   * LAKEWARD_TLS_CA}.
+   * PEM file with the certificate authorities that the plugin trusts. It turns TLS on. Default:
+   * {@code LAKEWARD_TLS_CA}.
    */
   public static final String TLS_CA = "tls.ca";
 
-  /** PEM: this client's own certificate, for mTLS. Default: {@code LAKEWARD_TLS_CERT}. */
+  /** PEM file with the certificate of this client, for mTLS. Default: {@code LAKEWARD_TLS_CERT}. */
   public static final String TLS_CERT = "tls.cert";
 
-  /** PEM: the key of that certificate. Default: {@code LAKEWARD_TLS_KEY}. */
+  /** PEM file with the private key of {@code tls.cert}. Default: {@code LAKEWARD_TLS_KEY}. */
   public static final String TLS_KEY = "tls.key";
 
-  /** With whom this Spark speaks, and what it shows of itself: of the start-up configuration. */
+  /** Options of the connection. Only the configuration at Spark's start may set them. */
   private static final List<String> CONNECTION =
       List.of(URI, TOKEN_FILE, TLS_CA, TLS_CERT, TLS_KEY);
 
