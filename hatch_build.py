@@ -113,6 +113,7 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 NO_ADDRESS = ".example"
 """Of a host that nobody can have (RFC 2606): the project has no public address yet."""
 RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)]+)\)")
+RELATIVE_IMAGE = re.compile(r"(!\[[^\]]*\])\((?!https?://)([^)]+)\)")
 
 
 def repository_address(root: Path) -> str | None:
@@ -122,7 +123,8 @@ def repository_address(root: Path) -> str | None:
 
 
 def with_absolute_links(readme: str, address: str, version: str) -> str:
-    """The README for an index, where links into the repository would lead nowhere."""
+    """Returns the README for a package index, where relative links lead nowhere. An image needs the file itself, and not its page."""
+    readme = RELATIVE_IMAGE.sub(lambda image: f"{image[1]}({address}/raw/v{version}/{image[2]})", readme)
     return RELATIVE_LINK.sub(lambda link: f"]({address}/blob/v{version}/{link[1]})", readme)
 
 
@@ -145,7 +147,7 @@ class LakewardMetadataHook(MetadataHookInterface):
                 "Homepage": address,
                 "Source": address,
                 "Issues": f"{address}/issues",
-                "Documentation": f"{pages}/docs/how-it-works.md",
+                "Documentation": f"{pages}/docs/index.md",
                 "Changelog": f"{pages}/CHANGELOG.md",
             }
         metadata["readme"] = {"content-type": "text/markdown", "text": readme}

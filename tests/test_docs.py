@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+import pytest
 
 from support.repository import ROOT
 from sys_tables.reference import render
 from sys_tables.registry import default_registry
+from tiering.model.rounds import RoundState
+from tiering.model.states import TRANSITIONS
 
 
 def test_the_reference_is_that_of_the_code() -> None:
@@ -57,10 +62,11 @@ def test_what_code_cites_is_in_the_repository() -> None:
     assert (bool(hazards), [hazard for hazard in hazards if not re.search(rf"^#+ {hazard}\b", facts, re.MULTILINE)]) == (True, [])
 
 
-def test_figures_for_sizing_stand_in_the_section_of_the_bench_that_they_name() -> None:
-    sizing = (ROOT / "docs" / "deploy.md").read_text().split("\n## To size it\n", 1)[1]
+@pytest.mark.parametrize(("page", "heading"), [("deploy.md", "To size it"), ("freshness.md", "What was measured")])
+def test_figures_stand_in_the_section_of_the_bench_that_they_name(page: str, heading: str) -> None:
+    figures_of_page = (ROOT / "docs" / page).read_text().split(f"\n## {heading}\n", 1)[1]
     sections = (ROOT / "docs" / "benchmarks.md").read_text().split("\n## ")
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `(bench/\w+\.py)` \|$", sizing, re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `(bench/\w+\.py)` \|$", figures_of_page, re.MULTILINE)
     assert len(rows) > 5
     for subject, takes, bench in rows:
         [section] = [text for text in sections if bench in text.split("\n", 1)[0]]
@@ -75,3 +81,44 @@ def test_every_command_program_and_statement_of_the_page_on_clients_is_run_by_a_
 
     assert [language for language, name in opened if not name] == [], "a block without a name is not run"
     assert [name for _, name in opened if f'blocks["{name}"]' not in tests and f'blocks.statements("{name}")' not in tests] == []
+
+
+def links_of(page: Path) -> set[Path]:
+    """Returns the files that a page links to."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    return {(page.parent / target).resolve() for target in targets}
+
+
+def test_the_index_links_to_every_page() -> None:
+    linked = links_of(ROOT / "docs" / "index.md")
+    assert ROOT / "docs" / "index.md" in links_of(ROOT / "README.md")
+    assert {page.name for page in (ROOT / "docs").glob("*.md") if page.name != "index.md" and page not in linked} == set()
+
+
+def arrows(diagram: str) -> set[tuple[str, str]]:
+    """Returns the pairs of states that a diagram of Mermaid connects."""
+    return set(re.findall(r"^ +(\S+) --> ([^\s:]+)", diagram, re.MULTILINE))
+
+
+def test_the_diagrams_of_states_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "concepts.md").read_text()
+    of_tables, of_rounds = re.findall(r"^```mermaid\nstateDiagram-v2\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+    assert arrows(of_tables) == {("[*]" if source is None else source.value, target.value) for source, target in TRANSITIONS if target}
+
+    ends = {state.value for state in RoundState if state.is_final}
+    assert {target for source, target in arrows(of_rounds) if source == RoundState.RUNNING.value} == ends
+    assert {source for source, target in arrows(of_rounds) if target == "[*]"} == ends
+    assert {state for pair in arrows(of_rounds) for state in pair} == {"[*]", *RoundState}
+
+
+def test_what_python_programs_of_pages_import_is_there() -> None:
+    programs = [
+        program
+        for page in (ROOT / "docs").glob("*.md")
+        for program in re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(), re.M | re.S)
+    ]
+    imports = {line for program in programs for line in re.findall(r"^from (?:tiering|sys_tables)\S* import .+$", program, re.MULTILINE)}
+    assert len(imports) > 3
+    for line in sorted(imports):
+        exec(line, {})

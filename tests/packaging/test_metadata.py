@@ -43,6 +43,8 @@ def test_an_index_shows_who_made_it_and_a_readme_whose_links_lead_somewhere(tmp_
     pages = f"{ADDRESS}/blob/v{metadata.version}/"
     own = [target.removeprefix(pages) for target in (*targets, *metadata.urls.values()) if target.startswith(pages)]
     assert len(own) > 20
+    images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", metadata.readme)
+    assert images == [f"{ADDRESS}/raw/v{metadata.version}/docs/overview.svg"]
     assert [page for page in own if not (ROOT / page.partition("#")[0]).exists()] == []
 
 
