@@ -184,10 +184,10 @@ def _take_clean(walk: CleanWalk, ends: RunningEnds, readers: ForeignReaders, par
     clean_snapshots = [contents for contents in walk.snapshots if contents.adds_rows and contents.has_clean_rows]
     if not clean_snapshots:
         return
-    stated = highest([*(contents.offsets for contents in walk.looks), walk.record])
-    is_lossless = not partitions.may_have_dropped_rows(walk.looks)
+    stated = highest([*(contents.offsets for contents in walk.snapshots), walk.record])
+    is_lossless = not partitions.may_have_dropped_rows(walk.snapshots)
     clean = CleanStretch(walk.view, walk.table_type, walk.begins_at, ends.ranges, stated, is_lossless)
-    unread = next((contents.unread for contents in walk.looks if contents.unread), "")
+    unread = next((contents.unread for contents in walk.snapshots if contents.unread), "")
     with _unread_as_unavailable(walk.view, unread):
         check_former(clean, partitions, clean_snapshots)
         for snapshot_ids, members in in_groups(partitions, clean_snapshots):
