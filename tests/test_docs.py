@@ -18,11 +18,26 @@ def test_the_reference_is_that_of_the_code() -> None:
     assert (ROOT / "docs" / "reference.md").read_text() == render(default_registry())
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns the anchors that GitHub gives to the headings of a page; a repeated heading gets a number."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    named: list[str] = []
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        named.append(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return {name if index == named.index(name) else f"{name}-{named[:index].count(name)}" for index, name in enumerate(named)}
+
+
+def test_links_between_pages_lead_to_a_file_and_a_heading() -> None:
+    for page in PAGES:
         text = re.sub(r"`[^`\n]*`", "", page.read_text())  # code has brackets of its own
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", text):
+            file = page.parent / target if target else page
+            assert file.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(file), f"{page.name}: {target}#{anchor}"
 
 
 FOREIGN_NAMES = {"rollback_to", "compact"}
