@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,7 @@ PLACEHOLDERS = {"x", "nope"}
 def test_each_system_table_and_procedure_that_a_page_names_is_there() -> None:
     registry = default_registry()
     known = {table.name for table in registry.tables} | {procedure.name for procedure in registry.procedures}
-    pages = [page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md"]  # it tells of what is gone, too
-    pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "sql_examples").glob("*.md"), *(ROOT / "bench").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "sql_examples").glob("*.md"), *(ROOT / "bench").glob("*.md")]
     named = {(page.name, name) for page in pages for name in re.findall(r"(?<![\w/])(?:\w+\.)?sys\.([a-z_]+)\b(?!\.)", page.read_text())}
     assert len(named) > len(known)
     assert {(page, name) for page, name in named if name not in known | FOREIGN_NAMES | PLACEHOLDERS} == set()
@@ -58,7 +58,7 @@ def test_each_system_table_and_procedure_that_a_page_names_is_there() -> None:
 def test_nobody_is_told_to_install_what_is_not_published() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tiering").rglob("*.py"), *(ROOT / "sys_tables").rglob("*.py")]
     published = re.compile(r"pip install ['\"]?lakeward(?!-)(?!.*another package)|lakeward\[")
-    assert [str(page.relative_to(ROOT)) for page in pages if page.name != "CHANGELOG.md" and published.search(page.read_text())] == []
+    assert [str(page.relative_to(ROOT)) for page in pages if published.search(page.read_text())] == []
 
 
 def test_what_code_cites_is_in_the_repository() -> None:
@@ -137,3 +137,66 @@ def test_what_python_programs_of_pages_import_is_there() -> None:
     assert len(imports) > 3
     for line in sorted(imports):
         exec(line, {})
+
+
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+TABLE_HEADER = "| to do this | go to this file |\n|---|---|\n"
+FEWEST_ROWS = 20
+_PLACE = re.compile(r"`(?P<file>[^`\s]+)`(?: \((?P<names>`[^`]+`(?:, `[^`]+`)*)\))?")
+"""A file or folder, and the names in parentheses that it contains."""
+_COMMAND = re.compile(r"`(?:PYTHONPATH=\S+ )?\.venv/bin/python (?P<file>bench/\S+\.py)")
+
+
+def where_to_change(page: str) -> list[tuple[str, str]]:
+    """The rows of the table: what to do, and where."""
+    table = page.split(TABLE_HEADER, 1)[1].split("\n\n", 1)[0]
+    return [(row.split(" | ")[0].strip("| "), row.split(" | ", 1)[1].removesuffix(" |")) for row in table.splitlines()]
+
+
+def problems(places: str, root: Path) -> Iterator[str]:
+    """What is wrong with the second cell of a row."""
+    files = [match for match in _PLACE.finditer(places) if "/" in match["file"] or "." in match["file"] or match["names"]]
+    if not files:
+        yield "no file"
+    for match in files:
+        path = root / match["file"]
+        if match["file"] == "package-info.java":
+            continue
+        if not path.exists():
+            yield f"{match['file']} does not exist"
+        elif match["names"] and path.is_dir():
+            yield f"{match['file']} is a folder"
+        elif match["names"]:
+            text = path.read_text(encoding="utf-8")
+            yield from (
+                f"{match['file']} has no {name}"
+                for name in re.findall(r"`([^`]+)`", match["names"])
+                if not re.search(rf"\b{re.escape(name)}\b", text)
+            )
+
+
+def test_every_row_of_contributing_names_files_that_exist_and_names_in_them() -> None:
+    table = where_to_change(CONTRIBUTING.read_text(encoding="utf-8"))
+    assert len(table) >= FEWEST_ROWS
+    assert {question: wrong for question, places in table if (wrong := list(problems(places, ROOT)))} == {}
+
+
+@pytest.mark.parametrize(
+    ("places", "wrong"),
+    [
+        ("the rules", ["no file"]),
+        ("`tiering/nowhere.py` (`Thing`)", ["tiering/nowhere.py does not exist"]),
+        ("`tiering/errors.py` (`LakewardError`, `NoSuchError`)", ["tiering/errors.py has no NoSuchError"]),
+        ("`tiering/lake` (`Lake`)", ["tiering/lake is a folder"]),
+        ("`tiering/errors.py` (`LakewardError`); a page: `docs/nope.md`", ["docs/nope.md does not exist"]),
+        ("`tiering/errors.py`", []),
+    ],
+)
+def test_a_row_that_names_a_missing_thing_is_found(places: str, wrong: list[str]) -> None:
+    assert list(problems(places, ROOT)) == wrong
+
+
+def test_every_benchmark_of_the_list_exists() -> None:
+    files = _COMMAND.findall((ROOT / "bench" / "README.md").read_text(encoding="utf-8"))
+    assert len(files) > 10
+    assert [file for file in files if not (ROOT / file).is_file()] == []
