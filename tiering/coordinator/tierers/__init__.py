@@ -1,1 +1,1 @@
-"""The requests of tierers: heartbeats, commits, leases."""
+"""Requests of tierers: heartbeats, commits, leases."""

@@ -1,7 +1,8 @@
-"""Between the cluster that assigns tables and our tierers: one heartbeat for all of them (docs/fluss-facts.md, "Coordinator").
+"""Connects the cluster that assigns tables with our tierers: one heartbeat for all of them (docs/fluss-facts.md, "Coordinator").
 
-Off the path of requests: a thread of its own asks the cluster, and the records say what to tell it (`decisions.assignments`). What a
-process that dies here had not told yet is let time out by the cluster; what it had stored under an earlier session counts no more.
+It runs in its own thread, outside of requests: the thread asks the cluster, and the records determine the reports
+(`decisions.assignments`). If this process dies, the cluster lets unreported assignments time out. Assignments stored under an earlier
+session no longer count.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from tiering.model.assignments import AssignmentAnswer, AssignmentRef, Assignmen
 _log = structlog.get_logger(__name__)
 
 MAX_HEARTBEATS = 50
-"""In one turn: each brings one table at most, and all of them are asked for at once when many tierers start."""
+"""Upper bound of heartbeats in one turn. Each brings at most one table, and many are requested at once when many tierers start."""
 
 RENEWAL_INTERVAL_MS = 10_000
-"""How often assignments are renewed, if nothing else is to be said: often, against the 120 s after which Fluss takes them away."""
+"""Interval of renewals without another report. It is short compared with the 120 s after which Fluss takes assignments away."""
 
 CONFIRMED_MS = 60_000
-"""How old a renewal may be when a commit is granted: half of those 120 s, so that the commit has the other half."""
+"""Largest age of a renewal when a commit is granted: half of those 120 s, so that the commit has the other half."""
 
 
 class AssignmentRelay:
-    """`tierers` are those that are known now; `discover` compares the cluster's tables with the records. One thread runs it."""
+    """The relay. `tierers` returns the known tierers. `discover` compares the cluster's tables with the records. One thread runs it."""
 
     def __init__(
         self,
@@ -57,21 +58,21 @@ class AssignmentRelay:
         self._reachable = True
         self._pace = RequestPace()
         self._unknown: list[AssignmentRef] = []
-        """Tables that were assigned and that the cluster does not list: to be handed back."""
+        """Assigned tables that the cluster does not list. They are handed back."""
         self._last_heartbeat: datetime | None = None
         self._renewals: dict[AssignmentRef, Moment] = {}
-        """When the heartbeats were sent with which the cluster last gave or renewed the assignments of this session."""
+        """Send times of the heartbeats with which the cluster last gave or renewed the assignments of this session."""
 
     def run(self) -> None:
-        """One turn: tells the cluster what there is to tell, and asks for tables while tierers have room. Raises ClusterUnavailable."""
+        """Runs one turn: reports to the cluster, and requests tables while tierers have room. Raises ClusterUnavailable."""
         with self._turn:
             self._run()
 
     def confirm(self, table_id: int) -> None:
-        """To be called before a commit is granted: makes sure that the cluster cannot have let the table's assignment time out.
+        """Ensures, before a commit is granted, that the table's assignment cannot have timed out in the cluster.
 
-        Renews it first if its last renewal is old by either clock: the steady one may stand still while the machine is suspended. An
-        assignment that turns out to be lost fences its round, as in any turn. Raises ClusterUnavailable if the cluster does not tell.
+        Renews it first if its last renewal is old by either clock; the steady clock may stop while the machine is suspended. If the
+        assignment proves to be lost, its round is fenced, as in any turn. Raises ClusterUnavailable if the cluster does not answer.
         """
         record = self._table_records.get(table_id)
         ref = None if record is None else record.assignment_ref
@@ -82,7 +83,7 @@ class AssignmentRelay:
             self._run()
         if self._named(ref) is not None and not self._is_confirmed(ref):
             raise ClusterUnavailable(
-                "the cluster does not say whether the table is still assigned to this service: nothing is committed", table_id=table_id
+                "the cluster does not confirm that the table is still assigned to this service: nothing is committed", table_id=table_id
             )
 
     def _is_confirmed(self, ref: AssignmentRef) -> bool:
@@ -92,9 +93,9 @@ class AssignmentRelay:
         return max(milliseconds(now.steady - renewal.steady), milliseconds(now.wall - renewal.wall)) < CONFIRMED_MS
 
     def close(self) -> None:
-        """Gives the tables back that the cluster would else miss for as long as it takes to time out; then no turn does anything.
+        """Hands all tables back, so that the cluster need not wait for their timeout. Later turns do nothing.
 
-        A round that was not granted its commit is fenced: who runs this coordinator next begins another.
+        A round that was not granted its commit is fenced. The next coordinator begins another one.
         """
         with self._turn:
             session, self._closed = self._session, True
@@ -103,7 +104,7 @@ class AssignmentRelay:
             try:
                 self._give_back(session)
             except LakewardError as error:
-                _log.warning("the cluster could not be told that this service stops", error=error.message)
+                _log.warning("the cluster could not be notified that this service stops", error=error.message)
 
     def _give_back(self, session: str) -> None:
         with self._table_records.changing(), self._table_records.together():
@@ -111,7 +112,7 @@ class AssignmentRelay:
                 if record.has_turn and not record.unresolved_commit and not self._notifications.is_under_way(record.table_id):
                     self._put(assignments.stop(self._context(), record))
             report = assignments.report_of(
-                self._assigned(), wants_table=False, unknown=self._unknown, is_being_told=self._notifications.is_under_way
+                self._assigned(), wants_table=False, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
             )
         if report.finished or report.failed:
             self._tell(session, report)
@@ -133,7 +134,7 @@ class AssignmentRelay:
             raise
 
     def run_quietly(self) -> None:
-        """As `run`; a cluster that does not answer is logged once, and once when it is back."""
+        """Runs a turn without raising ClusterUnavailable. Logs once that the cluster does not answer, and once that it does again."""
         try:
             self.run()
         except ClusterUnavailable as error:
@@ -146,7 +147,7 @@ class AssignmentRelay:
             self._reachable = True
 
     def _begin(self, session: str) -> None:
-        """What was assigned in another session counts no more."""
+        """Begins a session. Assignments of another session no longer count."""
         if session != self._session:
             self._end_session()
             self._session, self._last_heartbeat = session, None
@@ -162,7 +163,7 @@ class AssignmentRelay:
                 self._put(assignments.end_session(self._table_records.context(), record))
 
     def _report(self) -> AssignmentReport | None:
-        """The next heartbeat; None = nothing to say now."""
+        """Returns the next heartbeat; None if there is nothing to report."""
         now, options = self._table_records.now(), self._table_records.options
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
@@ -177,7 +178,7 @@ class AssignmentRelay:
             records = [*self._assigned(), *(record for record in self._table_records.running() if record.assignment is None)]
             wants = self._pace.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
             report = assignments.report_of(
-                records, wants_table=wants, unknown=self._unknown, is_being_told=self._notifications.is_under_way
+                records, wants_table=wants, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
             )
         if report.renewed and not (report.finished or report.failed or wants) and not self._is_renewal_due():
             return None
@@ -195,7 +196,7 @@ class AssignmentRelay:
         return answer
 
     def _note_renewals(self, answer: AssignmentAnswer, sent: Moment) -> None:
-        """Replaces what is known as a whole: `confirm` reads it in other threads."""
+        """Replaces the renewals as a whole, because `confirm` reads them in other threads."""
         renewed = {judged.ref: sent for judged in answer.renewed if judged.judgement is Judgement.ACCEPTED}
         if answer.assigned is not None:
             renewed[answer.assigned.ref] = sent
@@ -206,7 +207,7 @@ class AssignmentRelay:
         self._last_heartbeat = self._table_records.now().steady
         new = answer.assigned
         if new is not None and self._table_records.get(new.ref.table_id) is None:
-            self._discover()  # it may be a moment old
+            self._discover()  # the table may be new
         with self._table_records.changing(), self._table_records.together():
             for judged in answer.renewed:
                 self._renewed(judged, session)
@@ -255,7 +256,7 @@ class AssignmentRelay:
         return [record for record in self._table_records.assigned() if record.state is not None]
 
     def _named(self, ref: AssignmentRef) -> TableRecord | None:
-        """The record that has this very assignment."""
+        """Returns the record with exactly this assignment; None if there is none."""
         record = self._table_records.get(ref.table_id)
         return record if record is not None and record.assignment_ref == ref else None
 
@@ -267,6 +268,6 @@ class AssignmentRelay:
 
 
 def _due(ctx: Context, change: Change) -> Change:
-    """The change, and what follows from it at once."""
+    """Returns the change together with what follows from it at once."""
     following = table_lifecycle.due(ctx, change.record)
     return change if following is None else following.after(change)

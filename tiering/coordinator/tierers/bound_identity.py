@@ -1,8 +1,8 @@
-"""A tierer belongs to the identity that its calls prove: its id, its process and its leases are kept under that identity's name.
+"""Binds a tierer to the identity that its calls prove: its id, process and leases are stored under that identity's name.
 
-So whoever proves another identity cannot name them: a heartbeat, an acknowledgement or a failure of theirs is about a tierer, a process
-or a lease of their own, which has none of the other's rounds. What is kept in the store is bound the same way, so that the binding holds
-over a restart. The owner of the service, and a service that checks nobody, has the names as they were sent.
+So another identity cannot name them. Its heartbeat, ack or failure is about a tierer, process or lease of its own, which has none of these
+rounds. Names in the store are bound in the same way, so that the binding survives a restart. For the owner of the service, and if the
+service does not authenticate callers, names stay as they were sent.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _LEASE_DIGITS = 16
 
 
 def bind_tierer(message: pb.PbTierer | pb.PbRound) -> None:
-    """Writes the caller's own names into what a request says of its tierer. Raises InvalidArgument."""
+    """Replaces the tierer's names in a request with the caller's own ones. Raises InvalidArgument."""
     identity = current_identity()
     if not _is_bound(identity):
         return
     if _SEPARATOR in message.tierer_id:
-        raise InvalidArgument(f"a tierer's id has no {_SEPARATOR!r}, but is {message.tierer_id!r}", hint="Choose another --tierer-id.")
+        raise InvalidArgument(f"the tierer id {message.tierer_id!r} contains {_SEPARATOR!r}", hint="Choose another --tierer-id.")
     if not message.tierer_id or not message.HasField("incarnation"):
-        raise InvalidArgument("a tierer that proves who it is must name itself and its process", hint="Update the tierer.")
+        raise InvalidArgument("an authenticated tierer must send its id and its process name", hint="Update the tierer.")
     message.tierer_id = f"{identity.principal}{_SEPARATOR}{message.tierer_id}"
     message.incarnation = _digest(identity, message.incarnation)[:32]
 
 
 def bound_lease_id(lease_id: str) -> str:
-    """The id under which a lease of the caller is kept."""
+    """Returns the id under which a lease of the caller is stored."""
     identity = current_identity()
     return f"{lease_id}-{_digest(identity, '')[:_LEASE_DIGITS]}" if lease_id and _is_bound(identity) else lease_id
 

@@ -1,9 +1,8 @@
 """The coordinator's part in a commit: plan, fence, ack (DESIGN 6.5-6.8).
 
-The coordinator never believes what a tierer reports of the lake: a report only makes it read the lake. An ack, the head that a base check
-passed and the uuid of a lake table are recorded as the lake itself shows them, under the rules of the base check. An ack
-runs under the table's own lock, which also makes it the only one that tells the cluster, and in a pool of its own:
-however long a lake hangs, nothing but acks waits for it.
+The coordinator never believes a tierer's report about the lake: a report only makes it read the lake. An ack, a passed head and the uuid of
+a lake table are recorded as the lake itself shows them, under the rules of the base check. An ack runs under the table's own lock, so that
+only one ack at a time notifies the cluster. Acks run in their own pool: if a lake hangs, only acks wait for it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tiering.coordinator.tierers.messages import (
     round_ref_from_pb,
     text_offsets_from_pb,
 )
-from tiering.coordinator.tierers.named_epochs import heed_epochs
+from tiering.coordinator.tierers.named_epochs import note_named_epochs
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.rules.base_check import Base
@@ -50,8 +49,11 @@ from tiering.wire.errors import error_to_pb
 _log = structlog.get_logger(__name__)
 
 LAKE_THREADS = 64
-"""How many acks, and plans that read the lake, run at one time: each of a table that hangs keeps a thread until a deadline, at most one a
-slot of the tierers, and those of other tables are not to wait for it."""
+"""Number of concurrent acks and plans that read the lake.
+
+Each one of a table that hangs keeps a thread until a deadline, at most one per slot of the tierers. Acks of other tables must not wait for
+it.
+"""
 
 RoundKey = tuple[int, int, str]
 
@@ -59,8 +61,8 @@ RoundKey = tuple[int, int, str]
 class Commits:
     """Plans, grants and acks of all tables.
 
-    `lake_read` is called with a table id and the lake snapshot that was read; `confirm_turn` with the id of a table whose commit is about
-    to be granted, and raises ClusterUnavailable if the cluster that assigned it does not say whether it still is.
+    `lake_read` is called with a table id and the lake snapshot that was read. `confirm_turn` is called with the id of a table before its
+    commit is granted. It raises ClusterUnavailable if the cluster that assigned the table does not confirm that the assignment still holds.
     """
 
     def __init__(
@@ -86,13 +88,13 @@ class Commits:
         self._other_heads: set[int] = set()
 
     def table_lock(self, table_id: int) -> AbstractContextManager[None]:
-        """The lock of whatever changes what is recorded of one table's lake, acks included. Raises TableBusy."""
+        """Returns the lock for changes of one table's recorded lake, acks included. Raises TableBusy."""
         return self.locks.held(table_id)
 
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
-        """Records what a round is going to do.
+        """Records the plan of a round.
 
-        Raises Fenced or UnknownTable for a round that does not own its table, and what the base check raises.
+        Raises Fenced or UnknownTable for a round that does not own its table, and the errors of the base check.
         """
         ref, plan = round_ref_from_pb(request.round), plan_from_pb(request)
         if self.names_another_lake_table(request):
@@ -100,50 +102,50 @@ class Commits:
 
         def change() -> None:
             record = self._current(ref)
-            self.doubt_head(record, passed_head_from_pb(request))
+            self.note_passed_head(record, passed_head_from_pb(request))
             self._table_records.put(round_lifecycle.plan(self._table_records.context(), record, plan))
 
         self._table_records.change(change)
 
     def names_another_lake_table(self, request: pb.RecordPlanRequest) -> bool:
-        """Whether the plan is for a lake table that is not on record: then `record_plan` looks at the lake. Waits for nothing."""
+        """Returns whether the plan is for a lake table that is not recorded. Then `record_plan` reads the lake. It never waits."""
         record = self._table_records.get(request.round.table_id)
         return record is not None and request.lake_table_uuid not in ("", record.lake.table_uuid)
 
     def submit_plan(self, request: pb.RecordPlanRequest) -> Future[None]:
-        """`record_plan` in the pool for acks, where a lake that hangs holds up no heartbeat."""
+        """Runs `record_plan` in the pool for acks, where a lake that hangs delays no heartbeat."""
         return self._pool.submit(carried(contained(self.record_plan)), request)
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
-        """Grants the commit, or says why not. Asks the cluster what the lake snapshot has to carry; raises ClusterUnavailable.
+        """Grants the commit, or answers why not. Asks the cluster for the properties of the lake snapshot; raises ClusterUnavailable.
 
-        The cluster is asked before the grant is on record: a round that has a grant has all that its commit takes.
+        The cluster is asked before the grant is recorded, so that a granted round has all that its commit needs.
         """
-        ref, offsets, wanted = round_ref_from_pb(request.round), offsets_from_pb(request.offsets), grant_request_from_pb(request)
+        ref, offsets, grant_request = round_ref_from_pb(request.round), offsets_from_pb(request.offsets), grant_request_from_pb(request)
         try:
             with self._table_records.changing():
                 record = self._current(ref)
             properties = self._cluster.prepare_lake_commit(self._table(record), offsets)
             self._confirm_turn(ref.table_id)
-            self._table_records.change(lambda: self._grant(ref, wanted))
+            self._table_records.change(lambda: self._grant(ref, grant_request))
         except (errors.Fenced, errors.UnknownTable) as error:
             return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
         return pb.BeginLakeCommitResponse(granted=True, snapshot_properties=properties)
 
-    def _grant(self, ref: RoundRef, wanted: GrantRequest) -> None:
-        granted = round_lifecycle.grant(self._table_records.context(), self._current(ref), wanted)
+    def _grant(self, ref: RoundRef, grant_request: GrantRequest) -> None:
+        granted = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request)
         self._table_records.put(granted)
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
-        """Handles an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.
+        """Handles an ack or an adoption. On return, coordinator and cluster have durably recorded what the lake holds. It is idempotent.
 
-        Raises UnknownTable, Fenced (the lake does not hold what the ack says, or nobody knows its round), the permanent errors
-        of the base check, LakeUnavailable, ClusterUnavailable, TableBusy.
+        Raises UnknownTable, Fenced (the lake does not hold what the ack claims, or the round is unknown), the permanent errors of the base
+        check, LakeUnavailable, ClusterUnavailable, TableBusy.
         """
         self.check_borne_out(request, self.acknowledge(round_ref_from_pb(request.round)))
 
     def submit_ack(self, request: pb.CommitLakeSnapshotRequest) -> Future[LakeContents]:
-        """`acknowledge` in the pool for acks. A call for a round whose ack already runs joins it: repeats take no more threads."""
+        """Runs `acknowledge` in the pool for acks. A call for a round whose ack already runs joins it, so repeats use no more threads."""
         ref = round_ref_from_pb(request.round)
         key = (ref.table_id, ref.tiering_epoch, ref.round_id)
         with self._guard:
@@ -154,9 +156,9 @@ class Commits:
             return running
 
     def acknowledge(self, ref: RoundRef) -> LakeContents:
-        """Reads the lake, records what it holds and tells the cluster."""
+        """Reads the lake, records what it holds and notifies the cluster."""
         with self._table_records.changing():
-            heed_epochs(self._table_records, [ref])
+            note_named_epochs(self._table_records, [ref])
         self._check_known(ref)
         with self.table_lock(ref.table_id):
             record = self._live(ref)
@@ -175,28 +177,28 @@ class Commits:
             raise errors.Fenced(
                 f"the lake does not hold what round {request.round.round_id} reports: it is at round {contents.marker_round_id} "
                 f"(snapshot {contents.snapshot_id})",
-                hint="Nothing to do: what the lake holds is recorded, and the next round goes on from there.",
+                hint="Nothing to do: the lake's contents are recorded, and the next round continues from there.",
                 table_id=request.round.table_id,
                 round_id=request.round.round_id,
             )
 
-    def doubt_head(self, record: TableRecord, head: int | None) -> None:
-        """Notes that a tierer's base check passed this head. If another is on record, `look_at_heads` reads the lake."""
+    def note_passed_head(self, record: TableRecord, head: int | None) -> None:
+        """Notes that a tierer's base check passed this head. If the recorded head differs, `look_at_heads` reads the lake."""
         if head is not None and head != record.lake.passed_head:
             self._other_heads.add(record.table_id)
 
     def look_at_heads(self) -> None:
-        """Records the heads of lake tables whose rounds passed another one, if they pass here too (DESIGN 6.2)."""
+        """Records new heads of lake tables that rounds reported, if they pass the coordinator's base check, too (DESIGN 6.2)."""
         while self._other_heads:
             table_id = self._other_heads.pop()
             try:
                 self._look_at_head(table_id)
             except (errors.PermanentTieringError, errors.TransientTieringError, errors.UnknownTable) as error:
-                # The table's next round comes to the same end, and says so; or it says the head again.
+                # The table's next round reports the same error, or reports the head again.
                 _log.debug("the head of a lake table was not recorded", table_id=table_id, error=error.message)
 
     def close(self) -> None:
-        """Starts no more acks; one that a thread still runs ends by itself."""
+        """Starts no more acks. A running ack ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _look_at_head(self, table_id: int) -> None:
@@ -206,21 +208,21 @@ class Commits:
                 return
             base = self._lakes.base(record, self._table(record))
             if base.view is None or base.view.head is None or base.ahead:
-                return  # a marker that is not on record yet comes with its ack
+                return  # the ack of an unrecorded marker records its head, too
             with self._table_records.changing():
                 latest = self._table_records.get(table_id)
                 if latest is not None:
                     self._table_records.put(lake_acks.record_passed_head(latest, base.view.head_identity))
 
     def _check_lake_table(self, ref: RoundRef, plan: Plan) -> None:
-        """Checks that the lake has the table that a plan names: a wrong uuid on record would stop the tiering for good. Raises Fenced."""
+        """Checks that the lake has the table in the plan. A wrong recorded uuid would stop the tiering permanently. Raises Fenced."""
         with self._table_records.changing():
             record = self._current(ref)
         base = self._lakes.base(record, self._table(record))
         if base.view is None or base.view.table_uuid != plan.lake_table_uuid:
             raise errors.Fenced(
-                f"round {ref.round_id} of {record.path} was planned for the lake table {plan.lake_table_uuid}, which is not there",
-                hint="Nothing to do: the next round plans on the lake table that there is.",
+                f"round {ref.round_id} of {record.path} was planned for the lake table {plan.lake_table_uuid}, which does not exist",
+                hint="Nothing to do: the next round plans for the present lake table.",
                 table_id=ref.table_id,
                 round_id=ref.round_id,
             )
@@ -228,7 +230,7 @@ class Commits:
             self._catch_up(ref, base.marker.tiering_epoch)
 
     def _catch_up(self, ref: RoundRef, marker_epoch: int) -> None:
-        """Ends a round that a coordinator without its former state began: epochs go on above the marker's. Raises Fenced."""
+        """Ends a round that a coordinator without its former state began. Epochs continue above the marker's. Raises Fenced."""
         with self._table_records.changing():
             record = self._current(ref)
             change = round_lifecycle.catch_up(self._table_records.context(), Change(record, durable=False), marker_epoch)
@@ -236,12 +238,12 @@ class Commits:
         raise round_lifecycle.fenced_error(change.record, ref)
 
     def _check_known(self, ref: RoundRef) -> None:
-        """Raises Fenced for a round that this table never had, or that is long forgotten: the next round reads the lake itself."""
+        """Raises Fenced for a round that this table never had, or that was pruned. The next round reads the lake itself."""
         record = self._live(ref)
         if not ref.round_id or round_lifecycle.is_current(record, ref):
             return
-        known = self._table_records.store.round(ref.round_id)
-        if known is None or known.table_id != ref.table_id:
+        stored_round = self._table_records.store.round(ref.round_id)
+        if stored_round is None or stored_round.table_id != ref.table_id:
             raise round_lifecycle.fenced_error(record, ref)
 
     def _contents(self, ref: RoundRef, base: Base) -> LakeContents:
@@ -249,7 +251,7 @@ class Commits:
         if view is None or marker is None or newest is None:
             raise errors.Fenced(
                 f"the lake holds nothing that round {ref.round_id} could have committed: its table has no marker",
-                hint="Nothing to do: the next round goes on from what the lake holds.",
+                hint="Nothing to do: the next round continues from what the lake holds.",
                 table_id=ref.table_id,
                 round_id=ref.round_id,
             )
@@ -271,26 +273,27 @@ class Commits:
         )
 
     def _record(self, info: TableInfo, contents: LakeContents, base: Base) -> None:
-        """Records the contents before it tells the cluster: a process that dies in between tells it when the ack is repeated."""
+        """Records the contents, then notifies the cluster. If the process dies in between, a repeated ack notifies the cluster."""
         self._table_records.change(lambda: self._record_contents(info, contents))
         crash_points.reach(crash_points.ACK_STORED)
         if contents.marker_round_id != contents.acker and self._is_lost_by_log(info, base):
             return
         if base.view is not None and base.view.foreign is not None:
             with self._notifications.turn(info.table_id) as in_turn:
-                if not self._tell_shared_cluster(info, base.view, base.view.foreign, in_turn):
+                if not self._notify_shared_cluster(info, base.view, base.view.foreign, in_turn):
                     return
         else:
-            self._tell_cluster(info, contents)
-        self._table_records.change(lambda: self._record_cluster_has_it(info, contents))
+            self._notify_cluster(info, contents)
+        self._table_records.change(lambda: self._record_cluster_ack(info, contents))
         if base.view is not None and base.view.tiered == contents.snapshot_id:
             clean_up_after_commit(self._cluster, info, base.view)
 
     def _is_lost_by_log(self, info: TableInfo, base: Base) -> bool:
-        """Whether the lake has records that the cluster lost: it is not told of them, for retention would remove others at their offsets.
+        """Returns whether the lake has records that the cluster lost. Then the cluster is not notified of them, because its retention would
+        remove other records at their offsets.
 
-        The round that adopts this snapshot looks at the log next, and fails with what is wrong. A round's own commit is not looked at: the
-        round checked the log itself.
+        The round that adopts this snapshot reads the log next, and fails with the exact error. A round's own commit is not checked here,
+        because the round checked the log itself.
         """
         bucket = self._lakes.lost_by_log(info, base)
         if bucket is not None:
@@ -303,49 +306,51 @@ class Commits:
         change = lake_acks.record_contents(ctx, record, contents, self._table_records.newest_commits(record.table_id))
         self._table_records.put(round_lifecycle.catch_up(ctx, change, contents.marker_epoch))
 
-    def _record_cluster_has_it(self, info: TableInfo, contents: LakeContents) -> None:
+    def _record_cluster_ack(self, info: TableInfo, contents: LakeContents) -> None:
         record = self._registered(info.table_id)
-        # The round's own ack, by far the most frequent, is about the grant on record: no row of the ledger is read for it.
+        # The round's own ack, by far the most frequent one, is about the recorded grant, so no row of the ledger is read.
         row = record.commit
         if row is None or row.round_id != contents.marker_round_id:
             row = self._table_records.store_with(info.table_id).commit(contents.marker_round_id)
         self._table_records.put(lake_acks.record_cluster_ack(self._table_records.context(), record, contents, row))
 
-    def _tell_cluster(self, info: TableInfo, contents: LakeContents) -> None:
-        """Tells the cluster, which reads what it has before it writes: a repeat changes nothing, and it is never set back."""
-        wanted = RecordedLakeSnapshot(contents.snapshot_id, from_text(contents.offsets))
+    def _notify_cluster(self, info: TableInfo, contents: LakeContents) -> None:
+        """Notifies the cluster, which compares before it writes. So a repeat changes nothing, and the cluster's record never moves back."""
+        snapshot = RecordedLakeSnapshot(contents.snapshot_id, from_text(contents.offsets))
         try:
-            self._cluster.record_lake_snapshot(info, wanted)
+            self._cluster.record_lake_snapshot(info, snapshot)
         except errors.Fenced as error:
             raise errors.RecordAheadOfLake(
-                f"what the cluster records of {info.path} is ahead of snapshot {wanted.lake_snapshot_id} in the lake: {error.message}",
-                hint="Does another tiering service work on this table, or was the lake table restored from a copy?",
+                f"what the cluster records of {info.path} is ahead of snapshot {snapshot.lake_snapshot_id} in the lake: {error.message}",
+                hint="Check whether another tiering service works on this table, or the lake table was restored from a copy.",
                 table_id=info.table_id,
             ) from error
 
-    def _tell_shared_cluster(self, info: TableInfo, view: LakeView, walk: ForeignWalk, in_turn: bool) -> bool:
-        """Tells the cluster, in our turn, of the newest tiering snapshot if that is ours; whether the cluster has it now.
+    def _notify_shared_cluster(self, info: TableInfo, view: LakeView, walk: ForeignWalk, in_turn: bool) -> bool:
+        """In our turn, notifies the cluster of the newest tiering snapshot if it is ours. Returns whether the cluster has it now.
 
-        Of another service's it is never told: whoever made that may be telling it, too. A round commits a newer one instead.
+        The cluster is never notified of another service's snapshot, because that service may be doing so, too. A round commits a newer
+        snapshot instead.
         """
-        has, _ = recorded_by_cluster(self._cluster, info)  # None also if its file is gone: telling anew mends that
-        if is_exact(walk, has):
+        # It is also None if the record's file is lost; a new notification repairs that.
+        cluster_record, _ = recorded_by_cluster(self._cluster, info)
+        if is_exact(walk, cluster_record):
             return True
-        if walk.newest is None or not in_turn or not can_tell(view, has, walk):
+        if walk.newest is None or not in_turn or not can_tell(view, cluster_record, walk):
             return False
         self._cluster.rewind_lake_snapshot(info, RecordedLakeSnapshot(walk.newest, walk.ends))
         return True
 
     def _table(self, record: TableRecord) -> TableInfo:
-        """The source table, if its path still has that id (DESIGN 6.1)."""
+        """Returns the source table if its path still has this id (DESIGN 6.1). Raises UnknownTable."""
         info = self._cluster.table(record.path)
         if info.table_id != record.table_id:
-            raise errors.UnknownTable(f"{record.path} was dropped and made anew", table_id=record.table_id, new_table_id=info.table_id)
+            raise errors.UnknownTable(f"{record.path} was dropped and recreated", table_id=record.table_id, new_table_id=info.table_id)
         return info
 
     def _current(self, ref: RoundRef) -> TableRecord:
-        """The record of the running round. Call it inside `changing`. Raises Fenced or UnknownTable."""
-        heed_epochs(self._table_records, [ref])
+        """Returns the record of the running round. Call it inside of `changing`. Raises Fenced or UnknownTable."""
+        note_named_epochs(self._table_records, [ref])
         record = self._table_records.get(ref.table_id)
         if record is None or not round_lifecycle.is_current(record, ref):
             raise round_lifecycle.fenced_error(record, ref)

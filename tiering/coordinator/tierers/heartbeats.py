@@ -1,8 +1,8 @@
-"""Heartbeats of tierers: what they report, and which table they get (DESIGN 4).
+"""Heartbeats of tierers: their reports, and the table that they get (DESIGN 4).
 
-Reports come before the request, in the order failed, renewals, finished. They are judged by epoch, round id and the process
-that has the round, so a repeated, overtaken or made-up one does no harm; a request counts only if its process has sent no
-newer heartbeat since. Which process a heartbeat is from is decided in `known_tierers`.
+Reports are applied before the request, in the order failed, renewals, finished. They are judged by epoch, round id and the process that
+runs the round, so a repeated, overtaken or forged report does no harm. A request counts only if its process has sent no newer heartbeat.
+`known_tierers` decides which process a heartbeat comes from.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tiering.coordinator.tierers.messages import (
     passed_head_from_pb,
     report_ref_from_pb,
 )
-from tiering.coordinator.tierers.named_epochs import heed_epochs
+from tiering.coordinator.tierers.named_epochs import note_named_epochs
 from tiering.coordinator.tierers.upkeep_slots import UpkeepSlots
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -47,15 +47,15 @@ ENDED_WELL = frozenset({RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE
 ENDED_BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCELLED})
 
 MAX_REPORTS = 500
-"""Reports in one heartbeat: many more than a tierer has slots, few enough to be judged while others wait."""
+"""Upper bound of reports in one heartbeat: many more than a tierer has slots, and few enough to be judged while other callers wait."""
 
 FormerRounds = Mapping[str, RoundRecord | None]
-"""Stored rounds that reports name, by id; None = the store has none."""
+"""Stored rounds that reports name, by id; None if the store lacks the round."""
 
 
 @dataclass(frozen=True)
 class HeldRequest:
-    """A request that may wait for a table. `listed`: table id and epoch of the rounds that its tierer runs."""
+    """A request that may wait for a table. `listed` has table id and epoch of the rounds that its tierer runs."""
 
     tierer: TiererKey
     incarnation: str | None
@@ -66,9 +66,9 @@ class HeldRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer for the round that a report named; a tierer may run two rounds of a table, of which one is fenced.
+    """The answer to a report about one round. A tierer may run two rounds of a table, one of which is fenced.
 
-    It becomes a message without the records' lock: the texts of thousands of refused reports take a second.
+    It is converted to a message outside of the records' lock, because the texts of thousands of refused reports take a second.
     """
 
     ref: RoundRef
@@ -77,10 +77,10 @@ class Verdict:
     """The table at the time of the verdict, for the text of a refusal."""
     cancel: bool = False
     cancelled: RoundRecord | None = None
-    """The round, if a caller cancelled it."""
+    """The round, if a user cancelled it."""
 
     def to_pb(self) -> pb.PbHeartbeatRespForTable:
-        """Returns the part of the response."""
+        """Returns this verdict's part of the response."""
         return pb.PbHeartbeatRespForTable(
             table_id=self.ref.table_id,
             error=error_to_pb(round_lifecycle.fenced_error(self.record, self.ref)) if self.is_refused else None,
@@ -99,28 +99,28 @@ class Verdicts:
     finished: Sequence[Verdict]
 
     def add_to(self, response: pb.LakeTieringHeartbeatResponse) -> None:
-        """Writes them into the response."""
+        """Adds the verdicts to the response."""
         response.failed_table_resp.extend(verdict.to_pb() for verdict in self.failed)
         response.tiering_table_resp.extend(verdict.to_pb() for verdict in self.renewed)
         response.finished_table_resp.extend(verdict.to_pb() for verdict in self.finished)
 
 
 class Heartbeats:
-    """Judges heartbeats and assigns tables. `doubt_head` is called with the heads that base checks of rounds passed.
+    """Judges heartbeats and assigns tables. `note_passed_head` is called with the heads that base checks of rounds passed.
 
-    `waiting_since` tells since when at the earliest the rows of a table wait that its lake lacks; None = not known. `upkeep` has the tables
-    whose upkeep rounds may have slots that no other table needs; None = there are no such rounds.
+    `waiting_since` returns a time so that no row which a table's lake lacks is older; None if unknown. `upkeep` is the source of upkeep
+    rounds for slots that no table needs; None if there are no such rounds.
     """
 
     def __init__(
         self,
         table_records: TableRecords,
-        doubt_head: Callable[[TableRecord, int | None], None],
+        note_passed_head: Callable[[TableRecord, int | None], None],
         waiting_since: Callable[[TableRecord], datetime | None],
         upkeep: UpkeepSource | None = None,
     ) -> None:
         self._table_records = table_records
-        self._doubt_head = doubt_head
+        self._note_passed_head = note_passed_head
         self._waiting_since = waiting_since
         self._tierers = KnownTierers(table_records.options.service_timeout_ms, table_records.now())
         self.upkeep_slots = UpkeepSlots(table_records, self._tierers, upkeep, self._pick)
@@ -128,10 +128,10 @@ class Heartbeats:
         self._closing = False
 
     def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
-        """Applies the reports and answers the request. With a HeldRequest nothing is due: the answer may wait for `try_again`.
+        """Applies the reports and answers the request. With a HeldRequest, no table is due, and the answer may wait for `try_again`.
 
-        Raises Fenced or StoreError for the heartbeat as a whole: repeat it; InvalidArgument for one that no tierer of ours sends.
-        Errors of one table are in the response.
+        Raises Fenced or StoreError for the whole heartbeat, which the tierer repeats; InvalidArgument for an invalid one. Errors of single
+        tables are in the response.
         """
         _check_size(request)
         former = self._former_rounds(request)
@@ -144,7 +144,7 @@ class Heartbeats:
     ) -> tuple[pb.LakeTieringHeartbeatResponse, Verdicts, HeldRequest | None]:
         tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         sender = self._meet(request)
-        heed_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
+        note_named_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
         verdicts = Verdicts(  # judged in the order of the module's docstring
             failed=[self._fail(report, tierer, former) for report in request.failed_tables],
@@ -164,12 +164,12 @@ class Heartbeats:
 
     @staticmethod
     def may_be_held(request: pb.LakeTieringHeartbeatRequest) -> bool:
-        """Whether the answer may wait for a table: a request that may wait, and reports nothing."""
+        """Returns whether the answer may wait for a table: the request allows it, and reports nothing."""
         reports = request.tiering_tables or request.finished_tables or request.failed_tables
         return request.request_table and request.max_wait_ms > 0 and not reports
 
     def try_again(self, hold: HeldRequest) -> pb.LakeTieringHeartbeatResponse | None:
-        """The answer to a held request, or None: go on waiting."""
+        """Returns the answer to a held request; None if it has to wait longer."""
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
         with self._table_records.changing():
             response.fenced = self._is_fenced(hold.tierer)
@@ -182,7 +182,7 @@ class Heartbeats:
             return None
 
     def worth_trying(self, hold: HeldRequest) -> bool:
-        """Whether `try_again` may answer now. Takes no lock."""
+        """Returns whether `try_again` may answer now. It takes no lock."""
         ended = self._closing or self._table_records.fenced is not None
         may_take = not self._is_fenced(hold.tierer)
         return (
@@ -193,31 +193,30 @@ class Heartbeats:
         )
 
     def tierers(self) -> list[TiererRecord]:
-        """All tierers heard of within the service timeout, by id."""
+        """Returns all tierers with a heartbeat within the service timeout, by id."""
         return self._tierers.all()
 
     def shown_tierers(self, now: Moment) -> list[TiererRecord]:
-        """These, and those that were lost within the last day, by id."""
+        """Returns these tierers, and those that were lost within the last day, by id."""
         return sorted((*self._tierers.all(), *self._tierers.lost(now)), key=lambda tierer: tierer.key)
 
     def connected(self, now: Moment) -> bool:
-        """Whether any tierer could take a table."""
+        """Returns whether any tierer could take a table."""
         return self._tierers.connected(now)
 
     def is_known(self, tierer_id: str) -> bool:
-        """Whether a process with this id was heard of within the service timeout."""
+        """Returns whether a process with this id sent a heartbeat within the service timeout."""
         return any(tierer.tierer_id == tierer_id for tierer in self._tierers.all())
 
     def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
-        """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`; their held requests wait.
+        """Gives no more tables to the known processes with this id, nor to those in `incarnations`. Their held requests wait.
 
-        Returns what their event has to say of the processes, so that they stay fenced when a coordinator starts. Call it under the
-        records' lock.
+        Returns the digests for their event, so that they stay fenced when a coordinator starts. Call it under the records' lock.
         """
         return self._tierers.fence(tierer_id, incarnations)
 
     def _restore_fences(self) -> None:
-        """From the events of `fence_tierer`, as far as history goes back: a process that hangs while a coordinator starts stays fenced."""
+        """Restores fences from the events of `fence_tierer`, as far as history goes back. A process that hangs meanwhile stays fenced."""
         events = self._table_records.store.read_events(HistoryRange(fields={"event_type": TIERER_FENCED}))
         for event in reversed(list(islice(events, KEPT_TIERERS))):
             tierer_id, digests = event.details.get("tierer_id"), event.details.get("processes", ())
@@ -225,13 +224,13 @@ class Heartbeats:
                 self._tierers.restore_fences(tierer_id, (digest for digest in digests if isinstance(digest, str)))
 
     def forget_lost(self) -> None:
-        """Forgets tierers that were silent for the service timeout. Takes no lock while there are none."""
+        """Forgets tierers that were silent for the service timeout. It takes no lock while there are none."""
         if self._tierers.any_lost(self._table_records.now()):
             with self._table_records.changing():
                 self._tierers.forget_lost(self._table_records.now())
 
     def close(self) -> None:
-        """Answers all held requests without a table, from now on."""
+        """Answers all held requests without a table from now on."""
         self._closing = True
         self._table_records.wake_ups.notify()
 
@@ -246,7 +245,7 @@ class Heartbeats:
         return tierer is not None and tierer.fenced
 
     def _is_over(self, hold: HeldRequest) -> bool:
-        """Whether its process sent a newer heartbeat since, or was forgotten."""
+        """Returns whether the request's process sent a newer heartbeat, stopped, or was forgotten."""
         tierer = self._tierers.get(hold.tierer)
         return tierer is None or tierer.stopped or tierer.sequence != hold.sequence
 
@@ -278,22 +277,22 @@ class Heartbeats:
         picked = self._pick(key)
         if picked is None:
             return None
-        ctx, look = self._table_records.context(), self._queue_look(picked)
-        change = round_lifecycle.assign(ctx, picked, key[0], incarnation, leaves_slots=self._leaves_slots(key), look=look)
+        ctx, facts = self._table_records.context(), self._queue_facts(picked)
+        change = round_lifecycle.assign(ctx, picked, key[0], incarnation, leaves_slots=self._leaves_slots(key), facts=facts)
         self._table_records.put(change)
         return change.record
 
     def _pick(self, key: TiererKey) -> TableRecord | None:
-        """The table that waits and that the next request of this tierer gets."""
+        """Returns the waiting table that this tierer's next request gets; None if there is none."""
         slots, leaves_slots, now = self._slots(key), self._leaves_slots(key), self._table_records.now()
-        # With one slot they take turns, in rounds that are as short as all others.
+        # A tierer's only slot alternates between tables in backlog and others, with rounds of the usual length.
         turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_waits_apart)
         waiting = self._table_records.first_waiting(now)
         if any(map(retries.is_retry, waiting)) and not self._may_retry():
             waiting = [record for record in waiting if not retries.is_retry(record)]
         return table_lifecycle.pick(waiting, now, turns)
 
-    def _queue_look(self, record: TableRecord) -> QueueFacts:
+    def _queue_facts(self, record: TableRecord) -> QueueFacts:
         queued, now = record.round, self._table_records.now().wall
         absent_ms = 0 if queued is None else self._tierers.absent_ms(queued.pending_time, now)
         return QueueFacts(self._waiting_since(record), absent_ms)
@@ -303,7 +302,7 @@ class Heartbeats:
         return 1 if tierer is None else max(tierer.slots, 1)
 
     def _leaves_slots(self, key: TiererKey) -> bool:
-        """Whether one more round of a backlog, which takes long, leaves a slot of its tierer to tables that promise to be fresh."""
+        """Returns whether one more long round of a backlog leaves a slot of its tierer to tables that promise freshness."""
         if self._table_records.options.backlog_duration_factor == 1 or not self._table_records.any_live():
             return True
         now = self._table_records.now()
@@ -314,9 +313,9 @@ class Heartbeats:
         return retries.may_retry(self._table_records.running(), self._tierers.slots(), *self._table_records.failing())
 
     def _take_over(self, key: TiererKey, incarnation: str | None) -> None:
-        """With its first request a process ends the rounds of earlier processes of its id: usually these are gone.
+        """With a process's first request, ends the rounds of earlier processes with its id, which have usually ended.
 
-        It does so once only, so that of two living processes neither ends the other's rounds again and again.
+        It happens only once, so that of two living processes neither repeatedly ends the other's rounds.
         """
         tierer = self._tierers.get(key)
         if tierer is None or tierer.took_over:
@@ -327,7 +326,7 @@ class Heartbeats:
                 self._table_records.put(round_lifecycle.take_over(self._table_records.context(), record))
 
     def _hand_over(self, tierer_id: str, incarnation: str | None, listed: frozenset[tuple[int, int]]) -> TableRecord | None:
-        """The first table whose assignment this process never got; granted ones end instead."""
+        """Hands over the first table whose assignment this process never received. Ends granted rounds instead."""
         for record in self._running(tierer_id):
             foreign = record.running is not None and record.running.incarnation not in (None, incarnation)
             if foreign or (record.table_id, record.tiering_epoch) in listed:
@@ -342,7 +341,7 @@ class Heartbeats:
         return [record for record in self._table_records.running() if record.running is not None and record.running.tierer_id == tierer_id]
 
     def _stop(self, tierer: pb.PbTierer) -> None:
-        """Ends what a stopping tierer still has, so that the next tierer gets it at once."""
+        """Ends the rounds of a stopping tierer, so that another tierer gets the tables at once."""
         for record in self._running(tierer.tierer_id):
             if record.running is None or record.running.incarnation not in (None, incarnation_from_pb(tierer)):
                 continue
@@ -355,7 +354,7 @@ class Heartbeats:
         record = self._current(ref)
         if record is None:
             return self._refused(ref, cancel=True)
-        self._doubt_head(record, passed_head_from_pb(report))
+        self._note_passed_head(record, passed_head_from_pb(report))
         change = round_lifecycle.renew(self._table_records.context(), record)
         self._table_records.put(change)
         return Verdict(ref, cancelled=_cancelled(change.record, ref))
@@ -366,7 +365,7 @@ class Heartbeats:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is not None:
-            self._doubt_head(record, passed_head_from_pb(report))
+            self._note_passed_head(record, passed_head_from_pb(report))
             finished = finished_from_pb(report, forced_tables, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
             self._tierers.count_round(key_of(tierer))
@@ -380,7 +379,7 @@ class Heartbeats:
         if not report.HasField("error_message"):
             self._warn_of_age(tierer)
         if record is not None:
-            self._doubt_head(record, passed_head_from_pb(report))
+            self._note_passed_head(record, passed_head_from_pb(report))
             failure = failure_from_pb(report, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, failure))
             self._tierers.count_round(key_of(tierer))
@@ -389,9 +388,9 @@ class Heartbeats:
         return Verdict(ref)
 
     def _warn_of_age(self, tierer: pb.PbTierer) -> None:
-        known = self._tierers.get(key_of(tierer))
-        if known is not None and not known.warned_of_age:
-            self._tierers.put(replace(known, warned_of_age=True))
+        tierer_record = self._tierers.get(key_of(tierer))
+        if tierer_record is not None and not tierer_record.warned_of_age:
+            self._tierers.put(replace(tierer_record, warned_of_age=True))
             _log.warning("an older tierer gives no reason for its failures", tierer_id=tierer.tierer_id)
 
     def _current(self, ref: RoundRef) -> TableRecord | None:
@@ -399,7 +398,7 @@ class Heartbeats:
         return record if round_lifecycle.is_current(record, ref) else None
 
     def _former_rounds(self, request: pb.LakeTieringHeartbeatRequest) -> FormerRounds:
-        """Looks up what the store has of rounds that are not their table's latest. Before the lock, and together: others wait for it."""
+        """Looks up stored rounds that are not their table's latest, in one query before the lock, because other threads wait for it."""
         named: set[str] = set()
         for report in (*request.finished_tables, *request.failed_tables):
             record = self._table_records.get(report.table_id)
@@ -410,14 +409,19 @@ class Heartbeats:
         return {round_id: rounds.get(round_id) for round_id in named}
 
     def _ended(self, ref: RoundRef, states: frozenset[RoundState], former: FormerRounds) -> bool:
-        """Whether the report repeats how its round ended."""
+        """Returns whether the report repeats how its round ended."""
         record = self._table_records.get(ref.table_id)
-        known: RoundRecord | None = record.round if record else None
-        if ref.round_id and (known is None or known.round_id != ref.round_id):
-            known = former.get(ref.round_id)
-            if ref.round_id not in former or (known is not None and not known.state.is_final):  # it ended while the report waited
-                known = self._table_records.store_with(ref.table_id).round(ref.round_id)
-        return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
+        stored_round: RoundRecord | None = record.round if record else None
+        if ref.round_id and (stored_round is None or stored_round.round_id != ref.round_id):
+            stored_round = former.get(ref.round_id)
+            if ref.round_id not in former or (stored_round is not None and not stored_round.state.is_final):  # it ended after the look-up
+                stored_round = self._table_records.store_with(ref.table_id).round(ref.round_id)
+        return (
+            stored_round is not None
+            and stored_round.table_id == ref.table_id
+            and stored_round.tiering_epoch == ref.tiering_epoch
+            and stored_round.state in states
+        )
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> Verdict:
         record = self._table_records.get(ref.table_id)
@@ -425,7 +429,7 @@ class Heartbeats:
 
 
 def _cancelled(record: TableRecord | None, ref: RoundRef) -> RoundRecord | None:
-    """The round of `ref`, if it is the table's latest and somebody cancelled it."""
+    """Returns the round of `ref` if it is the table's latest and a user cancelled it."""
     latest = None if record is None else record.round
     if latest is None or latest.cancelled_by is None or latest.tiering_epoch != ref.tiering_epoch:
         return None

@@ -1,7 +1,7 @@
-"""How many requests for a table may be held at a time, of one caller and of all.
+"""Bounds how many requests for a table are held at a time, per caller and in total.
 
-A held request costs memory, a stream and a look at every tick. One too many is not refused but answered at once, without a
-table: its tierer asks again after a second, as it does while it is busy.
+A held request costs memory, a stream and a check at every tick. A request beyond the bound is not refused. It is answered at once without a
+table, and its tierer asks again after a second, as it does while it is busy.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from tiering.access.identity import quota_owner
 
 MAX_HELD = 2_000
-"""Held requests of all callers: twice as many as tierers are known at a time."""
+"""Upper bound of held requests of all callers: twice the number of known tierers."""
 
 MAX_HELD_PER_CALLER = 500
-"""Held requests of one principal; of a service that asks nobody who calls, those of one address."""
+"""Upper bound of held requests of one principal, or of one address if the service does not authenticate callers."""
 
 
 class HeldRequestLimit:
-    """Counts held requests by caller. Belongs to one event loop."""
+    """Counts held requests by caller. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._by_caller: Counter[str] = Counter()
 
     @contextmanager
     def room(self, peer: str) -> Iterator[bool]:
-        """Whether one more may be held; if so, it counts while the block runs. `peer` is gRPC's name of a connection."""
+        """Yields whether one more request may be held. If so, it counts while the block runs. `peer` is gRPC's name of the connection."""
         caller = quota_owner(peer)
         free = self._by_caller[caller] < MAX_HELD_PER_CALLER and self._by_caller.total() < MAX_HELD
         if free:

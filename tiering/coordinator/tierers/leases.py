@@ -1,4 +1,4 @@
-"""The lease calls of tierers: handed on to the cluster, which has the leases (DESIGN 2: its clean-up must see them)."""
+"""Lease calls of tierers, forwarded to the cluster. The cluster owns the leases, because its clean-up must see them (DESIGN 2)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from tiering.wire.request_bounds import informative
 _log = structlog.get_logger(__name__)
 
 SNAPSHOTS_NOT_LEASED = "KV_SNAPSHOTS_NOT_LEASED"
-"""The event of KV snapshots that a tierer wants to keep alive and that are gone."""
+"""The event type for KV snapshots that a tierer asked to keep alive but that no longer exist."""
 
 MOST_NAMED = 10
-"""Snapshots that a message names one by one."""
+"""Upper bound of snapshots that a message names one by one."""
 
 MOST_DETAILED = 1_000
-"""Snapshots that the details of an event name: a request may name very many."""
+"""Upper bound of snapshots that the details of an event name. A request may name very many."""
 
 MOST_TABLES = 100
-"""Tables of one request that get an event: those of a tierer's rounds are some dozens, and others may not be there at all."""
+"""Upper bound of tables of one request that get an event. A tierer's rounds have some dozens; other tables may not exist."""
 
 
 class UnleasedSnapshots:
-    """Leaves a log line and an event for each table of which KV snapshots could not be leased."""
+    """Writes a log line and an event for each table with KV snapshots that could not be leased."""
 
     def __init__(self, table_records: TableRecords) -> None:
         self._table_records = table_records
 
     def report(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
-        """Snapshot ids by bucket, of any tables. Raises StoreError, Fenced."""
+        """Reports snapshot ids by bucket, of any tables. Raises StoreError, Fenced."""
         by_table: dict[int, dict[str, int]] = {}
         for bucket in sorted(snapshots, key=lambda bucket: (bucket.table_id, str(bucket.bucket))):
             by_table.setdefault(bucket.table_id, {})[str(bucket.bucket)] = snapshots[bucket]
@@ -67,7 +67,7 @@ class UnleasedSnapshots:
 
 
 class Leases:
-    """Thread-safe. Every call may raise ClusterUnavailable. `report_unleased` hears which snapshots of a lease are not there."""
+    """The lease calls. It is thread-safe; every call may raise ClusterUnavailable. `report_unleased` gets the unavailable snapshots."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Leases:
         self._report_unleased = report_unleased
 
     def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
-        """Answers the snapshots that are not there.
+        """Acquires or renews a lease, and returns the unavailable snapshots.
 
-        Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone), StoreError, Fenced.
+        Raises InvalidArgument (lease id, duration), UnknownLease (a renewal of a lease that expired), StoreError, Fenced.
         """
         check_size(sum(len(table.bucket_snapshots) for table in request.snapshots_to_lease))
         snapshots = snapshots_from_pb(request.snapshots_to_lease)
@@ -93,11 +93,11 @@ class Leases:
         return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb(unavailable))
 
     def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
-        """Answers the buckets that were leased. Raises InvalidArgument for too many."""
+        """Releases buckets and returns those that were leased. Raises InvalidArgument for too many."""
         check_size(len(request.buckets_to_release))
         released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets_from_pb(request.buckets_to_release))
         return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=buckets_to_pb(released))
 
     def drop(self, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
-        """Answers whether there was such a lease."""
+        """Drops a lease and returns whether it existed."""
         return pb.DropKvSnapshotLeaseResponse(dropped=self._cluster.drop_lease(bound_lease_id(request.lease_id)))

@@ -1,4 +1,4 @@
-"""What tierers send, as what decisions are made of."""
+"""Converts tierers' messages to the values that decisions use."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ from tiering.wire.rounds import stats_from_pb
 from tiering.wire.splits import split_from_pb
 
 UNEXPLAINED = "the tierer gave no reason"
-"""Shown for a failure of an older tierer, which sends no error_message."""
+"""The text for a failure of an older tierer, which sends no error_message."""
 
 MAX_ROUND_ID_LENGTH = 200
-"""Round ids are made by the coordinator, and are shorter; a longer one would be kept and repeated in errors."""
+"""Upper bound of a round id. The coordinator's own ids are shorter; a longer one would be stored and repeated in errors."""
 
 MAX_SPLITS = 2_000
-"""Splits in one report: twice what a tierer of ours sends."""
+"""Upper bound of splits in one report: twice what a tierer sends."""
 
 _PHASE_LIMIT = 40
 _ID_LIMIT = 1_000
-"""Characters of an id: of two names, or of a path."""
+"""Upper bound of characters in an id, which holds two names or a path."""
 _MAX_IDS = 20
-"""More than any error has."""
+"""Upper bound of ids in an error; no error has that many."""
 
 
 def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
-    """The process that sends the message; None from an older tierer."""
+    """Returns the process that sent the message; None for an older tierer."""
     return message.incarnation if message.HasField("incarnation") else None
 
 
 def round_ref_from_pb(message: pb.PbRound) -> RoundRef:
-    """The round that a request is about. Raises InvalidArgument for a round id that is none of ours."""
+    """Returns the round that a request is about. Raises InvalidArgument for an invalid round id."""
     incarnation = incarnation_from_pb(message)
     round_id = checked_round_id(message.round_id)
     return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, message.tierer_id, incarnation)
 
 
 def report_ref_from_pb(message: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> RoundRef:
-    """The round that a tierer's heartbeat reports of. Raises InvalidArgument for a round id that is none of ours."""
+    """Returns the round that a heartbeat's report is about. Raises InvalidArgument for an invalid round id."""
     incarnation = incarnation_from_pb(tierer)
     round_id = checked_round_id(message.round_id)
     return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, tierer.tierer_id, incarnation)
 
 
 def checked_round_id(text: str) -> str:
-    """`text`, if it can be a round id. Raises InvalidArgument."""
+    """Returns `text` if it can be a round id. Raises InvalidArgument."""
     if len(text) > MAX_ROUND_ID_LENGTH:
         raise InvalidArgument(f"a round id has at most {MAX_ROUND_ID_LENGTH} characters; this one has {len(text)}")
     return text
 
 
 def finished_from_pb(message: pb.PbHeartbeatReqForTable, forced_tables: Collection[int], now: datetime) -> Finished:
-    """A round that ended well, with the error of a bucket that stopped, if there is one; no other error goes with a round that ended well.
+    """Returns a round that ended well. Its only possible error is that of a bucket that stopped.
 
-    An older tierer tells of its table, in `forced_tables`, whether it stopped early, not of the round, and never sends an error here.
+    An older tierer reports early stops per table, in `forced_tables`, and sends no error here.
     """
     forced = message.forced if message.HasField("forced") else message.table_id in forced_tables
     stopped = _error_from_pb(message, now) if message.error_class == BucketStopped.__name__ else None
@@ -73,7 +73,10 @@ def finished_from_pb(message: pb.PbHeartbeatReqForTable, forced_tables: Collecti
 
 
 def failure_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Failure:
-    """A round that failed. Its texts are redacted and cut here as well; one of an older tierer has no error, and may be retried."""
+    """Returns a failed round.
+
+    Its texts are redacted and truncated here, too. A failure of an older tierer has no error and is retryable.
+    """
     error = _error_from_pb(message, now)
     return Failure(error, fenced=message.fenced, stopped=message.tierer_stopped, stats=_stats_from_pb(message))
 
@@ -91,7 +94,7 @@ def _error_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> ErrorIn
 
 
 def _ids_from_pb(ids: Mapping[str, str]) -> dict[str, str]:
-    """What the error is about, a few of them: they are kept with the table's record."""
+    """Returns a few of the ids in an error, because they are kept in the table's record."""
     few = islice(sorted(ids.items()), _MAX_IDS)
     return {outside_text(name, _ID_LIMIT): outside_text(value, _ID_LIMIT) for name, value in few}
 
@@ -101,17 +104,17 @@ def _stats_from_pb(message: pb.PbHeartbeatReqForTable) -> RoundStats | None:
 
 
 def passed_head_from_pb(message: pb.PbHeartbeatReqForTable | pb.RecordPlanRequest) -> int | None:
-    """The head of the lake table that the round's base check passed; None if there was none, or it is not known."""
+    """Returns the head of the lake table that the round's base check passed; None if there is none, or it is unknown."""
     return message.passed_head if message.HasField("passed_head") else None
 
 
 def plan_from_pb(message: pb.RecordPlanRequest) -> Plan:
-    """What a round is about to do."""
+    """Returns the plan of a round."""
     return Plan(message.lake_table_uuid or None, text_offsets_from_pb(message.planned_stops), message.splits)
 
 
 def splits_report_from_pb(message: pb.ReportProgressRequest, record: TableRecord) -> SplitsReport | None:
-    """What is reported of the splits of the record's running round; None if nothing is. Raises InvalidArgument."""
+    """Returns the report about the splits of the record's running round; None if it has none. Raises InvalidArgument."""
     if message.run < 1 or record.round is None:
         return None
     if len(message.splits) > MAX_SPLITS:
@@ -121,7 +124,7 @@ def splits_report_from_pb(message: pb.ReportProgressRequest, record: TableRecord
 
 
 def grant_request_from_pb(message: pb.BeginLakeCommitRequest) -> GrantRequest:
-    """The commit for which a round asks to pass the fence."""
+    """Returns the commit for which a round asks to pass the fence."""
     return GrantRequest(
         base_round_id=message.base_round_id if message.HasField("base_round_id") else None,
         base_tag=message.base_tag_snapshot_id if message.HasField("base_tag_snapshot_id") else None,
@@ -132,12 +135,12 @@ def grant_request_from_pb(message: pb.BeginLakeCommitRequest) -> GrantRequest:
 
 
 def text_offsets_from_pb(messages: Iterable[common_pb2.PbBucketOffset]) -> TextOffsets:
-    """Offsets as records keep them."""
+    """Returns offsets in the form that records store."""
     return to_text(offsets_from_pb(messages))
 
 
 def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
-    """The table, with its running round, as its tierer gets it."""
+    """Returns the table with its running round, in the form that its tierer gets."""
     current, lake = record.round, record.lake
     assert current is not None
     assert current.started_time is not None

@@ -1,7 +1,7 @@
-"""Epochs that tierers name in what they send. A coordinator whose store was lost, or set back, goes on above them (DESIGN 2, 6).
+"""Epochs that tierers send. A coordinator whose store was lost or restored from a backup continues above them (DESIGN 2, 6).
 
-Only tierers are heard: with an authentication, who has the role TIERER. A number alone is believed, and only so far that a made-up one does
-no harm: it makes a gap in the epochs, within bounds that leave room for all that follow, and ends no round.
+Only tierers can do this: with authentication, callers with the role TIERER. Only the number is believed, and only up to a bound, so that a
+made-up number does no harm. It leaves a gap in the epochs, with room for all that follow, and ends no round.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tiering.coordinator.decisions import round_lifecycle
 from tiering.coordinator.memory.table_records import TableRecords
 
 MOST_COORDINATORS = 10**9
-"""A start each second for thirty years. Coordinator epochs are numbers of 32 bits."""
+"""Highest believed coordinator epoch: one start per second for thirty years. Coordinator epochs are 32-bit numbers."""
 
 
 class NamesEpochs(Protocol):
-    """A message about a round."""
+    """A message about a round, with its epochs."""
 
     @property
     def table_id(self) -> int: ...
@@ -29,23 +29,23 @@ class NamesEpochs(Protocol):
     def tiering_epoch(self) -> int: ...
 
 
-def heed_epochs(table_records: TableRecords, messages: Iterable[NamesEpochs]) -> None:
-    """Takes note of epochs above those of the store, durably, before anything else is made of the messages. Call it inside `changing`.
+def note_named_epochs(table_records: TableRecords, messages: Iterable[NamesEpochs]) -> None:
+    """Raises the stored epochs above those in the messages, durably, before the messages are applied. Call it inside of `changing`.
 
-    Raises StoreError and Fenced. A table that is not known has nothing to be told: its tierer is, and gives up.
+    Raises StoreError and Fenced. For an unknown table there is no epoch to raise: its tierer gets an error and gives up.
     """
-    highest, unknown = 0, dict[int, int]()  # the coordinator epoch to rise above, and by table id the tiering epoch
+    highest, unknown = 0, dict[int, int]()  # the coordinator epoch to rise above, and tiering epochs by table id
     for message in messages:
         record = table_records.get(message.table_id)
         is_unknown = record is not None and record.highest_epoch < message.tiering_epoch <= round_lifecycle.MOST_ROUNDS
-        # A round that this coordinator never made, under the epoch that it has, is of another one that had it before.
+        # An unknown round under this coordinator's epoch comes from another coordinator that had this epoch before.
         lowest = table_records.epoch - 1 if is_unknown else table_records.epoch
         if lowest < message.coordinator_epoch <= MOST_COORDINATORS:
             highest = max(highest, message.coordinator_epoch)
         if is_unknown:
             unknown[message.table_id] = max(message.tiering_epoch, unknown.get(message.table_id, 0))
     if highest:
-        table_records.rise_above(highest)  # once: each time is a write of its own, and others wait for the lock
+        table_records.rise_above(highest)  # once, because each call is a write of its own while other threads wait for the lock
     for table_id, epoch in unknown.items():
         record = table_records.get(table_id)
         change = None if record is None else round_lifecycle.note_named_epoch(table_records.context(), record, epoch)

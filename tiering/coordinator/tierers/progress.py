@@ -1,4 +1,4 @@
-"""What tierers report of the progress of their rounds: shown, never stored, and without any effect on how a round ends."""
+"""Progress of rounds as tierers report it. It is displayed, never stored, and does not affect how a round ends."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tiering.wire.rounds import round_progress_from_pb
 
 
 class Progress:
-    """Takes reports in for as long as their round is its table's running one. `splits` has what they say of single splits."""
+    """Accepts a report while its round is the running one of its table. `splits` has the reports about single splits."""
 
     def __init__(self, table_records: TableRecords) -> None:
         self._table_records = table_records
         self.splits = RunningSplits()
 
     def report(self, request: pb.ReportProgressRequest) -> pb.ReportProgressResponse:
-        """Takes a report in, unless its round does not own its table. Raises InvalidArgument for one that no tierer of ours sends."""
+        """Applies a report, unless its round does not own its table. Raises InvalidArgument for an invalid report."""
         ref = round_ref_from_pb(request.round)
         with self._table_records.changing():
             record = self._table_records.get(ref.table_id)
@@ -28,12 +28,12 @@ class Progress:
             if change is not None:
                 self._table_records.put(change)
                 self._table_records.wake_ups.notify()
-        # Outside the lock: thousands of splits take a while, and what is reported of a round that ends meanwhile is forgotten soon.
+        # Outside of the lock, because thousands of splits take a while. A report about a round that ends meanwhile is soon forgotten.
         report = splits_report_from_pb(request, record)
         return pb.ReportProgressResponse(send_all=report is not None and not self.splits.take(report))
 
     def forget_ended(self) -> None:
-        """Forgets the splits of rounds that are over."""
+        """Forgets the splits of rounds that have ended."""
         self.splits.forget_ended(self._running_round)
 
     def _running_round(self, table_id: int) -> str | None:

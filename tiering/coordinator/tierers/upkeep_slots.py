@@ -1,7 +1,7 @@
-"""Slots of tierers for upkeep rounds: those that no table needs, for as long as none does.
+"""Slots of tierers for upkeep rounds: slots that no table needs, for as long as none does.
 
-An upkeep round gets a slot when a tierer asks, and no table waits. It gives way once a table waits and finds no free slot: the round is
-over at once, and its tierer hears of it with its next heartbeat.
+An upkeep round gets a slot when a tierer asks and no table waits. It gives way once a table waits and finds no free slot: the round ends at
+once, and its tierer learns that with its next heartbeat.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ from tiering.coordinator.observing.upkeep_needs import UpkeepSource
 from tiering.coordinator.tierers.known_tierers import KnownTierers, TiererKey
 
 FULL_SLOTS_MS = 500
-"""How long a table waits before an upkeep round gives way, if no slot is free: as long as its deadline allows for (`waits.REACTION_MS`)."""
+"""How long a table waits for a slot before an upkeep round gives way, if no slot is free.
+
+Its deadline allows for it (`waits.REACTION_MS`).
+"""
 
 IDLE_SLOT_MS = 3_000
-"""How long it waits while a slot is free: the tierer of that slot asks every second."""
+"""How long a table waits while a slot is free. The tierer of that slot asks every second."""
 
 GIVEN_WAY_MS = 4_000
 """How long the slot of a round that gave way may take to become free."""
 
 
 class UpkeepSlots:
-    """`pick`: the waiting table that the next request of a tierer gets. `source` None = there are no upkeep rounds."""
+    """Gives slots to upkeep rounds and takes them back. `pick` returns the waiting table that a tierer's next request gets.
+
+    `source` is None if there are no upkeep rounds.
+    """
 
     def __init__(
         self,
@@ -42,10 +48,13 @@ class UpkeepSlots:
         self._source = source
         self._pick = pick
         self._way_given: tuple[datetime, ...] = ()
-        """When upkeep rounds gave way lately (steady times)."""
+        """When upkeep rounds recently gave way (steady times)."""
 
     def next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
-        """Begins the upkeep round that gets a slot of this tierer; None = none does. Call it inside `changing`, after tables that wait."""
+        """Begins the upkeep round that gets a slot of this tierer; None if none does.
+
+        Call it inside of `changing`, after waiting tables.
+        """
         now = self._table_records.now()
         if self._source is None or not self._is_spare(key) or self._table_records.first_waiting(now):
             return None
@@ -57,24 +66,24 @@ class UpkeepSlots:
         return change.record
 
     def is_ready(self, key: TiererKey) -> bool:
-        """Whether `next` may begin a round. Takes no lock."""
+        """Returns whether `next` may begin a round. It takes no lock."""
         return self._source is not None and self._source.is_ready() and self._is_spare(key)
 
     def give_way(self) -> None:
-        """Ends an upkeep round if a table waits and finds no free slot. Takes no lock while no table waits, or no upkeep round runs."""
+        """Ends an upkeep round if a table waits and finds no free slot. It takes no lock if no table waits or no upkeep round runs."""
         if self._table_records.work_waits() and any(record.upkeep_runs for record in self._table_records.running()):
             with self._table_records.changing():
                 self._give_way(self._table_records.now())
 
     def _is_spare(self, key: TiererKey) -> bool:
-        """Whether an upkeep round leaves a slot of its tierer to tables that become due. A tierer with one slot has it for both."""
+        """Returns whether an upkeep round leaves a slot of its tierer to tables that become due. A tierer's only slot serves both."""
         tierer = self._tierers.get(key)
         slots = 1 if tierer is None else max(tierer.slots, 1)
         running = sum(record.running is not None and record.running.tierer_id == key[0] for record in self._table_records.running())
         return slots == 1 or running + 1 < slots
 
     def _give_way(self, now: Moment) -> None:
-        """Ends one round at a time, and not more of them than tables wait."""
+        """Ends at most one round, and never more rounds than tables wait."""
         self._way_given = tuple(time for time in self._way_given if now.milliseconds_since(time) < GIVEN_WAY_MS)
         if len(self._way_given) >= len(self._table_records.waiting()):
             return
@@ -90,12 +99,12 @@ class UpkeepSlots:
             return
 
     def _waits_for(self, record: TableRecord) -> TableRecord | None:
-        """The table that gets the slot of the record's upkeep round, if that ends; None = none waits, or the round cannot end."""
+        """Returns the table that would get the slot of the record's upkeep round; None if none waits, or the round cannot end."""
         key = self._key_of(record.running)
         return None if key is None or not record.upkeep_runs or record.granted else self._pick(key)
 
     def _key_of(self, row: RoundRecord | None) -> TiererKey | None:
-        """The tierer of a running round; None = it is not known any more."""
+        """Returns the tierer of a running round; None if it was forgotten."""
         if row is None:
             return None
         keys = (tierer.key for tierer in self._tierers.all() if tierer.tierer_id == row.tierer_id)
