@@ -1,1 +1,1 @@
-"""Assigns tables to tierers and remembers everything durably."""
+"""The coordinator: assigns tables to tierers and stores everything durably."""

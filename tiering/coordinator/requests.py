@@ -1,7 +1,7 @@
-"""What may be asked of the coordinator: the base of the request classes in `calls/`, one frozen dataclass a procedure.
+"""The base of the request classes in `calls/`, one frozen dataclass per procedure.
 
-A request says by itself which procedure it belongs to, what it is answered with, and which of its fields an idempotency key is bound to
-(DESIGN 5; `memory/idempotency.py` keeps the keys).
+A request class states its procedure, the class of its answer, and which of its fields an idempotency key is bound to (DESIGN 5;
+`memory/idempotency.py` stores the keys).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, kw_only=True)
 class CallRequest(Generic[ResultT]):
-    """Arguments of one procedure, and who calls it; `ResultT` is what it is answered with.
+    """The arguments of one procedure and its caller. `ResultT` is the type of the answer.
 
-    `procedure` is its name in SQL, `result_class` is `ResultT` at run time: answers are stored and sent by it. Fields in
-    `free_words` are texts for people to read: they are cleaned as error messages are.
+    `procedure` is its name in SQL. `result_class` is `ResultT` at run time, with which answers are stored and sent. Fields in `free_words`
+    are texts for people, and are redacted like error messages.
     """
 
     procedure: ClassVar[str]
@@ -34,7 +34,7 @@ class CallRequest(Generic[ResultT]):
     caller: str = ""
 
     def __post_init__(self) -> None:
-        """Raises InvalidArgument for a text that is longer than an error message: it would be stored, logged and shown."""
+        """Raises InvalidArgument for a text that is longer than an error message, because it would be stored, logged and displayed."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, str) and field.name not in self.unnamed and len(value) > MESSAGE_LIMIT:
@@ -47,9 +47,9 @@ class CallRequest(Generic[ResultT]):
 
 @dataclass(frozen=True, kw_only=True)
 class Mutation(CallRequest[ResultT]):
-    """A request that changes something: it can be tried with `dry_run`, and repeated under an idempotency key.
+    """A request that changes something. It can be tried with `dry_run`, and repeated under an idempotency key.
 
-    Fields in `unnamed` say how the request is made and not what it asks for, so that a repeat may have others.
+    Fields in `unnamed` describe how the request is made and not what it asks for, so that they may differ in a repeat.
     """
 
     unnamed: ClassVar[frozenset[str]] = CallRequest.unnamed | {"dry_run", "idempotency_key"}
@@ -58,7 +58,7 @@ class Mutation(CallRequest[ResultT]):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What is asked for, as JSON has it. The table is called `table`, as in SQL."""
+        """The arguments as JSON values. The table is called `table`, as in SQL."""
         named = [field.name for field in fields(self) if field.name not in self.unnamed]
         return {"table" if name == "path" else name: _plain(getattr(self, name)) for name in named}
 

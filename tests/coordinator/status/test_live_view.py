@@ -154,7 +154,7 @@ def test_a_running_round_shows_who_runs_it(world: World) -> None:
     world.clock.advance(40)
     status = look(world)
     assert (status.status, status.tierer_id, status.round_id) == ("Tiering", "tierer-1", assignment.round_id)
-    assert status.status_reason == "runs on the tierer tierer-1; last heard of 40 s ago"
+    assert status.status_reason == "runs on the tierer tierer-1; last heartbeat 40 s ago"
     tierer.run(assignment)
     after = look(world)
     assert (after.tierer_id, after.round_id, after.heartbeat_time, after.last_round_duration_ms) == (None, None, None, 40_000)
@@ -162,7 +162,7 @@ def test_a_running_round_shows_who_runs_it(world: World) -> None:
 
 def test_reasons_for_waiting(world: World) -> None:
     world.due()
-    assert look(world).status_reason == "waits for a tierer: none that gets tables is connected"
+    assert look(world).status_reason == "waits for a tierer: no connected tierer gets tables"
     tierer = world.tierer()
     tierer.beat()
     assert look(world).status_reason == "waits for a tierer to have room"
@@ -173,7 +173,7 @@ def test_reasons_for_waiting(world: World) -> None:
     world.later(1)
     tierer.fail(tierer.get(), error_class="SchemaDrift", error_retryable=False, error_hint="mend it")
     status = look(world)
-    assert status.status_reason == "permanent error: SchemaDrift; not tried again before somebody does what next_action or error_hint says"
+    assert status.status_reason == "permanent error: SchemaDrift; not retried before the steps in next_action or error_hint"
     assert (status.error_class, status.error_phase, status.error_hint, status.error_retryable) == ("SchemaDrift", "WRITE", "mend it", False)
     assert (status.error_count, status.consecutive_failures, status.next_retry_time) == (2, 2, None)
     pause(world.coordinator, world.table.path, "alice", "moving house", until=START.replace(year=2027))

@@ -293,7 +293,7 @@ def test_a_promise_that_is_broken_now_has_a_row_until_its_round_has_ended() -> N
         None,
         5_000,
     )
-    assert (miss.largest_part, miss.explanation) == (None, "Pending until now: waits for a tierer: none that gets tables is connected")
+    assert (miss.largest_part, miss.explanation) == (None, "Pending until now: waits for a tierer: no connected tierer gets tables")
     tierer = world.tierer()
     finish(world, tierer, tierer.get())
     world.coordinator.observer.observe_all()

@@ -123,7 +123,7 @@ def report_of(
     *,
     wants_table: bool,
     unknown: Iterable[AssignmentRef] = (),
-    is_being_told: Callable[[int], bool] = lambda table_id: False,
+    is_being_notified: Callable[[int], bool] = lambda table_id: False,
 ) -> AssignmentReport:
     """Returns the report to the cluster about all its assignments; it is repeated until the cluster answers.
 
@@ -134,7 +134,7 @@ def report_of(
     by_end: dict[AssignmentEnd | None, list[AssignmentRef]] = {None: [], AssignmentEnd.FINISHED: [], AssignmentEnd.FAILED: [*unknown]}
     for record in records:
         if record.assignment is not None and record.assignment_ref is not None:
-            stays = record.unresolved_commit or is_being_told(record.table_id)
+            stays = record.unresolved_commit or is_being_notified(record.table_id)
             by_end[None if stays else record.assignment.end].append(record.assignment_ref)
     return AssignmentReport(by_end[None], by_end[AssignmentEnd.FINISHED], by_end[AssignmentEnd.FAILED], wants_table)
 

@@ -145,15 +145,15 @@ def assign(
     incarnation: str | None = None,
     *,
     leaves_slots: bool = True,
-    look: QueueFacts = QueueFacts(),
+    facts: QueueFacts = QueueFacts(),
 ) -> Change:
     """Pending -> Tiering: the coordinator answers a tierer's request with the table.
 
     `leaves_slots`: a long round of a backlog would not keep another table from its freshness.
     """
     waited_ms = waits.waited_for_slot_ms(ctx.now, record)
-    no_tierer_ms = min(record.no_tierer_ms + look.no_tierer_ms, waited_ms)
-    deadline, unpromised_ms = waits.promise(ctx.now, record, look.waiting_since)
+    no_tierer_ms = min(record.no_tierer_ms + facts.no_tierer_ms, waited_ms)
+    deadline, unpromised_ms = waits.promise(ctx.now, record, facts.waiting_since)
     change = Change(record).update_round(
         state=RoundState.RUNNING,
         tierer_id=tierer_id,

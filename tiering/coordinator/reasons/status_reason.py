@@ -1,4 +1,4 @@
-"""Why a table is where it is, in words: the column `status_reason`."""
+"""Why a table is in its state, in words: the column `status_reason`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TENTHS_BELOW_MS = 10_000
 
 
 def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | None, assigned_format: str | None = None) -> str | None:
-    """One line; None if there is nothing to explain. `tierer_connected` None: only the record is known, not what runs.
+    """Returns one line; None if there is nothing to explain. `tierer_connected` is None if only the stored record is known.
 
-    `assigned_format`: where the cluster assigns tables, the lake format that this deployment writes.
+    `assigned_format` is the lake format that this deployment writes, where the cluster assigns tables.
     """
     if tierer_connected is None:
         return _recorded_reason(record, now)
@@ -34,7 +34,7 @@ def _own_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> 
     if record.state is TableState.SCHEDULED and begin is not None:
         return _next_check(milliseconds(begin - now.steady))
     if record.state is TableState.PENDING:
-        return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none that gets tables is connected"
+        return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: no connected tierer gets tables"
     if record.state is TableState.TIERING and record.round is not None:
         return running_text(record, now)
     if record.state is TableState.FAILED:
@@ -43,7 +43,7 @@ def _own_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> 
 
 
 def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
-    """As `status_reason`, without what is true only while a coordinator runs."""
+    """Returns the line from the stored record, without facts that hold only while a coordinator runs."""
     match record.state:
         case TableState.TIERING if record.round is not None:
             return f"was handed to the tierer {record.round.tierer_id}"
@@ -62,7 +62,7 @@ def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
 
 
 def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """The lines of many resting tables at once: the different lines, and for each table the index of its line."""
+    """Returns the lines of many scheduled tables at once: the distinct lines, and for each table the index of its line."""
     seconds = left_ms // 1_000
     shown = np.where(left_ms < _TENTHS_BELOW_MS, left_ms, np.where(seconds < 3_600, seconds, seconds // 60 * 60) * 1_000)
     different, text_indices = np.unique(shown, return_inverse=True)
@@ -74,7 +74,7 @@ def _next_check(left_ms: int) -> str:
 
 
 def paused_text(record: TableRecord, now: Moment) -> str:
-    """Who paused the table, until when and why."""
+    """Returns who paused the table, until when and why."""
     pause = record.pause
     assert pause is not None
     until = now.to_wall(pause.until_deadline)
@@ -83,7 +83,7 @@ def paused_text(record: TableRecord, now: Moment) -> str:
 
 
 def running_text(record: TableRecord, now: Moment) -> str:
-    """How far the running round is."""
+    """Returns the progress of the running round."""
     current = record.round
     assert current is not None
     if current.cancelled_by is not None:
@@ -94,7 +94,7 @@ def running_text(record: TableRecord, now: Moment) -> str:
         return "commits to the lake"
     queued = "; the next round is queued by a CALL" if record.call is not None else ""
     silent = milliseconds(now.wall - record.heartbeat_time) if record.heartbeat_time else None
-    heard = f"; last heard of {span_text(silent)} ago" if silent is not None and silent >= 30_000 else ""
+    heard = f"; last heartbeat {span_text(silent)} ago" if silent is not None and silent >= 30_000 else ""
     runs = "its upkeep runs" if record.upkeep_runs else "runs"
     return f"{runs} on the tierer {current.tierer_id}{queued}{heard}"
 
@@ -102,17 +102,17 @@ def running_text(record: TableRecord, now: Moment) -> str:
 def failed_text(record: TableRecord, now: Moment) -> str:
     if record.retry_deadline is None:
         error_class = record.error.error_class if record.error else "unknown"
-        return f"permanent error: {error_class}; not tried again before somebody does what next_action or error_hint says"
+        return f"permanent error: {error_class}; not retried before the steps in next_action or error_hint"
     return f"back-off: next attempt in {span_text(milliseconds(record.retry_deadline - now.steady))}"
 
 
 def wall_text(time: datetime) -> str:
-    """A moment to the second."""
+    """Returns a time to the second."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span_text(ms: int) -> str:
-    """A duration, with as many digits as people read."""
+    """Returns a duration, with as many digits as a reader needs."""
     if ms < _TENTHS_BELOW_MS:
         return f"{ms / 1000:.1f} s"
     total = int(timedelta(milliseconds=ms).total_seconds())

@@ -1,4 +1,4 @@
-"""`status_reason` where the cluster assigns tables: whose turn it is, as far as this deployment knows."""
+"""`status_reason` where the cluster assigns tables: which service the table is assigned to, as far as this deployment knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from tiering.model.states import TableState
 
 
 def turn_reason(record: TableRecord, own_reason: str | None, lake_format: str) -> str | None:
-    """`own_reason`, why the table is where it is here, with what the cluster makes of it. `lake_format`: what this deployment writes."""
+    """Returns `own_reason`, extended by what follows from the assignment. `own_reason` is this deployment's reason for the state.
+
+    `lake_format` is the format that this deployment writes.
+    """
     if record.running is not None:
         return own_reason
     obstacle = why_not_written(record, lake_format)

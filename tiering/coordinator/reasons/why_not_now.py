@@ -1,6 +1,6 @@
-"""All that keeps a round of a table from beginning now, a line a reason: what is on record, and what runs. Pure.
+"""All reasons why no round of a table begins now, one line each, from the records and the running processes. Pure.
 
-What only lake and cluster know is not here: `calls.freshness.explain_tiering` looks at both.
+Reasons that only lake and cluster know are not here: `calls.freshness.explain_tiering` reads both.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tiering.model.call_results import Decision, Explanation
 from tiering.model.states import TableState
 
 HOLDS_UP = frozenset({Decision.WAIT, Decision.REFUSE, Decision.RUNNING})
-"""Decisions with which no round begins now."""
+"""Decisions that prevent a round from beginning now."""
 
 
 @dataclass(frozen=True)
 class TiererRoom:
-    """The tierers that are heard of: how many could take tables, with how many slots, and how many are fenced; rounds that run."""
+    """The connected tierers that could take tables, their slots, how many tierers are fenced, and the running rounds."""
 
     tierers: int
     slots: int
@@ -34,12 +34,12 @@ class TiererRoom:
 
     @property
     def free(self) -> int:
-        """Slots without a round."""
+        """Number of slots without a round."""
         return max(0, self.slots - self.running)
 
 
 def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> TiererRoom:
-    """The room that there is. `running`: how many rounds tierers have."""
+    """Returns the room of the tierers. `running` is the number of running rounds."""
     alive = [tierer for tierer in tierers if not tierer.stopped and not now.passed(tierer.lost_deadline)]
     able = [tierer for tierer in alive if not tierer.fenced and not tierer.superseded]
     slots = sum(max(tierer.slots, 1) for tierer in able)
@@ -49,14 +49,12 @@ def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> T
 def why_not_now(
     record: TableRecord, now: Moment, room: TiererRoom, options: CoordinatorOptions, *, queued_before: int = 0, with_numbers: bool = True
 ) -> list[Explanation]:
-    """Every reason that holds, not the first alone. `queued_before`: tables that a tierer gets before this one.
+    """Returns every reason, not only the first one. `queued_before` is the number of tables that get a tierer before this one.
 
-    `with_numbers`: False for a caller who may not know of all tables, and must not count them.
+    `with_numbers` is False for a caller who may not see all tables, and must not count them.
     """
     if record.upkeep_runs and not record.granted:
-        upkeep = Explanation(
-            Decision.NOTE, f"{running_text(record, now)}, and ends when a round of the table or of another one needs its slot"
-        )
+        upkeep = Explanation(Decision.NOTE, f"{running_text(record, now)}, and ends when a round of this or another table needs its slot")
         resting = replace(record, state=TableState.SCHEDULED)
         room = replace(room, running=room.running - 1)
         return [upkeep, *why_not_now(resting, now, room, options, queued_before=queued_before, with_numbers=with_numbers)]
@@ -80,14 +78,14 @@ def _running(record: TableRecord, now: Moment) -> Explanation:
 
 
 def _turn(record: TableRecord, options: CoordinatorOptions) -> Iterator[Explanation]:
-    """Where the cluster assigns tables: whether it is this deployment's turn."""
+    """Yields reasons from the assignment, where the cluster assigns tables."""
     if not options.assigned_by_cluster:
         return
     obstacle = why_not_written(record, options.lake_format)
     if obstacle is not None:
         yield Explanation(Decision.REFUSE, f"left to other tiering services: {obstacle}")
     elif record.assignment is not None and record.assignment.end is not None:
-        yield Explanation(Decision.WAIT, "the cluster is being told how its last turn here ended, and assigns the table anew")
+        yield Explanation(Decision.WAIT, "its last turn here has ended, the cluster is being notified of it, and assigns the table again")
     elif not record.has_turn:
         yield Explanation(
             Decision.WAIT, "the cluster assigns tables: it waits for its freshness there, or another tiering service holds the table"
@@ -105,7 +103,7 @@ def _pause(record: TableRecord, now: Moment) -> Iterator[Explanation]:
 def _failure(record: TableRecord, now: Moment) -> Iterator[Explanation]:
     error = record.error
     if record.state is TableState.FAILED and record.retry_deadline is None:
-        yield Explanation(Decision.REFUSE, f"failed for good, and is not tried again by itself: {_error(error)}")
+        yield Explanation(Decision.REFUSE, f"failed permanently, and is not retried automatically: {_error(error)}")
     elif record.state is TableState.FAILED and not now.passed(record.retry_deadline):
         until, failures = now.to_wall(record.retry_deadline), record.consecutive_failures
         assert record.retry_deadline is not None
@@ -113,13 +111,11 @@ def _failure(record: TableRecord, now: Moment) -> Iterator[Explanation]:
         left = span_text(milliseconds(record.retry_deadline - now.steady))
         yield Explanation(
             Decision.WAIT,
-            f"in back-off after {failures} failures in a row: tried again in {left}, at {wall_text(until)}; last error: {_error(error)}",
+            f"in back-off after {failures} failures in a row: retried in {left}, at {wall_text(until)}; last error: {_error(error)}",
         )
     elif error is not None:
         situation = (
-            "a bucket stops, and the others are tiered"
-            if is_bucket_stopped(error)
-            else "its last round failed, and the next one tries again"
+            "a bucket stops, and the others are tiered" if is_bucket_stopped(error) else "its last round failed, and the next one retries"
         )
         yield Explanation(Decision.NOTE, f"{situation}: {_error(error)}")
 
@@ -148,7 +144,7 @@ def _due(record: TableRecord, now: Moment, options: CoordinatorOptions) -> Itera
 def _room(room: TiererRoom, with_numbers: bool) -> Iterator[Explanation]:
     if room.tierers == 0:
         fenced = f"; {room.fenced} that run are fenced" if room.fenced else ""
-        yield Explanation(Decision.WAIT, f"no tierer is alive{fenced}: start one with lakeward tierer")
+        yield Explanation(Decision.WAIT, f"no tierer is connected{fenced}: start one with lakeward tierer")
     elif room.free == 0:
         numbers = f": {counted(room.running, 'round')} in {counted(room.slots, 'slot')}" if with_numbers else ""
         yield Explanation(Decision.WAIT, f"no tierer has a free slot{numbers}")
@@ -157,11 +153,11 @@ def _room(room: TiererRoom, with_numbers: bool) -> Iterator[Explanation]:
 def _queue(record: TableRecord, queued_before: int, with_numbers: bool) -> Iterator[Explanation]:
     if record.state is TableState.PENDING and queued_before:
         tables = counted(queued_before, "table") if with_numbers else "other tables"
-        yield Explanation(Decision.WAIT, f"queued behind {tables}: called for, more overdue, or longer in the queue")
+        yield Explanation(Decision.WAIT, f"queued behind {tables} that a CALL waits for, that are more overdue, or that wait longer")
 
 
 def _notes(record: TableRecord) -> Iterator[Explanation]:
-    """What the next round has to do first, or will be followed by."""
+    """Yields what the next round has to do first, and what follows it."""
     if record.running is None and record.unresolved_commit:
         known = record.commit if record.granted else None
         commit = f"the commit of round {known.round_id}" if known is not None else f"a commit of epoch {record.lake.unresolved_epoch}"

@@ -83,7 +83,7 @@ class Coordinator:
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
-        self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head, self.observer.waiting_since, self.upkeep)
+        self.heartbeats = Heartbeats(self.table_records, self.commits.note_passed_head, self.observer.waiting_since, self.upkeep)
         self.relay = None if assignments is None else self._new_relay(assignments, notifications)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster, UnleasedSnapshots(self.table_records).report)

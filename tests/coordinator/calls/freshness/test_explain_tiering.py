@@ -64,7 +64,7 @@ def test_it_shows_the_splits_that_the_next_round_reads_and_changes_nothing(world
     assert world.lake.view(table.path) is None
     about = of_table(world.coordinator, table)
     assert holds(about, "wait", "not due for 30 s", "its freshness is 1 min")
-    assert holds(about, "wait", "no tierer is alive")
+    assert holds(about, "wait", "no tierer is connected")
     assert holds(about, "note", "there is no lake table yet")
     assert holds(about, "note", "a round would read 20 records of the log in", "in the process of its tierer")
     reads = [line for line in lines if line.decision == "read"]
@@ -132,8 +132,8 @@ def test_all_that_keeps_a_table_away_is_told_at_once(world: LakeWorld) -> None:
     asyncio.run(world.coordinator.control.perform(FenceTierer("tierer-1", "hangs", caller="bob")))
     lines = of_table(world.coordinator, table)
     assert holds(lines, "wait", "paused by bob", "CALL sys.resume_tiering('sales.orders')")
-    assert holds(lines, "refuse", "failed for good", "LakeRolledBack")
-    assert holds(lines, "wait", "no tierer is alive; 1 that run are fenced")
+    assert holds(lines, "refuse", "failed permanently", "LakeRolledBack")
+    assert holds(lines, "wait", "no tierer is connected; 1 that run are fenced")
     assert holds(lines, "refuse", "a round would fail: LakeRolledBack", "reconcile_lake")
 
 

@@ -203,6 +203,6 @@ def _ended(size: Size, world: World, current: Round, acked: bool) -> World:
 def given_back(size: Size, world: World) -> World:
     """`round_lifecycle.end_assignment` and `assignments.report_of`: our turn ends, unless something keeps it."""
     is_unresolved = world.record.unresolved is not None and size.has(SharedRule.KEEPS_TABLE)
-    is_being_told = world.ack is not None and world.ack.step == "prepared" and size.has(SharedRule.TOLD_IN_TURN)
-    is_ours = world.record.running is not None or is_unresolved or is_being_told
+    is_being_notified = world.ack is not None and world.ack.step == "prepared" and size.has(SharedRule.TOLD_IN_TURN)
+    is_ours = world.record.running is not None or is_unresolved or is_being_notified
     return world if is_ours or world.turn != "ours" else world._replace(turn="")
