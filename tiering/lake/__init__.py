@@ -1,8 +1,8 @@
-"""Where data goes: lake tables, format by format.
+"""Lake tables: the interface of a lake format, the formats, and the rules that are the same for all of them.
 
-`base` is the interface that a format implements, `registry` the list of formats (start there to add one), `iceberg/` the first format.
-`marker` is the record inside a lake table of how far it is tiered, and `rules/` what coordinator and rounds decide by it; both know no
-format. What a format may offer beyond tiering is in `maintenance` (reconcile, sweep) and `file_lists` (reading by others, such as
-`duckdb_rows`). `catalog_properties` says which properties of a catalog may be set and shown. `tests/conformance/` holds what each
-format must keep.
+`base` is the interface that a format implements. `registry` lists the formats; start there to add one. `iceberg/` is the first format.
+`marker` is the record inside a lake table of how far it is tiered. `rules/` has the decisions of coordinator and rounds. Both are
+independent of the format. Optional abilities of a format are in `maintenance` (reconcile, sweep) and `file_lists` (other engines, such as
+`duckdb_rows`, read the files). `catalog_properties` defines which properties of a catalog may be set and shown. `tests/conformance/` has
+the tests that each format must pass.
 """

@@ -1,4 +1,4 @@
-"""Where the logs of a partition's buckets begin. This tells the rows of a partition from those of a former partition of the same name.
+"""The begins of the logs of a partition's buckets. They distinguish its rows from those of a former partition of the same name.
 
 Rows in a lake name their partition only by its values, and the rows of a dropped partition stay. Partition ids are never reused, and a
 partition is dropped before another one of its name is created. So every row of the former partition is older than the first record of the

@@ -199,7 +199,7 @@ class PartitionRows(Protocol):
     """A lake that tells from its metadata how many rows each partition has."""
 
     def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
-        """Returns the rows at `view`'s head by partition name, including deleted rows. The key None stands for unknown names.
+        """Returns the rows at `view`'s head by partition name, including deleted rows. The key None is for unknown names.
 
         Reads no data file. Raises LakeUnavailable.
         """

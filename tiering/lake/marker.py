@@ -74,7 +74,7 @@ class Marker:
     skipped: SkippedRecords = field(default_factory=dict)
     """Records below `tiered` that `CALL sys.skip_record` left out, in order of their offsets. The lake rightly lacks them."""
     archives: frozenset[int] | None = None
-    """Living partitions whose name had rows in the lake before a bucket of theirs was first tiered. Usually these are rows of a dropped
+    """Living partitions whose name had rows in the lake before any of their buckets was tiered. Usually these are rows of a dropped
     partition. None = not recorded, as in a marker of an older version or of a table that needs no such record."""
 
 

@@ -23,7 +23,7 @@ BUILT_IN: Mapping[str, str] = {
     "iceberg": "tiering.lake.iceberg.lake:LAKE_FORMAT",
     "paimon": "tiering.lake.paimon.opening:LAKE_FORMAT",
 }
-"""Where each format's `LakeFormat` is, by name. The module is imported when it is used."""
+"""Module and attribute of each format's `LakeFormat`, by the format's name. The module is imported when it is used."""
 
 WITHOUT_PANDAS = frozenset({"iceberg"})
 """Formats whose packages load faster without pandas and do not need it. pypaimon needs it."""

@@ -215,14 +215,14 @@ class IcebergLake:
                 return loaded
             with self._errors("open the lake's catalog"):
                 why = send_new_columns(self._open(), loaded, columns)
-            again = self._load(table.path)
-            if again is None:
+            reloaded = self._load(table.path)
+            if reloaded is None:
                 raise LakeTableReplaced(
                     f"the lake table {table.path} was dropped while columns were added to it",
                     hint=absent_hint(table.path),
                     table_path=table.path,
                 )
-            loaded = again
+            loaded = reloaded
         if not check_drift(table, loaded.metadata):
             return loaded
         raise LakeUnavailable(

@@ -15,10 +15,10 @@ from tiering.lake.rules.reconcile import Situation
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
 
-def archived_rows(situation: Situation, rows: Mapping[str | None, int], standing: Collection[Place] | None = None) -> int | None:
+def archived_rows(situation: Situation, rows: Mapping[str | None, int], occupied: Collection[Place] | None = None) -> int | None:
     """Returns an upper bound of the rows that dropped partitions have in the lake. None = the number cannot be determined.
 
-    `rows` has the row count by partition name; the key None stands for partitions without a name. `standing` has the buckets of a
+    `rows` has the row count by partition name; the key None is for partitions without a name. `occupied` has the buckets of a
     primary-key table that have data files; None = unknown.
 
     Rows under the name of a living partition belong to a dropped one if the head's marker does not name the living one, or if there are
@@ -40,22 +40,22 @@ def archived_rows(situation: Situation, rows: Mapping[str | None, int], standing
         elif marker is not None and situation.table_type is TableType.LOG:
             archived += max(0, count - tiered[name])
         elif marker is not None and count:
-            has_archive = _has_archive(situation, marker, name, standing)
+            has_archive = _has_archive(situation, marker, name, occupied)
             if has_archive is None:
                 return None
             archived += count if has_archive else 0
     return archived
 
 
-def _has_archive(situation: Situation, marker: Marker, name: str | None, standing: Collection[Place] | None) -> bool | None:
+def _has_archive(situation: Situation, marker: Marker, name: str | None, occupied: Collection[Place] | None) -> bool | None:
     """Whether a primary-key table has rows of a dropped partition under the name of a living one; None = it cannot be determined."""
     buckets = [bucket for bucket, (partition, _) in situation.places.items() if partition == name]
     if marker.archives is not None and any(bucket.partition_id in marker.archives for bucket in buckets):
         return True
     untiered = [bucket for bucket in buckets if not is_tiered(marker.buckets, bucket)]
-    if standing is not None and any(situation.places[bucket] in standing for bucket in untiered):
+    if occupied is not None and any(situation.places[bucket] in occupied for bucket in untiered):
         return True
-    return None if marker.archives is None or (untiered and standing is None) else False
+    return None if marker.archives is None or (untiered and occupied is None) else False
 
 
 def is_tiered(ranges: Mapping[BucketKey, TieredRange], bucket: BucketKey) -> bool:

@@ -176,7 +176,7 @@ def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]
     return any(bucket.partition_id not in known for record in recorded for bucket in record.offsets)
 
 
-def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Base:
+def check_same_base(base: Base, fresh_view: LakeView | None, known: KnownLake) -> Base:
     """Repeats the whole base check after a commit failed, and returns the new base. Requires that the marker did not change.
 
     The results of the first check count as known: the table's uuid, the head, and the partitions that the marker lacks. Raises Fenced if
@@ -186,7 +186,7 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
     if base.view is not None:
         passed = known.passed_head if base.view.head is None else base.view.head_identity
         known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
-    checked = check_base(again, known)
+    checked = check_base(fresh_view, known)
     before, now = (None if checked_base.view is None else checked_base.view.tiered for checked_base in (base, checked))
     if checked.marker != base.marker or before != now or _walked_on(base, checked):
         raise Fenced(
@@ -213,9 +213,9 @@ def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> Resolved
     """
     if view is None:
         return ResolvedCommit(CommitOutcome.NOT_FOUND)
-    ours = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id == round_id]
-    if ours:
-        return ResolvedCommit(CommitOutcome.OURS, max(ours, key=lambda snapshot: snapshot.sequence_number).snapshot_id)
+    own_snapshots = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id == round_id]
+    if own_snapshots:
+        return ResolvedCommit(CommitOutcome.OURS, max(own_snapshots, key=lambda snapshot: snapshot.sequence_number).snapshot_id)
     same_table = base.view is None or base.view.table_uuid == view.table_uuid
     if same_table and view.marker is not None and _round_id(view.marker) != _round_id(base.marker):
         return ResolvedCommit(CommitOutcome.OTHER_ROUND)

@@ -86,9 +86,9 @@ class RowOffsets:
 
     def add_footer(self, place: Place, rows: int, checksum: int | None) -> None:
         """Adds row count and checksum of one file's footer. `checksum` is None if some of the file's rows are deleted."""
-        known = self._written.get(place, WrittenRows(0, 0))
-        total = None if checksum is None or known.checksum is None else sum_of((known.checksum, checksum))
-        self._written[place] = WrittenRows(known.rows + rows, total)
+        totals = self._written.get(place, WrittenRows(0, 0))
+        total = None if checksum is None or totals.checksum is None else sum_of((totals.checksum, checksum))
+        self._written[place] = WrittenRows(totals.rows + rows, total)
 
     def written(self, place: Place) -> WrittenRows | None:
         """Returns the totals of a place's footers; None if its rows carry offsets themselves."""

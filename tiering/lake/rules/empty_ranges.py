@@ -26,11 +26,11 @@ NONE_SKIPPED: Skipped = {}
 
 def all_skipped(*sources: Marker | Skipped | None) -> Skipped:
     """Returns the skipped records of all sources together."""
-    after: dict[BucketKey, set[int]] = {}
+    offsets_by_bucket: dict[BucketKey, set[int]] = {}
     for source in sources:
         for bucket, offsets in (source.skipped if isinstance(source, Marker) else source or {}).items():
-            after.setdefault(bucket, set()).update(offsets)
-    return after
+            offsets_by_bucket.setdefault(bucket, set()).update(offsets)
+    return offsets_by_bucket
 
 
 def skipped_records(situation: Situation) -> Skipped:
@@ -68,8 +68,8 @@ class EmptyRanges:
         bounds = self.log[bucket]
         cut = min(stop, bounds.log_start)
         if start < cut:
-            if left := without(start, cut, self.marked.get(bucket, ())):
-                return left[0][0]
+            if remaining := without(start, cut, self.marked.get(bucket, ())):
+                return remaining[0][0]
             start = cut
         end = min(stop, bounds.log_end)
         return self.in_log(bucket, start, end) if start < end else start

@@ -1,4 +1,4 @@
-"""Where tiering continues after a permanent error of the base check, or after the lake table lost the link to its log (DESIGN 6). Pure.
+"""The offsets at which tiering continues after a permanent error of the base check, or after lake and log lost their link (DESIGN 6). Pure.
 
     accept   The present lake is right. Each bucket continues at the highest offset that coordinator, cluster or the newest readable
              marker recorded; in a log table also behind the lake's rows, and not below the log's start. Never doubles a row. Rows that
@@ -65,7 +65,7 @@ class Situation:
     replaceable: frozenset[BucketKey] = frozenset()
     """Primary-key buckets that can begin again, with the whole log or with a KV snapshot. Only set on a shared cluster."""
     begins: LogBegins = field(default_factory=dict)
-    """Where the logs of a log table's partitions begin, which identifies rows of former partitions. Only set on a shared cluster."""
+    """The begins of the logs of a log table's partitions, which identify rows of former partitions. Only set on a shared cluster."""
 
     @property
     def starts(self) -> dict[BucketKey, int]:
@@ -203,8 +203,8 @@ def with_unrecorded_buckets(situation: Situation, ranges: Ranges, lake_rows: Row
     if situation.marker_tells and situation.survey.head_marker is not None:
         return ranges
     unrecorded = [bucket for bucket in situation.log if bucket not in ranges and bucket.partition_id is not None]
-    standing = [bucket for bucket in unrecorded if lake_rows is None or situation.places[bucket] in lake_rows.places]
-    return {**ranges, **{bucket: TieredRange(0, 0) for bucket in standing if situation.log[bucket].log_start == 0}}
+    occupied = [bucket for bucket in unrecorded if lake_rows is None or situation.places[bucket] in lake_rows.places]
+    return {**ranges, **{bucket: TieredRange(0, 0) for bucket in occupied if situation.log[bucket].log_start == 0}}
 
 
 def retiered(situation: Situation, lake_rows: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
@@ -247,14 +247,14 @@ def check_whose(situation: Situation, *, has_rows: bool) -> None:
 def check_places(situation: Situation, lake_rows: RowOffsets) -> None:
     """Raises CannotReconcile for rows in a bucket that the source does not have."""
     path = situation.survey.view.path
-    strange = sorted(lake_rows.places - set(situation.places.values()), key=str)
-    if strange:
-        partition, bucket_id = strange[0]
+    unknown_places = sorted(lake_rows.places - set(situation.places.values()), key=str)
+    if unknown_places:
+        partition, bucket_id = unknown_places[0]
         where = f"bucket {bucket_id}" if partition is None else f"bucket {bucket_id} of partition {partition}"
         raise CannotReconcile(f"the lake table {path} has rows in {where}, which the source table does not have", table_path=path)
 
 
-def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ranges:
+def _retiered_keys(situation: Situation, occupied: Collection[BucketKey]) -> Ranges:
     """Returns the ranges of `retier` of a primary-key table. Changes that the lake already has may be applied again, but none may lack."""
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
@@ -262,7 +262,7 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     is_dirty = situation.known.shared is not None and _has_foreign_rows(survey.view)
     ranges: Ranges = {}
     for bucket, bounds in situation.log.items():
-        if bucket not in standing or (marked is not None and bucket not in marked and not foreign):
+        if bucket not in occupied or (marked is not None and bucket not in marked and not foreign):
             continue  # it was never tiered: its rows are a former partition's, or a user's
         at = None if marked is None else marked.get(bucket)
         if walk is not None and walk.problem is None:
@@ -319,17 +319,17 @@ def emptied(situation: Situation, lake_rows: RowOffsets, ranges: Ranges) -> froz
         tracked |= {*walk.ranges, *walk.moved_back}
     if (walk is None or walk.problem is not None) and _has_foreign_rows(situation.survey.view):
         tracked |= situation.replaceable
-    anew = frozenset(
+    restarting = frozenset(
         bucket
         for bucket in situation.replaceable
         if bucket not in ranges and situation.places[bucket] in lake_rows.places and (bucket in tracked or bucket.partition_id is None)
     )
     # Where a walk passed, only buckets without rows of a dropped partition have no range (`foreign_walk`).
     proved = frozenset() if walk is None or walk.problem is not None else walk.moved_back - walk.ranges.keys()
-    for bucket in sorted(anew - proved, key=BucketKey.sort_key):
+    for bucket in sorted(restarting - proved, key=BucketKey.sort_key):
         if bucket.partition_id is not None:
             raise _may_hold_former(situation, bucket)
-    return anew
+    return restarting
 
 
 def _may_hold_former(situation: Situation, bucket: BucketKey) -> CannotReconcile:
@@ -419,17 +419,17 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
             table_path=path,
             bucket=bucket,
         )
-    theirs = {BucketKey(partition, bucket): offset for (partition, bucket), offset in foreign.offsets.items()}
+    foreign_ends = {BucketKey(partition, bucket): offset for (partition, bucket), offset in foreign.offsets.items()}
     for bucket, offset in situation.recorded.items():
-        if bucket in situation.log and theirs.get(bucket, 0) < offset:
+        if bucket in situation.log and foreign_ends.get(bucket, 0) < offset:
             raise CannotReconcile(
-                f"the other service says it tiered bucket {bucket} up to offset {theirs.get(bucket, 0)}, but {offset} is recorded: "
+                f"the other service says it tiered bucket {bucket} up to offset {foreign_ends.get(bucket, 0)}, but {offset} is recorded: "
                 "it did not continue from there, so rows may be in the lake twice",
                 table_path=path,
                 bucket=bucket,
             )
     starts = situation.starts
-    return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), offset), offset) for bucket, offset in theirs.items()})
+    return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), offset), offset) for bucket, offset in foreign_ends.items()})
 
 
 def newest_foreign(view: LakeView) -> LakeSnapshot | None:

@@ -101,7 +101,7 @@ def _repaired(situation: Situation, lake_rows: RowOffsets, log_rows: LogRows, *,
     check_places(situation, lake_rows)
     if newest_foreign(situation.survey.view) is None:  # its snapshots are walked
         check_whose(situation, has_rows=bool(lake_rows.places))
-    marker, starts = situation.survey.head_marker, situation.starts  # a head that was rolled back stands where its own marker says
+    marker, starts = situation.survey.head_marker, situation.starts  # a head that was rolled back has its own marker
     marked = {} if marker is None else marker.buckets
     newest_marked = {} if situation.survey.newest_marker is None else situation.survey.newest_marker.buckets
     problem = None if situation.walk is None else situation.walk.problem

@@ -61,8 +61,8 @@ def walked(view: LakeView, records: SharedRecords, passed_head: int | None, tabl
     """Returns `view` with the walk of another tiering service's commits; unchanged if nothing shows that any service tiered the table."""
     marked = view.tiered is not None and view.tiered in view.snapshots and view.marker is not None
     foreign = any(is_foreign_tiering(snapshot) for snapshot in view.snapshots.values())
-    ours = any(snapshot.round_id is not None for snapshot in view.snapshots.values())
-    if not marked and (view.tiered is not None or ours or not foreign):
+    has_own = any(snapshot.round_id is not None for snapshot in view.snapshots.values())
+    if not marked and (view.tiered is not None or has_own or not foreign):
         return view  # the base check reports what is wrong, if anything is
     try:
         stretch = _stretch(view, records, passed_head, table_type)
@@ -276,8 +276,8 @@ def is_exact(walk: ForeignWalk, record: RecordedLakeSnapshot | None) -> bool:
     if record is None or record.lake_snapshot_id != walk.newest:
         return False
     ends = walk.ends
-    strange = any(offset > 0 for bucket, offset in record.offsets.items() if bucket not in ends and bucket.partition_id is None)
-    return not strange and all(record.offsets.get(bucket, 0) == end for bucket, end in ends.items())
+    has_extra = any(offset > 0 for bucket, offset in record.offsets.items() if bucket not in ends and bucket.partition_id is None)
+    return not has_extra and all(record.offsets.get(bucket, 0) == end for bucket, end in ends.items())
 
 
 def can_tell(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:

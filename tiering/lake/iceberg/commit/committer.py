@@ -96,7 +96,7 @@ class IcebergCommitter:
     def abort(self, committable: Committable) -> None:
         """Deletes the files of a committable for which no request was ever sent. Never raises.
 
-        If this process sent a request for the round, it deletes nothing, whoever calls.
+        If this process sent a request for the round, it deletes nothing.
         """
         if self._sent.has(committable.round_id):
             return

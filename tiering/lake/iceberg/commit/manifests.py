@@ -171,21 +171,21 @@ class ManifestMaker:
 
         A new manifest marks the files as deleted by this snapshot. It replaces several manifests of a group, as far as they fit into one.
         """
-        whole: list[ManifestFile] = []
+        unchanged: list[ManifestFile] = []
         reduced: list[ManifestFile] = []
-        gone: list[DataFile] = []
+        removed_files: list[DataFile] = []
         for group in by_spec_and_content(manifests):
             losing: list[_Losing] = []
             for manifest in group:
                 entries = manifest.fetch_manifest_entry(self.table.io, discard_deleted=True)
                 removed = [entry.data_file for entry in entries if is_removed(entry.data_file)]
-                gone.extend(removed)
+                removed_files.extend(removed)
                 if removed:
                     losing.append((manifest, entries))
                 else:
-                    whole.append(manifest)
+                    unchanged.append(manifest)
             reduced.extend(self._reduced(bin_, is_removed) for bin_ in _bins(losing))
-        return whole, reduced, gone
+        return unchanged, reduced, removed_files
 
     def _reduced(self, losing: Sequence[_Losing], is_removed: Callable[[DataFile], bool]) -> ManifestFile:
         first, _ = losing[0]

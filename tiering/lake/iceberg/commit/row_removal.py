@@ -94,12 +94,12 @@ def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, removal: Removal) -
     order = np.flatnonzero(may_go)
     order = order[np.argsort(numbers[order], kind="stable")]
     in_order = numbers[order]
-    goes = np.zeros(len(order), dtype=bool)
-    goes[1:] = in_order[1:] == in_order[:-1]
+    is_removed = np.zeros(len(order), dtype=bool)
+    is_removed[1:] = in_order[1:] == in_order[:-1]
     if ceiling is not None:
-        goes |= in_order >= ceiling
+        is_removed |= in_order >= ceiling
     mask = np.zeros(len(numbers), dtype=bool)
-    mask[order[goes]] = True
+    mask[order[is_removed]] = True
     parts = np.split(mask, np.cumsum([file.records for file in bucket.files.data])[:-1])
     return {file.location: part for file, part in zip(bucket.files.data, parts, strict=True) if part.any()}
 

@@ -167,8 +167,8 @@ class SnapshotStager:
         live = _live_manifests(parent, self._table)
         if not (changes.replaced or changes.obsolete):
             return merge(live, maker), []
-        whole, reduced, gone = maker.without(live, changes.removes)
-        return [*merge(whole, maker), *reduced], gone  # a merge would drop the entries of removed files
+        unchanged, reduced, removed_files = maker.without(live, changes.removes)
+        return [*merge(unchanged, maker), *reduced], removed_files  # a merge would drop the entries of removed files
 
     def _write_list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int, manifests: list[ManifestFile]) -> str:
         location = self._new_location(f"snap-{snapshot_id}-0-{self.commit_id}.avro")

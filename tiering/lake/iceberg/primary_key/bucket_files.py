@@ -167,10 +167,10 @@ def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: 
     """
     _check_once(changes, base)
     stale = {change.place for change in changes if change.base_snapshot_id != base.head}
-    now = live_bucket_files(table, base.path, base.head, stale) if stale and base.head is not None else {}
+    current_files = live_bucket_files(table, base.path, base.head, stale) if stale and base.head is not None else {}
     for change in changes:
         if change.place in stale:
-            present = now.get(change.place, NOTHING)
+            present = current_files.get(change.place, NOTHING)
             if change.base_files != (present.digest() if change.rewritten else present.data_digest()):
                 raise BaseMoved(
                     f"files of the partition {change.partition} of the lake table {base.path} were replaced between snapshot "

@@ -118,8 +118,8 @@ class PrimaryKeyWriter:
             checksum = self._checksum_of(upserts) if small or (rewritten and not replaced) else None
             merged = not rewritten and (bool(small) or are_deletes_merged(base.own, deletes, left_over=dead.left_over))
             files = self._files.close()
-            going = _union(dead.by_own, dying) if merged or rewritten else dying
-            files = (*files, *self._delete_files(_staying(going, base, rewritten, small)))
+            deleted_rows = _union(dead.by_own, dying) if merged or rewritten else dying
+            files = (*files, *self._delete_files(_staying(deleted_rows, base, rewritten, small)))
         self._spool.close()
         if self._files.provenance is not None and checksum is None:
             checksum = self._files.provenance.checksum
@@ -156,30 +156,30 @@ class PrimaryKeyWriter:
         return _Dead(_union(by_others, by_own), by_own, left_over)
 
     @staticmethod
-    def _is_to_be_rewritten(own: BucketFiles, gone: Mapping[str, Mask], added: int) -> bool:
-        return is_to_be_rewritten(own, sum(int(gone[file.location].sum()) for file in own.data if file.location in gone), added)
+    def _is_to_be_rewritten(own: BucketFiles, deleted: Mapping[str, Mask], added: int) -> bool:
+        return is_to_be_rewritten(own, sum(int(deleted[file.location].sum()) for file in own.data if file.location in deleted), added)
 
-    def _rewriting(self, base: BucketFiles, gone: Mapping[str, Mask], added: int) -> tuple[BucketFiles, bool]:
+    def _rewriting(self, base: BucketFiles, deleted: Mapping[str, Mask], added: int) -> tuple[BucketFiles, bool]:
         """Returns whether the bucket's live rows are rewritten. Files that stay then are `shared` in the returned base."""
-        if not self._is_to_be_rewritten(base.own, gone, added):
+        if not self._is_to_be_rewritten(base.own, deleted, added):
             return base, False
-        if not (staying := self._perhaps_of_former_partitions(base.own)):
+        if not (remaining_files := self._perhaps_of_former_partitions(base.own)):
             return base, True
-        base = replace(base, shared=base.shared | staying)
-        return base, self._is_to_be_rewritten(base.own, gone, added)
+        base = replace(base, shared=base.shared | remaining_files)
+        return base, self._is_to_be_rewritten(base.own, deleted, added)
 
     def _perhaps_of_former_partitions(self, base: BucketFiles) -> frozenset[str]:
         """Returns files of a clean table that may hold rows of a dropped partition of this name. If they were rewritten, the footer of the
         new file would claim that they came from the present partition's log. Files of other writers do not tell."""
         if self._files.provenance is None or not self._context.table.partition_keys:
             return frozenset()
-        bucket, staying = self._context.bucket, set[str]()
+        bucket, remaining_files = self._context.bucket, set[str]()
         for file in base.data:
             with open_parquet(self._place.io, file) as parquet:
                 footer = footer_of(parquet, file.location)
             if footer is None or footer.bucket != bucket:
-                staying.add(file.location)
-        return frozenset(staying)
+                remaining_files.add(file.location)
+        return frozenset(remaining_files)
 
     def _dying_with_bucket(self, base: BucketFiles, dead: _Dead) -> dict[str, Mask]:
         """Returns all live rows of the bucket in files that also hold rows of other buckets."""
@@ -216,23 +216,23 @@ class PrimaryKeyWriter:
             return ()
         budget_bytes = merge_budget(table.freshness_ms, MERGED_BYTES) // table.bucket_count  # each bucket has its own writer
         small = files_to_merge(own, self._files.target_bytes, budget_bytes)
-        staying = self._perhaps_of_former_partitions(replace(own, data=small)) if small else frozenset()
-        return tuple(file for file in small if file.location not in staying)
+        remaining_files = self._perhaps_of_former_partitions(replace(own, data=small)) if small else frozenset()
+        return tuple(file for file in small if file.location not in remaining_files)
 
-    def _merge(self, small: tuple[LiveFile, ...], gone: Mapping[str, Mask]) -> tuple[LiveFile, ...]:
+    def _merge(self, small: tuple[LiveFile, ...], deleted: Mapping[str, Mask]) -> tuple[LiveFile, ...]:
         """Adds the live rows of the files and returns the files; adds nothing if one is damaged, because the round does not need it."""
         try:
-            self._add_living(small, gone, checked=True)
+            self._add_living(small, deleted, checked=True)
         except (LakewardError, OSError, pa.ArrowException) as error:
             _log.warning("small files were not merged; the round goes on without it", error=describe(error))
             self._files.start_over()
             return ()
         return small
 
-    def _add_living(self, files: Iterable[LiveFile], gone: Mapping[str, Mask], *, checked: bool = False) -> None:
+    def _add_living(self, files: Iterable[LiveFile], deleted: Mapping[str, Mask], *, checked: bool = False) -> None:
         """Adds the live rows of the files. `checked`: raises DataCorrupt for a file whose rows do not have its footer's checksum."""
         for file in files:
-            living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
+            living = ~deleted[file.location] if file.location in deleted else np.ones(file.records, dtype=bool)
             if not living.any():
                 continue
             with open_parquet(self._place.io, file) as parquet:
@@ -290,10 +290,10 @@ def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBa
             yield pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in batch.columns], schema=batch.schema)
 
 
-def _staying(going: Mapping[str, Mask], base: BucketFiles, rewritten: bool, small: Iterable[LiveFile]) -> dict[str, Mask]:
-    """Returns those rows of `going` whose files stay, because a delete file names only rows of files that stay."""
+def _staying(deleted_rows: Mapping[str, Mask], base: BucketFiles, rewritten: bool, small: Iterable[LiveFile]) -> dict[str, Mask]:
+    """Returns those rows of `deleted_rows` whose files stay, because a delete file names only rows of files that stay."""
     removed = {file.location for file in small}
-    return {path: mask for path, mask in going.items() if path not in removed and (not rewritten or path in base.shared)}
+    return {path: mask for path, mask in deleted_rows.items() if path not in removed and (not rewritten or path in base.shared)}
 
 
 def _union(some: Mapping[str, Mask], others: Mapping[str, Mask]) -> dict[str, Mask]:

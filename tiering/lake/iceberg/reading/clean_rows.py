@@ -63,8 +63,8 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
             if count and values[:count] not in ids:
                 continue  # the partition was dropped
             partition_id = ids[values[:count]] if count else None
-            sums, strange = _sums(table, loaded, files)
-            complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if strange else ""
+            sums, names_other_rows = _sums(table, loaded, files)
+            complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if names_other_rows else ""
             scopes.append(CleanRows(partition_id, cast(int, values[-1]) if has_bucket else None, sums, complaint))
     return scopes
 
@@ -163,7 +163,7 @@ def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, b
     schema = loaded.schema()
     # A new column at the source is NULL in rows that were written without it, which adds nothing to their sums.
     names = [name for name in table.schema.names if name in schema.column_names]
-    dead, strange = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
+    dead, names_other_rows = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
     by_key = _keys(loaded, table, files.by_key)
     sums = ChangeSums(deleted=by_key.sum, gone=None)
     for file, number in files.data:
@@ -177,7 +177,7 @@ def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, b
                 killed = sum_of_hashes(keys[named]) if len(keys) else RowSum(int(named.sum()))
                 sums += ChangeSums(sum_of_hashes(hashes), killed, sum_of_hashes(hashes[alive]))
                 first += batch.num_rows
-    return sums, strange
+    return sums, names_other_rows
 
 
 @dataclass(frozen=True)

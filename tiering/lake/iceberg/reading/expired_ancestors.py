@@ -34,13 +34,13 @@ def expired_ancestors(view: LakeView, files: Sequence[StoredFile]) -> list[str]:
 
 def _chain(table: Table, lists: Mapping[int, StoredFile]) -> Iterator[StoredFile]:
     """Yields the stored lists of expired snapshots, from the table's snapshots backwards, each once."""
-    met = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    visited = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     waiting = [snapshot.parent_snapshot_id for snapshot in table.metadata.snapshots]
     while waiting:
         snapshot_id = waiting.pop()
-        if snapshot_id is None or snapshot_id in met or (file := lists.get(snapshot_id)) is None:
+        if snapshot_id is None or snapshot_id in visited or (file := lists.get(snapshot_id)) is None:
             continue
-        met.add(snapshot_id)
+        visited.add(snapshot_id)
         named_id, parent_id = _named_in(table, file)
         if named_id == snapshot_id:
             yield file

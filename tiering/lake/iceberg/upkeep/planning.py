@@ -64,12 +64,12 @@ class _Planning:
         self._left_alone = 0
 
     def plan(self, living: Mapping[str, int]) -> UpkeepPlan:
-        standing = standing_files(self._table, self._loaded, self._view.head, living)
-        self._left_alone = standing.of_former_specs
+        live_files = standing_files(self._table, self._loaded, self._view.head, living)
+        self._left_alone = live_files.of_former_specs
         works: list[tuple[_Bucket, BucketWork]] = []
-        for partition in standing.partitions.values():
+        for partition in live_files.partitions.values():
             if self._is_asked_for(partition):
-                if standing.has_global_deletes or not partition.can_be_rewritten:
+                if live_files.has_global_deletes or not partition.can_be_rewritten:
                     self._left_alone += partition.data_files
                     continue
                 self._left_alone += len(partition.unknown)
@@ -100,28 +100,28 @@ class _Planning:
         return frozenset(named | {entry.file.file_path for entry in older})
 
     def _work(self, bucket: _Bucket, files: Sequence[DataFile], fixed: frozenset[str] = frozenset()) -> BucketWork:
-        standing = [StandingFile(file.file_size_in_bytes, file.file_path in bucket.dirty, file.file_path in fixed) for file in files]
-        runs = runs_to_rewrite(standing, self._target_bytes, max(1, self._order.budget_bytes), full=self._order.full)
-        return BucketWork(runs, sum(file.is_dirty for file in standing))
+        live_files = [StandingFile(file.file_size_in_bytes, file.file_path in bucket.dirty, file.file_path in fixed) for file in files]
+        runs = runs_to_rewrite(live_files, self._target_bytes, max(1, self._order.budget_bytes), full=self._order.full)
+        return BucketWork(runs, sum(file.is_dirty for file in live_files))
 
     def _tasks(self, works: Sequence[tuple[_Bucket, BucketWork]]) -> tuple[list[RewriteTask], int]:
         """Returns the tasks within the budget, and the bytes that are left for later rounds. At least one task is taken."""
         tasks: list[RewriteTask] = []
-        budget, file_budget, left = self._order.budget_bytes, ROUND_FILES, 0
+        budget, file_budget, bytes_left = self._order.budget_bytes, ROUND_FILES, 0
         for bucket, rough in works:
             if tasks and (budget <= 0 or file_budget <= 0):
-                left += sum(run.size_bytes for run in rough.runs)
+                bytes_left += sum(run.size_bytes for run in rough.runs)
                 continue
             files, work, unordered_bytes = self._in_order(bucket, rough)
-            left += unordered_bytes
+            bytes_left += unordered_bytes
             for run in work.runs:
                 if tasks and (run.size_bytes > budget or run.files > file_budget):
-                    left += run.size_bytes
+                    bytes_left += run.size_bytes
                     continue
                 budget -= run.size_bytes
                 file_budget -= run.files
                 tasks.append(self._task(bucket, files[run.first : run.stop], run))
-        return tasks, left
+        return tasks, bytes_left
 
     def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork, int]:
         """Returns the files of the bucket in the order of their rows, the work by that order, and the bytes of work in unordered files. If

@@ -57,10 +57,10 @@ class SmallLogFiles:
         """Returns the files of each bucket's partition. Partitions with deleted rows are left out."""
         schema = self._loaded.schema()
         places = {key: file_place(self._table, key, name, schema).partition for key, name in buckets.items()}
-        standing = standing_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
-        if standing.has_global_deletes:
+        live_files = standing_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
+        if live_files.has_global_deletes:
             return []
-        partitions = ((key, standing.partitions.get(partition)) for key, partition in places.items())
+        partitions = ((key, live_files.partitions.get(partition)) for key, partition in places.items())
         return [(key, files) for key, files in partitions if files is not None and not files.deletes and not files.equality_deletes]
 
     def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> Sequence[DataFile]:

@@ -82,19 +82,19 @@ def standing_files(
     partitions: Collection[PartitionValue] | None = None,
 ) -> StandingFiles:
     """Returns the live files of a snapshot, or of some `partitions` of it. `living`: living ids by name. Reads only manifests."""
-    standing = StandingFiles()
+    live_files = StandingFiles()
     names = _BucketNames(table, loaded, living)
     for spec_id, entry in live_entries(loaded, snapshot_id):
         file = entry.data_file
         if spec_id != loaded.metadata.default_spec_id:
-            standing.of_former_specs += file.content is DataFileContent.DATA
+            live_files.of_former_specs += file.content is DataFileContent.DATA
             is_global = file.content is DataFileContent.EQUALITY_DELETES and not loaded.specs()[spec_id].fields
-            standing.has_global_deletes = standing.has_global_deletes or is_global
+            live_files.has_global_deletes = live_files.has_global_deletes or is_global
             continue
         partition = partition_of(file)
         if partitions is not None and partition not in partitions:
             continue
-        files = standing.partitions.setdefault(partition, PartitionFiles(partition))
+        files = live_files.partitions.setdefault(partition, PartitionFiles(partition))
         if file.content is DataFileContent.POSITION_DELETES:
             files.deletes.append(file)
         elif file.content is DataFileContent.EQUALITY_DELETES:
@@ -104,7 +104,7 @@ def standing_files(
             files.unknown.append(file)
         else:
             files.buckets[key].append(StandingData(file, entry.sequence_number or 0))
-    return standing
+    return live_files
 
 
 def live_entries(loaded: Table, snapshot_id: int | None) -> Iterator[tuple[int, ManifestEntry]]:

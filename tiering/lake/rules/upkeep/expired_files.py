@@ -98,5 +98,5 @@ class FileSightings:
     def waiting(self, table_id: int) -> int:
         """Returns how many expired files of a table wait to be deleted."""
         with self._lock:
-            looks = self._tables.get(table_id)
-            return 0 if looks is None else len(looks.dead_since)
+            sightings = self._tables.get(table_id)
+            return 0 if sightings is None else len(sightings.dead_since)

@@ -29,7 +29,7 @@ REMEMBERED_ROUNDS = 100_000
 """Upper bound of the noted rounds of a table, about 100 bytes each. Files of further rounds stay until some are deleted."""
 
 LEFT_TO_LEDGER = 5
-"""One part in this many of the ledger's newest rounds is not noted, because the ledger keeps these rounds for many more sweeps."""
+"""Divisor of the number of the ledger's newest rounds that are not noted, because the ledger keeps them for many more sweeps."""
 
 _ROUND_ID = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-")
 

@@ -35,7 +35,7 @@ all remaining snapshots. 50,000 snapshots are removed after 7 commits.
 """
 
 ORDERED_AT_ONCE = 10_000
-"""The same upper bound for a removal that a user ordered and waits for."""
+"""Upper bound of the snapshots that one commit removes if a user ordered the removal and waits for it."""
 
 UNREFERENCED_MAX_AGE_MS = 5 * 86_400_000
 """Iceberg's default of `history.expire.max-snapshot-age-ms`."""
