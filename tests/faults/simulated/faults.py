@@ -20,7 +20,7 @@ STEPS = 300
 FAULTS = (
     Fault(
         "message-forged",
-        "Somebody makes up a message in the name of the running round.",
+        "A caller forges a message in the name of the running round.",
         SIMULATED,
         "acks are read from the lake: Commits.acknowledge",
         "tests/faults/simulated/test_simulated_rounds.py::test_a_coordinator_that_believes_what_it_is_told_is_found_out[believes_acks]",
