@@ -1,7 +1,7 @@
-"""The `lakeward` command and the composition root: here, and only here, all parts meet."""
+"""The `lakeward` command, and the composition root: the only package that puts all parts together."""
 
 import os
 
-# gRPC reads it when it is imported. Its own lines, such as that of each handshake that failed, would stand before our message, and in no
-# form of ours between the lines of a log.
+# gRPC reads this variable when it is imported. Its own messages, such as one for each failed handshake, would appear before our message,
+# and in another format between the lines of a log.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

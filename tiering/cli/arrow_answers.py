@@ -1,4 +1,4 @@
-"""Rows of system tables as a service sends them, decoded within bounds: what answers at a uri may be broken, or something else."""
+"""Decodes rows of system tables from a service, within limits: the service may be broken, or may be another program."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_BYTES = 256 << 20
-"""Of one system table as sent: some hundred bytes a row."""
+"""Largest size of one system table in an answer: some hundred bytes per row."""
 
 MAX_ROWS = 1_000_000
-"""Of one system table: some for each of the most tables that a service is made for."""
+"""Most rows of one system table: about ten for each table of the largest supported service."""
 
 
 def collected(pieces: Iterable[bytes]) -> bytes:
-    """The stream in one piece. Raises InvalidAnswer when it is too long."""
+    """Returns the joined pieces of a stream. Raises InvalidAnswer for a stream that is too long."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -30,10 +30,10 @@ def collected(pieces: Iterable[bytes]) -> bytes:
 
 
 def decoded(stream: bytes) -> pa.Table:
-    """The rows. Raises InvalidAnswer for what is no Arrow stream, or more than a system table can be."""
-    from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows  # takes longer than the answer of a describe()
+    """Returns the rows of an Arrow stream. Raises InvalidAnswer for another format, or for more rows than a system table can have."""
+    from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows  # imported late: the import takes longer than a call of describe()
 
     try:
         return read_rows(stream, ArrowLimits(MAX_ROWS, null_columns=True))
     except (InvalidData, UnsupportedType) as error:
-        raise InvalidAnswer(f"the service's answer cannot be taken: {error.message}") from error
+        raise InvalidAnswer(f"the service's answer cannot be read: {error.message}") from error

@@ -1,4 +1,4 @@
-"""Jars of Maven Central that are fetched once, checked, and then only named as paths: how they are fetched and where they lie."""
+"""Downloads jars from Maven Central once, checks them, and knows their folder."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tiering.errors import SetupError
 from tiering.files.folder_lock import take_lock
 
 FOLDER_VARIABLE = "LAKEWARD_JARS"
-"""Names the folder of the jars, where the package's own cannot be written or they are there already."""
+"""Environment variable for another folder of the jars than the one in the package, which may be read-only."""
 MAVEN_PLUGIN = "org.apache.maven.plugins", "maven-dependency-plugin", "3.9.0"
 BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class MavenJar:
-    """One jar of Maven Central. `sha256`: of the file that was looked at when its version was chosen."""
+    """One jar of Maven Central. `sha256` is the hash of the file that was checked when this version was chosen."""
 
     group: str
     artifact: str
@@ -33,7 +33,7 @@ class MavenJar:
 
     @property
     def coordinates(self) -> str:
-        """As `spark.jars.packages` takes them."""
+        """Returns the coordinates for `spark.jars.packages`."""
         return f"{self.group}:{self.artifact}:{self.version}"
 
     @property
@@ -42,11 +42,11 @@ class MavenJar:
 
 
 Fetch = Callable[[Sequence[MavenJar], Path], None]
-"""Puts jars into a folder, under their file names. Raises SetupError."""
+"""Downloads jars into a folder, under their file names. Raises SetupError."""
 
 
 def jars_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the jars lie: beside the plugin in the package, unless the environment names another folder."""
+    """Returns the folder of the jars: beside the plugin in the package, unless the environment names another folder."""
     import sys_tables
 
     named = environment.get(FOLDER_VARIABLE)
@@ -54,9 +54,9 @@ def jars_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def fetch_jars(folder: Path, jars: Sequence[MavenJar], fetch: Fetch | None = None) -> list[MavenJar]:
-    """Fetches the `jars` that are not in `folder`, or are damaged there; returns those. Of two who fetch, the second waits.
+    """Downloads the `jars` that are missing or damaged in `folder`, and returns them. A second process that downloads waits for the first.
 
-    A jar appears under its name only once it is whole and checked. Raises SetupError.
+    A jar gets its file name only after it is complete and checked. Raises SetupError.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,8 @@ def fetch_jars(folder: Path, jars: Sequence[MavenJar], fetch: Fetch | None = Non
                 _fetch_all(missing, folder, fetch or fetch_with_maven)
     except OSError as error:
         raise SetupError(
-            f"the jars cannot be put into {folder}: {error.strerror or error}", hint=f"Name a folder of yours with {FOLDER_VARIABLE}."
+            f"cannot write the jars to {folder}: {error.strerror or error}",
+            hint=f"Name a folder that you can write to with {FOLDER_VARIABLE}.",
         ) from error
     return missing
 
@@ -82,21 +83,23 @@ def _take(jar: MavenJar, fresh: Path, folder: Path) -> None:
     actual = checksum(fresh)
     if actual != jar.sha256:
         raise SetupError(
-            f"{jar.file_name} was fetched, but is not the file that was expected: its SHA-256 is {actual}, not {jar.sha256}",
-            hint=f"Delete {jar.group.replace('.', '/')}/{jar.artifact} from the local Maven repository and try again; "
-            "if it happens again, somebody exchanged it.",
+            f"the downloaded file {jar.file_name} is not the expected one: its SHA-256 is {actual}, not {jar.sha256}",
+            hint=f"Delete {jar.group.replace('.', '/')}/{jar.artifact} from the local Maven repository and try again. "
+            "If the error stays, the file in the repository was replaced.",
         )
     fresh.chmod(0o644)
     fresh.replace(folder / jar.file_name)
 
 
 def fetch_with_maven(jars: Sequence[MavenJar], folder: Path) -> None:
-    """`-C`: a download whose checksum is wrong or missing is an error. Settings and mirrors are those of the user's Maven."""
+    """Downloads the jars with the user's Maven and its settings. `-C` makes a wrong or missing checksum an error. Raises SetupError."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise SetupError("Maven was not found; it fetches the jars", hint="Install it (Debian: maven), or run `make setup` as root.")
+        raise SetupError(
+            "Maven, which downloads the jars, was not found", hint="Install Maven (Debian: maven), or run `make setup` as root."
+        )
     with TemporaryDirectory() as project:
-        # A project of its own: the one of the current folder, if there is one, is not to be built. One start of Maven takes seconds.
+        # A temporary project keeps Maven from building a project in the current folder. One call for all jars: Maven starts slowly.
         ElementTree(_project(jars, folder)).write(Path(project) / "pom.xml", "utf-8", xml_declaration=True)
         command = [maven, "-C", "-q", "-B", ":".join((*MAVEN_PLUGIN, "copy"))]
         ended = subprocess.run(
@@ -105,12 +108,12 @@ def fetch_with_maven(jars: Sequence[MavenJar], folder: Path) -> None:
     if ended.returncode != 0:
         raise SetupError(
             f"Maven could not fetch {', '.join(jar.coordinates for jar in jars)}: {ended.stdout.strip()[-1_000:]}",
-            hint="Does this machine reach a Maven repository? Mirrors are named in ~/.m2/settings.xml.",
+            hint="Check that this machine reaches a Maven repository. Name mirrors in ~/.m2/settings.xml.",
         )
 
 
 def _project(jars: Sequence[MavenJar], folder: Path) -> Element:
-    """A pom.xml that says to Maven's dependency plugin which jars to copy, and where to."""
+    """Returns a pom.xml that tells Maven's dependency plugin which jars to copy to which folder."""
     project = Element("project", xmlns="http://maven.apache.org/POM/4.0.0")
     SubElement(project, "modelVersion").text = "4.0.0"
     _add_coordinates(project, "io.lakeward", "jars", "1")
@@ -131,7 +134,7 @@ def _add_coordinates(element: Element, group: str, artifact: str, version: str) 
 
 
 def checksum(file: Path) -> str | None:
-    """SHA-256; None if there is no such file."""
+    """Returns the SHA-256 of a file, or None if there is no such file."""
     if not file.is_file():
         return None
     digest = hashlib.sha256()
@@ -143,7 +146,7 @@ def checksum(file: Path) -> str | None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Holds a lock on the folder itself; what an earlier, interrupted one left in it goes."""
+    """Holds a lock on the folder, and removes what an interrupted download left in it."""
     held = os.open(folder, os.O_RDONLY)
     try:
         take_lock(held, wait=True)

@@ -1,4 +1,4 @@
-"""The cluster that a command works on: that of a running service, of whatever kind it is, or a Fluss cluster that the command names."""
+"""Opens the cluster that a command works on: the cluster of a running service, or a Fluss cluster that the command names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiering.round.transport import GrpcTransport
 
 @contextmanager
 def service_cluster(uri: str) -> Iterator[SplitSource]:
-    """The service's cluster, as a tierer reads it. Raises ServiceUnreachable, SetupError (a kind that this version does not know)."""
+    """Opens the service's cluster as a tierer does. Raises ServiceUnreachable, or SetupError for a kind that this version does not know."""
     kind, address = _of_service(uri)
     with closing(kind.connect(address)) as cluster:
         yield cluster
@@ -22,7 +22,7 @@ def service_cluster(uri: str) -> Iterator[SplitSource]:
 
 @contextmanager
 def fluss_cluster(servers: str) -> Iterator[SplitSource]:
-    """The cluster of those servers, which no service needs to know. Raises SetupError, InvalidArgument for an address that is none."""
+    """Opens the Fluss cluster at `servers`, without a service. Raises SetupError, or InvalidArgument for an invalid address."""
     kind, address = _named(servers)
     with closing(kind.connect(address)) as cluster:
         yield cluster
@@ -30,9 +30,9 @@ def fluss_cluster(servers: str) -> Iterator[SplitSource]:
 
 @contextmanager
 def writable_cluster(uri: str, fluss: str | None = None) -> Iterator[WritableCluster]:
-    """The service's cluster, to be written to; with `fluss` the cluster of those servers, which no service needs to know.
+    """Opens the service's cluster for writing, or the Fluss cluster at `fluss`, without a service.
 
-    Raises as `service_cluster`, InvalidArgument for an address that is none.
+    Raises the errors of `service_cluster`, and InvalidArgument for an invalid address.
     """
     kind, address = _of_service(uri) if fluss is None else _named(fluss)
     with kind.open_writer(address) as cluster:
@@ -51,5 +51,5 @@ def _of_service(uri: str) -> tuple[ClusterKind, ClusterAddress]:
 def _named(servers: str) -> tuple[ClusterKind, ClusterAddress]:
     from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS
 
-    # The cluster's id stands in lake tables alone, and nobody asks for it here.
+    # Only lake tables contain the id of the cluster, and this command reads none.
     return cluster_kind(FLUSS), ClusterAddress("", FLUSS, {BOOTSTRAP_SERVERS: servers})

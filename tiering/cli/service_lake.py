@@ -1,4 +1,4 @@
-"""The lake of a running service, as the service tells its clients to open it."""
+"""Asks a running service how to open its lake."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tiering.round.transport import GrpcTransport
 
 @dataclass(frozen=True)
 class ServiceLake:
-    """`properties`: of the lake's catalog, as pyiceberg takes them. `format`: of tables that do not name another.
+    """The lake of a service.
 
-    `cluster_id`: of the cluster whose tables the service tiers.
+    `properties` are the pyiceberg properties of the lake's catalog. `format` is the format of tables that do not name one. `cluster_id`
+    names the cluster whose tables the service tiers.
     """
 
     format: str
@@ -22,15 +23,12 @@ class ServiceLake:
 
 
 def service_lake_properties(uri: str) -> dict[str, str]:
-    """The properties of `service_lake`."""
+    """Returns the properties of the service's lake. Raises the errors of `service_lake`."""
     return service_lake(uri).properties
 
 
 def service_lake(uri: str) -> ServiceLake:
-    """The service's lake.
-
-    Raises ServiceUnreachable; InvalidArgument for a property that cannot stand on one line of a file.
-    """
+    """Returns the lake of the service at `uri`. Raises ServiceUnreachable, or InvalidArgument for a property with a line break."""
     transport = GrpcTransport(uri, "lake-conf")
     try:
         config = transport.service_config_now()

@@ -1,15 +1,15 @@
-"""The program `lakeward`. Its commands take a second to load, and Ctrl-C ends it in that time, too, without a stack."""
+"""Entry point of the program `lakeward`. Its commands take a second to load; Ctrl-C during that time ends it without a stack trace."""
 
 from __future__ import annotations
 
 import sys
 
 INTERRUPTED = 130
-"""`ExitStatus.INTERRUPTED`, which is not loaded yet."""
+"""Equal to `ExitStatus.INTERRUPTED`, whose module is not loaded yet."""
 
 
 def main() -> None:
-    """Runs the command; ends the process with its status."""
+    """Runs the command and ends the process with its exit status."""
     try:
         from tiering.cli.main import main as run
     except KeyboardInterrupt:

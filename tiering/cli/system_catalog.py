@@ -1,4 +1,4 @@
-"""What SQL sees, for commands that need no Spark: the system tables of a running service, over `SysCatalog`."""
+"""Client of `SysCatalog` for commands: reads system tables and calls procedures of a running service, without Spark."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OBSERVED_TIME_KEY = "observed_time"
-"""Metadata of a read's schema (`sys_tables.query.reading`, whose imports take longer than a whole command)."""
+"""Key in the metadata of a schema. A copy from `sys_tables.query.reading`, whose imports take longer than a whole command."""
 READ_SECONDS = 30.0
 READ_ALL_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class SystemTableRead:
-    """One system table as it was at `observed_time`, or the `error` for which it could not be read."""
+    """The rows of one system table at `observed_time`, or the `error` that prevented the read."""
 
     name: str
     rows: pa.Table | None = None
@@ -39,7 +39,7 @@ class SystemTableRead:
 
 
 class SystemCatalog:
-    """A client. Connects on first use; raises ServiceUnreachable, InvalidArgument (the uri) and what the service says."""
+    """A client that connects on first use. Raises ServiceUnreachable, InvalidArgument for a bad uri, and the errors of the service."""
 
     def __init__(self, uri: str, timeout_seconds: float = READ_SECONDS) -> None:
         self._uri = uri
@@ -48,16 +48,17 @@ class SystemCatalog:
         self._stub = SysCatalogStub(self._connection.channel)
 
     def describe(self) -> pb.DescribeResponse:
-        """Namespaces, system tables, procedures."""
+        """Returns the namespaces, system tables and procedures of the service."""
         with self._connection.calling():
             return self._stub.Describe(pb.DescribeRequest(), timeout=self._timeout)
 
     def read(
         self, table: str, columns: Sequence[str] = (), *, newest_by: str | None = None, limit: int | None = None, **equal: str | None
     ) -> list[dict[str, Any]]:
-        """Rows of `sys.<table>`, all columns if none are named, those whose columns equal the texts `equal`; None = no matter.
+        """Returns rows of `sys.<table>` with the named columns, or with all columns.
 
-        `newest_by`: a column; the rows with its largest values come first. `limit`: so many rows at most.
+        `equal` filters by equality of text columns; None does not filter. `newest_by` sorts by this column, largest value first. `limit`
+        is the largest number of rows.
         """
         filters = [
             pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[pb.Literal(text=value)])
@@ -75,9 +76,9 @@ class SystemCatalog:
     def call(
         self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: str | int | bool | None
     ) -> list[dict[str, Any]]:
-        """Rows that `CALL sys.<procedure>` answers with; None as an argument is NULL. It waits as long as the procedure takes.
+        """Calls `sys.<procedure>`, waits until it ends, and returns its rows. None as an argument is NULL.
 
-        `on_progress` gets the lines that the procedure sends meanwhile. Raises what the procedure raises.
+        `on_progress` gets the progress lines of the procedure. Raises the errors of the procedure.
         """
         request = pb.CallProcedureRequest(
             namespace=SYSTEM_DATABASE,
@@ -98,9 +99,9 @@ class SystemCatalog:
         return rows
 
     def read_all(self) -> Iterator[SystemTableRead]:
-        """Every system table, all at one moment; of an older service, each at its own. One that cannot be read has its error.
+        """Yields every system table as of one moment, or its error. An older service reads each table at another moment.
 
-        Raises ServiceUnreachable before the first, and what `describe` raises.
+        Raises ServiceUnreachable before the first table, and the errors of `describe`.
         """
         left = {table.name: None for table in self.describe().system_tables}
         try:
@@ -123,7 +124,7 @@ class SystemCatalog:
             return SystemTableRead(name, error=error)
 
     def close(self) -> None:
-        """Ends the connection; harmless to repeat."""
+        """Closes the connection. A second call does nothing."""
         self._connection.close()
 
     def __enter__(self) -> SystemCatalog:
@@ -134,11 +135,11 @@ class SystemCatalog:
 
 
 def _ignore(line: str) -> None:
-    """For callers that do not show progress."""
+    """Ignores a progress line, for callers that do not show progress."""
 
 
 def _literal(value: str | int | bool | None) -> pb.Literal | None:
-    """As the plugin sends it: NULL is no value at all."""
+    """Returns a value as the plugin sends it: NULL is a missing literal."""
     match value:
         case None:
             return None
@@ -164,7 +165,7 @@ def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTabl
 
 
 def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: list[bytes]) -> Iterator[pb.ReadAllTablesResponse]:
-    """The messages up to a failure, which goes into `failures`."""
+    """Yields the messages before a failure, and adds the failure to `failures`."""
     for message in messages:
         if message.HasField("error"):
             failures.append(message.error)

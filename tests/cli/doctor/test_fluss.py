@@ -64,7 +64,7 @@ def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_name
         (
             pb.DescribeClusterConfigsResponse(configs=[lake_setting("lance")]),
             Verdict.WARN,
-            "it has a lake of format lance, and Lakeward writes",
+            "its lake has the format lance; Lakeward writes",
         ),
         (pb.DescribeClusterConfigsResponse(), Verdict.WARN, "datalake.format is not set"),
         (pb.ErrorResponse(error_code=48, error_message="not yours to see"), Verdict.WARN, "it has no tables"),
@@ -104,7 +104,7 @@ def test_the_clusters_own_lake_is_told_from_another(fluss: LocalFlussCluster, tm
 
 def test_a_lake_that_nobody_names_is_said() -> None:
     [finding] = shared_lake({})
-    assert (finding.verdict, "nothing says which lake it is" in finding.result) == (Verdict.WARN, True)
+    assert (finding.verdict, "no option and no service names the lake" in finding.result) == (Verdict.WARN, True)
     assert "--fluss-conf" in finding.mend
 
 

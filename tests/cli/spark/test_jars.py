@@ -58,7 +58,7 @@ def test_another_file_than_the_expected_one_never_gets_its_name(tmp_path: Path) 
 
 def test_those_before_a_wrong_one_are_kept_and_only_the_rest_is_fetched_again(tmp_path: Path) -> None:
     other = MavenJar("org.example", "writer", "1", sha256=hashlib.sha256(b"another").hexdigest())
-    with pytest.raises(SetupError, match=r"writer-1\.jar was fetched, but is not the file that was expected"):
+    with pytest.raises(SetupError, match=r"the downloaded file writer-1\.jar is not the expected one"):
         fetch_jars(tmp_path, [JAR, other], fetcher(CONTENT))
     assert [path.name for path in tmp_path.iterdir()] == [TARGET]
 
@@ -111,6 +111,6 @@ def test_of_two_who_fetch_at_once_the_second_finds_it_done(tmp_path: Path) -> No
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(SetupError, match="cannot be put into") as raised:
+    with pytest.raises(SetupError, match="cannot write the jars to") as raised:
         fetch_jars(tmp_path / "file" / "folder", [JAR], fetcher(CONTENT))
     assert "LAKEWARD_JARS" in str(raised.value.hint)

@@ -1,1 +1,1 @@
-"""`lakeward demo`: the main job on real data, told step by step, in under two minutes."""
+"""`lakeward demo`: shows the main job on real data, step by step, in less than two minutes."""

@@ -1,5 +1,8 @@
-"""The demo on a real Apache Fluss cluster, which is booted for it: a log table and a primary-key table are tiered by Spark jobs into
-the lake that Fluss's own configuration names, SQL shows it, keys change and go, Fluss knows, DuckDB proves it."""
+"""The demo on a real Apache Fluss cluster, which it starts on this machine.
+
+Spark jobs tier a log table and a primary-key table into the lake that Fluss's configuration names. SQL shows the tables, rows are updated
+and deleted, Fluss knows the lake snapshots, and DuckDB proves the result.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ from tiering.model.tables import TablePath
 
 CLUSTER_ID = "lakeward-demo"
 FRESHNESS = "1 min"
-"""Long enough that each round is one that was called for."""
+"""Long enough that only CALLs begin rounds."""
 
 
 def tell(stage: Stage) -> bool:
-    """The whole story; whether every proof held."""
+    """Shows the whole demo. Returns whether every proof held."""
     flights, planes = data.read_flights(), data.read_planes()
     months = data.by_month(flights)
     stage.say(f"In Fluss: a log table of flights, a primary-key table of planes; a copy in the lake at most {FRESHNESS} old")
@@ -53,7 +56,7 @@ def tell(stage: Stage) -> bool:
 
 
 def _is_recorded(stage: Stage, path: TablePath) -> bool:
-    """Shows what Fluss knows of a lake table; whether that is the snapshot and the offsets which our coordinator knows."""
+    """Shows the lake snapshot that Fluss knows of a table. Returns whether it is the snapshot that the coordinator knows."""
     recorded = stage.cluster.lake_snapshot(stage.cluster.table(path))
     [status] = stage.client.list_tiering_statuses(table_path=path)
     if recorded is None:
@@ -66,7 +69,7 @@ def _is_recorded(stage: Stage, path: TablePath) -> bool:
 
 @contextmanager
 def open_fluss_stage(console: Console, folder: Path, port: int) -> Iterator[Stage]:
-    """A Fluss cluster with its lake, and the stage on it; all of it ended afterwards."""
+    """Starts a Fluss cluster with a lake and opens a stage on it. Stops everything afterwards."""
     lake = {"type": "hadoop", "warehouse": str(folder / "lake")}
     settings = ClusterSettings(plugins_folder=plugins_folder(), lake=lake)
     with local_cluster(folder / "fluss", settings) as cluster:
@@ -74,7 +77,7 @@ def open_fluss_stage(console: Console, folder: Path, port: int) -> Iterator[Stag
         options = (
             *("--fluss", cluster.bootstrap_servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive"),
             *("--fluss-conf", str(cluster.server_yaml)),
-            *("--inline-round-bytes", "0"),  # else rounds as small as these need no Spark job
+            *("--inline-round-bytes", "0"),  # otherwise rounds as small as these run without a Spark job
         )
         source = fluss_writer(FlussConnection.parse(cluster.bootstrap_servers))
         with open_stage(console, folder / "lakeward", port, options, source) as stage:

@@ -1,4 +1,4 @@
-"""The demo's own service: `lakeward up` as a child process."""
+"""The service of the demo: `lakeward up` as a child process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DemoService:
         return DataFolder(self.folder).lake_properties
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that does not help."""
+        """Ends the process with SIGTERM, and with SIGKILL if it does not end in time."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(STOP_SECONDS)
@@ -40,7 +40,7 @@ class DemoService:
 
 
 def start_service(folder: Path, port: int, options: Sequence[str] = ()) -> DemoService:
-    """Waits for its ready line. Raises SetupError with what it said if it ends instead. `options`: more of the command."""
+    """Starts the service with more `options` of the command, and waits until it is ready. Raises SetupError with its log if it ends."""
     folder = folder.expanduser().resolve()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = folder.with_name(f"{folder.name}.log")
@@ -57,4 +57,4 @@ def start_service(folder: Path, port: int, options: Sequence[str] = ()) -> DemoS
     except BaseException:  # Ctrl-C
         DemoService(process, "", folder).stop()
         raise
-    raise SetupError(f"the service did not start: {log.read_text()[-2_000:]}", hint=f"Its whole log is {log}.")
+    raise SetupError(f"the service did not start: {log.read_text()[-2_000:]}", hint=f"The complete log is {log}.")

@@ -1,4 +1,4 @@
-"""The stage of the demos: a service, a Spark and a cluster, and the steps that every story takes on it."""
+"""The stage of the demos: a service, a Spark session and a cluster, with the steps that all demos have in common."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ UPKEEP_SQL = (
 )
 PATIENCE_SECONDS = 180
 HEALTH_SECONDS = 30
-"""The health of a table is observed some seconds after its snapshot changed; the demo goes on without it."""
+"""Longest wait for the health of the tables, which is observed some seconds after a snapshot. The demo continues without it."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What every step of a demo has at hand."""
+    """The service, sessions and clients that every step of a demo uses."""
 
     console: Console
     service: DemoService
@@ -65,53 +65,55 @@ class Stage:
     writers: dict[TablePath, LogWriter] = field(default_factory=dict)
 
     def say(self, text: str) -> None:
-        """A heading."""
+        """Prints a heading."""
         self.console.print(f"\n[bold cyan]-- {text}[/]")
 
     def sql(self, statement: str, vertical: bool = False) -> None:
-        """Runs a statement in Spark and shows it with its result."""
+        """Prints a statement, runs it in Spark, and prints its result."""
         self.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
         self.spark.sql(statement).show(truncate=False, vertical=vertical)
 
     def tier(self, path: TablePath) -> None:
-        """The CALL that brings a table up to date now, with its result."""
+        """Tiers a table now with a CALL, and prints the result."""
         self.sql(f"CALL {CATALOG}.sys.tier_table('{path}')", vertical=True)
 
     def create(self, path: TablePath, schema: pa.Schema, primary_key: tuple[str, ...] = (), freshness: str = FRESHNESS) -> None:
-        """A table whose lake copy is at most `freshness` old."""
+        """Creates a table with this freshness, and its database."""
         self.cluster.create_database(path.database_name, ignore_if_exists=True)
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
         self.cluster.create_table(path, TableSpec(schema, BUCKETS, properties=properties, primary_key=primary_key))
 
     def writer(self, path: TablePath) -> LogWriter:
-        """The table's only writer."""
+        """Returns the only writer of the table."""
         return self.writers.setdefault(path, LogWriter(self.cluster, path, f"demo-{path}"))
 
     def wait_for_status(self, path: TablePath, failing: bool) -> None:
-        """Until the table fails, or until everything of it is in the lake. Raises RoundFailed after PATIENCE_SECONDS."""
+        """Waits until the table fails, or until the lake has all its rows. Raises RoundFailed after PATIENCE_SECONDS."""
 
         def reached() -> bool:
             [status] = self.client.list_tiering_statuses(table_path=path)
             return status.error_class is not None if failing else status.pending_records == 0 and status.lake_snapshot_id is not None
 
         if not _is_true_within(PATIENCE_SECONDS, reached):
-            raise RoundFailed(f"{path} did not {'fail' if failing else 'settle'} within {PATIENCE_SECONDS} s: see `lakeward status`")
+            raise RoundFailed(
+                f"{path} did not {'fail' if failing else 'reach the lake'} within {PATIENCE_SECONDS} s: see `lakeward status`"
+            )
 
     def show_places(self, which: str) -> None:
-        """Where the rounds ran, with Spark's own ids of application and job."""
+        """Prints where the rounds ran, with Spark's ids of application and job."""
         self.say(f"Where the rounds ran: {which}")
         self.sql(ROUNDS_SQL)
 
     def show_health(self) -> None:
-        """How good the lake tables are to read after all these rounds, and what upkeep did for that."""
-        self.say("How good the lake tables are to read after these rounds, and what upkeep did for that")
+        """Prints the health of the lake tables after all rounds, and what upkeep did."""
+        self.say("The health of the lake tables after these rounds, and what upkeep did")
         unobserved = f"SELECT 1 FROM {CATALOG}.sys.lake_table_health WHERE score IS NULL"
         _is_true_within(HEALTH_SECONDS, lambda: not self.spark.sql(unobserved).collect())
         self.sql(HEALTH_SQL)
         self.sql(UPKEEP_SQL)
 
     def prove(self, expected: Mapping[TablePath, int]) -> bool:
-        """Whether lake and log are equal, row by row, and have as many rows as the files that were read."""
+        """Returns whether lake and log are equal, row by row, and have the expected number of rows."""
         self.say("DuckDB reads the lake's files and the log: every row once, with the same values on both sides")
         held = [self._prove_table(path, rows) for path, rows in expected.items()]
         return all(held)
@@ -132,7 +134,7 @@ class Stage:
 
 
 def _is_true_within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition becomes true in time."""
+    """Returns whether the condition becomes true in time."""
     waiting = Retrying(
         retry=retry_if_result(lambda done: not done),
         stop=stop_after_delay(seconds),
@@ -150,9 +152,9 @@ def open_stage(
     options: Sequence[str] = (),
     source: AbstractContextManager[WritableCluster] | None = None,
 ) -> Iterator[Stage]:
-    """Service, Spark and clients; all of it ended afterwards.
+    """Starts the service, Spark and the clients, and stops everything afterwards.
 
-    `options`: more of `lakeward up`. `source`: the cluster to write to; without it the service's own.
+    `options` are more options of `lakeward up`. `source` is the cluster to write to; by default the cluster of the service.
     """
     service = start_service(folder, port, options)
     try:

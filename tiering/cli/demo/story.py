@@ -1,5 +1,8 @@
-"""The demo, step by step: tables fill while rounds run, SQL shows it, rows of a primary-key table change and go, one table
-fails and is mended, DuckDB proves the rest."""
+"""The demo, step by step.
+
+Rows arrive while rounds run, and SQL shows the progress. Rows of a primary-key table are updated and deleted. One table fails and is
+repaired. DuckDB proves that lake and log are equal.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ ERROR_SQL = (
 
 
 INLINE_ROUND_BYTES = 64 * 1024
-"""Rounds as small as those of the demo would run in the tierer's own process, without a Spark job: by default up to 64 MiB."""
+"""Smaller than the default of 64 MiB, with which the rounds of the demo would run without a Spark job."""
 
 
 def tell(stage: Stage) -> bool:
-    """The whole story; whether every proof held."""
+    """Shows the whole demo. Returns whether every proof held."""
     flights, weather = data.read_flights(), data.read_weather()
     months = data.by_month(flights)
     stage.say(
@@ -41,7 +44,7 @@ def tell(stage: Stage) -> bool:
     stage.sql(f"SHOW NAMESPACES IN {CATALOG}")
     stage.sql(f"SHOW TABLES IN {CATALOG}.sys")
     _watch_it_tier(stage, months[1:-1])
-    stage.say("December has just come in. Do not wait for the schedule: tier now")
+    stage.say("December has just arrived. Do not wait for the schedule: tier now")
     stage.writer(FLIGHTS).append(months[-1])
     stage.tier(FLIGHTS)
     planes = _change_planes(stage)
@@ -53,7 +56,7 @@ def tell(stage: Stage) -> bool:
 
 
 def _change_planes(stage: Stage) -> int:
-    """A primary-key table: rows are upserted, corrected and deleted; how many are left."""
+    """Upserts, corrects and deletes rows of a primary-key table. Returns how many rows are left."""
     planes = data.read_planes()
     stage.say(f"A table with a primary key: {planes.num_rows:,} planes by tail number")
     stage.create(PLANES, planes.schema, primary_key=(data.PLANE_KEY,))
@@ -63,7 +66,7 @@ def _change_planes(stage: Stage) -> int:
 
 
 def correct_and_retire(stage: Stage, planes: pa.Table) -> int:
-    """Some of the planes change and some go, in the table and then in the lake; how many are left."""
+    """Updates some planes and deletes others, in the table and then in the lake. Returns how many are left."""
     corrected, retired = data.corrected(planes), data.retired(planes)
     stage.say(f"{corrected.num_rows} planes get their manufacturer's new name, {retired.num_rows} old ones are retired")
     stage.writer(PLANES).upsert(corrected)
@@ -73,8 +76,8 @@ def correct_and_retire(stage: Stage, planes: pa.Table) -> int:
 
 
 def _watch_it_tier(stage: Stage, months: list[pa.Table]) -> None:
-    """Batches come in, a month at a time, while rounds run; the status is shown on the way."""
-    stage.say("Ten more months come in while rounds run")
+    """Writes one month after the other while rounds run, and shows the status meanwhile."""
+    stage.say("Ten more months arrive while rounds run")
 
     def feed() -> None:
         for month in months:
@@ -90,13 +93,13 @@ def _watch_it_tier(stage: Stage, months: list[pa.Table]) -> None:
 
 
 def _fail_and_mend(stage: Stage, rows: pa.Table) -> None:
-    stage.say(f"Somebody adds a column by hand to the lake table of {WEATHER}, and new weather comes in")
+    stage.say(f"A user adds a column to the lake table of {WEATHER} by hand, and new rows arrive")
     stage.wait_for_status(WEATHER, failing=False)
     _alter_lake(stage, add=True)
     stage.writer(WEATHER).append(rows)
     stage.wait_for_status(WEATHER, failing=True)
     stage.sql(ERROR_SQL, vertical=True)
-    stage.say("The mend: drop that column again, and call the table back")
+    stage.say("The repair: drop the column, and tier the table again")
     _alter_lake(stage, add=False)
     stage.sql(f"CALL {CATALOG}.sys.tier_table(table => '{WEATHER}')", vertical=True)
     stage.sql(f"SELECT table_name, status, last_error, consecutive_failures FROM {CATALOG}.sys.lake_tiering_status")

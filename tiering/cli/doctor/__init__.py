@@ -1,1 +1,1 @@
-"""`lakeward doctor`: looks at everything that Lakeward needs, changes nothing, and says how to mend what is wrong."""
+"""`lakeward doctor`: checks everything that Lakeward needs, changes nothing, and tells how to repair what is wrong."""

@@ -1,4 +1,4 @@
-"""All checks, in the order in which a first start would stumble."""
+"""All checks, in the order in which a first start would meet their problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.cli.terminal.lake_options import NamedLake
 def all_checks(
     service: Service, data: Path, spark: bool, fluss_servers: str | None = None, lake: NamedLake | None = None, policy: Path | None = None
 ) -> Iterator[tuple[str, Check]]:
-    """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster, whose lake is `lake`."""
+    """Yields the checks with their names. `spark` also starts Spark. `fluss_servers` names a Fluss cluster, whose lake is `lake`."""
     yield "python", machine.python
     yield "java", machine.java
     yield "plugin", machine.plugin

@@ -1,4 +1,4 @@
-"""What a check finds, and how checks are run: one that breaks is a finding too, and the others go on."""
+"""Findings, and the loop that runs all checks. A check that raises an error becomes a finding, and the other checks run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiering.redaction.redact import outside_text
 
 
 class Verdict(StrEnum):
-    """`warn`: it works, but somebody should look. `fail`: something will not work."""
+    """Result of a check. `warn`: it works, but needs attention. `fail`: it will not work."""
 
     OK = "ok"
     WARN = "warn"
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`mend`: what to do; empty if nothing needs to be done."""
+    """A result of a check. `mend` tells what to do; it is empty if there is nothing to do."""
 
     check: str
     verdict: Verdict
@@ -32,26 +32,28 @@ Check = Callable[[], Iterable[Finding]]
 
 
 def ok(check: str, result: str) -> Finding:
-    """All is well."""
+    """Returns a finding without a problem."""
     return Finding(check, Verdict.OK, result)
 
 
 def warn(check: str, result: str, mend: str) -> Finding:
-    """It works, but."""
+    """Returns a finding that works with a warning."""
     return Finding(check, Verdict.WARN, result, mend)
 
 
 def fail(check: str, result: str, mend: str) -> Finding:
-    """It will not work."""
+    """Returns a finding that will not work."""
     return Finding(check, Verdict.FAIL, result, mend)
 
 
 def findings(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
-    """Of all checks, each as soon as it is there. An error of ours brings its own hint."""
+    """Yields the findings of all checks, each as soon as it is known. An error of Lakeward has its own hint."""
     for name, check in checks:
         try:
             yield from check()
         except LakewardError as error:
             yield fail(name, error.message, error.hint)
         except Exception as error:
-            yield fail(name, outside_text(f"{type(error).__name__}: {error}"), "Mend what it names, and run `lakeward doctor` again.")
+            yield fail(
+                name, outside_text(f"{type(error).__name__}: {error}"), "Repair what the message names, and run `lakeward doctor` again."
+            )

@@ -1,4 +1,4 @@
-"""A Fluss cluster: its servers and their calls, who holds its buckets, whether it has a lake, and how that lake is shared with its JVMs."""
+"""Checks of a Fluss cluster: its servers and their calls, leaders of buckets, its lake, and sharing of the lake with Fluss's JVMs."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 CHECK, LAKE, SHARING = "fluss", "fluss lake", "shared lake"
 CLUSTER_LAKE_FORMAT = "datalake.format"
-"""Option of the servers. With one the coordinator does not start without a plugin for it (Fluss 0.9.1)."""
+"""Option of the servers. A coordinator with this option starts only with a plugin for the format (Fluss 0.9.1)."""
 LOOKED_AT = 20
-"""Tables whose description is read: the cluster writes its lake format into each that it makes."""
+"""Tables whose descriptions are read. The cluster writes its lake format into each table that it creates."""
 PARTITIONS_LOOKED_AT = 20
-"""Of each of them, the newest."""
+"""Newest partitions of each of these tables that are read."""
 
 
 def packages() -> Iterator[Finding]:
-    """Whether this installation has what a Fluss cluster needs; nothing if it has."""
+    """Yields a finding if Python packages for Fluss are missing."""
     missing = missing_modules()
     if missing:
-        yield fail(CHECK, f"Python packages are not installed: {', '.join(missing)}", install_hint("fluss"))
+        yield fail(CHECK, f"these Python packages are not installed: {', '.join(missing)}", install_hint("fluss"))
 
 
 @dataclass(frozen=True)
 class _Table:
-    """`buckets`: PbBucketMetadata."""
+    """A described table. `buckets` are PbBucketMetadata."""
 
     name: str
     lake_format: str | None
@@ -54,17 +54,17 @@ class _Table:
 
 
 def cluster_servers(servers: str) -> Iterator[Finding]:
-    """Whether the cluster at `HOST:PORT[,HOST:PORT]` can be tiered from. Raises InvalidArgument, and as `FlussClient.coordinator`."""
+    """Yields whether Lakeward can tier from the cluster at `HOST:PORT[,HOST:PORT]`. Raises InvalidArgument, and the client's errors."""
     client = FlussClient(FlussConnection.parse(servers, os.environ.get(USERNAME_VARIABLE)))
     try:
         has_leases = client.offers(*LEASES)
         known = client.servers()
-        yield ok(CHECK, f"the coordinator at {known.coordinator} takes the calls that tiering needs")
+        yield ok(CHECK, f"the coordinator at {known.coordinator} supports the calls that tiering needs")
         if not has_leases:
-            mend = "Use Fluss 0.9.1 or later: until then a round may lose a KV snapshot that it reads, and begins anew."
-            yield warn(CHECK, "it keeps no leases on KV snapshots", mend)
+            mend = "Use Fluss 0.9.1 or later. Without leases, the cluster may delete a KV snapshot that a round reads, and it starts again."
+            yield warn(CHECK, "it does not support leases on KV snapshots", mend)
         if not known.tablet_servers:
-            yield fail(CHECK, "it knows no tablet server", "Start one; its log says why it does not reach the coordinator.")
+            yield fail(CHECK, "it has no tablet server", "Start one. If it runs, its log says why it does not reach the coordinator.")
         for number, address in sorted(known.tablet_servers.items()):
             yield _tablet_server(client, number, address)
         tables = [*islice(_tables(client), LOOKED_AT)]
@@ -75,80 +75,78 @@ def cluster_servers(servers: str) -> Iterator[Finding]:
 
 
 def lake_of_cluster(servers: str, lake: NamedLake) -> Iterator[Finding]:
-    """Whether the lake opens, and has what the cluster says is in it. Raises SetupError if it has none of that."""
+    """Yields whether the lake opens and has tables that the cluster reports as tiered. Raises SetupError if it has none of them."""
     lake_format = lake.format or DEFAULT_LAKE_FORMAT
     finding = opened(lake_format, lake.properties)
     yield finding
     if finding.verdict is Verdict.OK:
         with fluss_cluster(servers) as cluster:
             check_lake(cluster, open_lake(lake_format, lake.properties))
-        yield ok(LAKE, "it has the tables that the cluster says are tiered")
+        yield ok(LAKE, "it has tables that the cluster reports as tiered")
 
 
 def shared_lake(properties: Mapping[str, str]) -> Iterator[Finding]:
-    """What to mind where Fluss's JVMs open the lake of these properties, too."""
+    """Yields what users have to know where Fluss's JVMs open the same lake. `properties` are those of the lake."""
     kind, uri = properties.get("type", ""), properties.get("uri", "")
     if not properties:
-        mend = (
-            "Name it with --fluss-conf server.yaml, --datalake.iceberg.* or --datalake.paimon.*, or the service that goes by it with --uri."
-        )
-        yield warn(SHARING, "nothing says which lake it is", mend)
+        mend = "Name the lake with --fluss-conf server.yaml, --datalake.iceberg.* or --datalake.paimon.*, or name a service with --uri."
+        yield warn(SHARING, "no option and no service names the lake", mend)
         return
     if kind == "hadoop" and properties.get("warehouse", "").startswith("hdfs://"):
-        yield ok(SHARING, "a hadoop catalog on HDFS, where no commit replaces another's")
+        yield ok(SHARING, "a hadoop catalog on HDFS, where no commit replaces another one")
     elif kind == FILESYSTEM:
         mend = (
-            "Paimon's JVM classes look whether a snapshot's name is free and then rename, and may replace a commit that comes in the same "
-            "instant: let Flink's tiering and Lakeward take turns. Fluss's coordinator, which makes tables, is no danger."
+            "Paimon's JVM classes check that the file name of a snapshot is free, and then rename. They may replace a commit at the same "
+            "moment, so do not run Flink's tiering and Lakeward at the same time. Fluss's coordinator, which creates tables, is safe."
         )
         yield warn(SHARING, "a Paimon warehouse in a folder", mend)
     elif kind == "hadoop":
-        mend = "Let nothing but Lakeward write to the lake's tables while it runs; Fluss's coordinator, which makes tables, is no danger."
-        yield warn(SHARING, "a hadoop catalog: Iceberg's JVM classes may replace a commit that comes at the same moment", mend)
+        mend = "Let only Lakeward write to the lake tables while it runs. Fluss's coordinator, which creates tables, is safe."
+        yield warn(SHARING, "a hadoop catalog: Iceberg's JVM classes may replace a commit at the same moment", mend)
     elif uri.startswith("sqlite"):
         mend = (
-            "Give them datalake.iceberg.jdbc.init-catalog-tables: false; without it a JVM locks the database for ever. Or use PostgreSQL."
+            "Set datalake.iceberg.jdbc.init-catalog-tables: false for them: otherwise a JVM locks the database for ever. Or use PostgreSQL."
         )
-        yield warn(SHARING, "a catalog in SQLite: each of Fluss's JVMs has to leave its tables alone", mend)
+        yield warn(SHARING, "a catalog in SQLite: Fluss's JVMs must not create the tables of the catalog", mend)
     else:
-        yield ok(SHARING, f"a catalog of type {kind}, whose commits are compared and set by its server")
+        yield ok(SHARING, f"a catalog of type {kind}, whose server compares and sets commits")
 
 
 def _tablet_server(client: FlussClient, number: int, address: ServerAddress) -> Finding:
     try:
         missing = client.missing(address, *NEEDED_OF_A_TABLET_SERVER)
     except LakewardError as error:
-        mend = error.hint or "Tierers and executors read logs from it: open its port to them, and look at its advertised listeners."
+        mend = error.hint or "Tierers and executors read logs from it: open its port to them, and check its advertised listeners."
         return fail(CHECK, f"tablet server {number} at {address} cannot be reached: {error.message}", mend)
     if missing:
-        return fail(
-            CHECK, f"tablet server {number} at {address} does not take {', '.join(missing)}", "Use Fluss 0.9.1, or a later version."
-        )
-    return ok(CHECK, f"tablet server {number} at {address} takes the calls that reading needs")
+        return fail(CHECK, f"tablet server {number} at {address} does not support {', '.join(missing)}", "Use Fluss 0.9.1 or later.")
+    return ok(CHECK, f"tablet server {number} at {address} supports the calls that reading needs")
 
 
 def _buckets(tables: Iterable[_Table], servers: Collection[int]) -> Iterator[Finding]:
-    """Servers that hold buckets and are not there, and buckets that nobody leads; nothing of a cluster where all is well."""
+    """Yields missing servers that have replicas of buckets, and buckets without a leader. A healthy cluster has neither."""
     away: dict[int, str] = {}
     for table in tables:
         for bucket in table.buckets:
             away |= {number: table.name for number in bucket.replica_id if number not in servers and number not in away}
     for number, name in sorted(away.items()):
-        yield fail(CHECK, f"tablet server {number} is not there, and holds buckets of {name}", "Start it again; its log says why it ended.")
+        yield fail(
+            CHECK, f"tablet server {number} is missing, and has replicas of buckets of {name}", "Start it again. Its log says why it ended."
+        )
     leaderless = {table.name: count for table in tables if (count := sum(bucket.leader_id not in servers for bucket in table.buckets))}
     if leaderless:
         named = ", ".join(f"{name} ({count})" for name, count in leaderless.items())
-        mend = "Nothing of them can be tiered: start the tablet servers that have replicas of them."
-        yield fail(CHECK, f"nobody leads buckets of {named}", mend)
+        mend = "These buckets cannot be tiered. Start the tablet servers that have their replicas."
+        yield fail(CHECK, f"buckets without a leader: {named}", mend)
 
 
 def _configured_format(client: FlussClient) -> str | None:
-    """The lake format of the cluster's own settings; "" = it has none, None = it does not show them."""
+    """Returns the lake format in the settings of the cluster; "" if it has none, None if it does not show its settings."""
     if not client.offers(DESCRIBE_CLUSTER_CONFIGS):
         return None
     try:
         settings = client.coordinator(pb.DescribeClusterConfigsRequest()).configs
-    except LakewardError:  # such as a user who may not see them
+    except LakewardError:  # for example, this user may not read the settings
         return None
     return next((setting.config_value for setting in settings if setting.config_key == CLUSTER_LAKE_FORMAT), "")
 
@@ -159,28 +157,28 @@ def _lake_format(configured: str | None, tables: Sequence[_Table]) -> Finding:
     if foreign:
         return warn(
             CHECK,
-            f"it has a lake of format {', '.join(foreign)}, and Lakeward writes {', '.join(format_names())}",
-            f"Leave its tables to a service that writes {foreign[0]}: Lakeward shows them, with this reason.",
+            f"its lake has the format {', '.join(foreign)}; Lakeward writes {', '.join(format_names())}",
+            f"Use a tiering service that writes {foreign[0]}. Lakeward only shows these tables.",
         )
     if configured:
         return ok(CHECK, f"its coordinator has a lake plugin: {CLUSTER_LAKE_FORMAT} is {configured}")
     if formats:
-        return ok(CHECK, f"it has a lake plugin: its tables go to a lake of format {', '.join(sorted(formats))}")
+        return ok(CHECK, f"it has a lake plugin: its tables are tiered into a lake of the format {', '.join(sorted(formats))}")
     if configured == "":
-        mend = "Set it and datalake.iceberg.* in server.yaml, with the plugin fluss-lake-iceberg; tables made after that have a lake."
+        mend = "Set it and datalake.iceberg.* in server.yaml, and install the plugin fluss-lake-iceberg. Later tables have a lake."
         return warn(CHECK, f"its coordinator has no lake: {CLUSTER_LAKE_FORMAT} is not set", mend)
     if not tables:
-        mend = "Make one, or look at datalake.format and datalake.iceberg.* in server.yaml, and at the plugin fluss-lake-iceberg."
-        return warn(CHECK, "it has no tables, which would tell whether it has a lake", mend)
+        mend = "Create one, or check datalake.format and datalake.iceberg.* in server.yaml, and the plugin fluss-lake-iceberg."
+        return warn(CHECK, "it has no tables that would show whether it has a lake", mend)
     return warn(
         CHECK,
-        "none of its tables says that it has a lake",
-        "Set datalake.format and datalake.iceberg.* in server.yaml, with the plugin fluss-lake-iceberg; tables made after that have it.",
+        "none of its tables has a lake",
+        "Set datalake.format and datalake.iceberg.* in server.yaml, and install the plugin fluss-lake-iceberg. Later tables have a lake.",
     )
 
 
 def _tables(client: FlussClient) -> Iterator[_Table]:
-    """Those that can be described: others were dropped since, or are of a later version."""
+    """Yields the tables with a readable description. Other tables were dropped meanwhile, or belong to a later version."""
     for database in client.coordinator(pb.ListDatabasesRequest()).database_name:
         for name in client.coordinator(pb.ListTablesRequest(database_name=database)).table_name:
             with suppress(LakewardError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""The folders that are written: the data folder, and the one for temporary files. Looks, and makes nothing."""
+"""Checks of the folders that Lakeward writes to: the data folder, and the folder for temporary files. Creates nothing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.processes.data_folder import FORMAT_VERSION, PARTS, check_version
 
 ENOUGH_BYTES = 2 << 30
-"""Below that a busy table fills the disk within hours."""
+"""With less free space, a busy table fills the disk within hours."""
 TOO_LITTLE_BYTES = 100 << 20
-"""Below that the next round may already fail."""
+"""With less free space, the next round may fail."""
 
 
 def data_folder(path: Path) -> Iterator[Finding]:
-    """Raises SetupError if it is another program's, or another version's."""
+    """Yields whether the data folder can be used. Raises SetupError for a folder of another program or version."""
     root = path.expanduser().resolve()
     if not root.exists():
         yield _where_it_would_be(root)
         return
     if not root.is_dir():
-        yield fail("data folder", f"{root} is not a folder", "Name another one with --data.")
+        yield fail("data folder", f"{root} is not a folder", "Name another folder with --data.")
         return
     check_version(root)
     if root.stat().st_uid != os.geteuid():
@@ -32,7 +32,9 @@ def data_folder(path: Path) -> Iterator[Finding]:
         return
     locked = [str(part) for part in (root, *(root / name for name in PARTS)) if part.exists() and not _writable(part)]
     if locked:
-        yield fail("data folder", f"cannot be written: {', '.join(locked)}", "Give this user the right to write there, or name another.")
+        yield fail(
+            "data folder", f"cannot be written: {', '.join(locked)}", "Give this user write permission, or name another folder with --data."
+        )
     else:
         content = f"format version {FORMAT_VERSION}" if (root / "VERSION").exists() else "empty"
         yield ok("data folder", f"{root}, {content}")
@@ -40,13 +42,13 @@ def data_folder(path: Path) -> Iterator[Finding]:
 
 
 def temporary_folder() -> Iterator[Finding]:
-    """`lakeward ingest` parses files there, Spark spills there. Raises FileNotFoundError if there is none to write to."""
+    """Yields the free space for `lakeward ingest` and for Spark's spilled data. Raises FileNotFoundError without a writable folder."""
     folder = Path(tempfile.gettempdir())
     yield space("temporary files", folder)
 
 
 def space(check: str, folder: Path, enough: int = ENOUGH_BYTES, too_little: int = TOO_LITTLE_BYTES) -> Finding:
-    """What is free where `folder` lies."""
+    """Returns the free space on the disk of `folder`."""
     free = shutil.disk_usage(folder).free
     room = f"{free / (1 << 30):.1f} GiB free in {folder}"
     if free < too_little:
@@ -57,8 +59,8 @@ def space(check: str, folder: Path, enough: int = ENOUGH_BYTES, too_little: int 
 def _where_it_would_be(root: Path) -> Finding:
     above = next(parent for parent in root.parents if parent.exists())
     if not above.is_dir() or not _writable(above):
-        return fail("data folder", f"{root} is not there and cannot be made in {above}", "Name another folder with --data.")
-    return ok("data folder", f"{root} is not there yet; `lakeward up` makes it")
+        return fail("data folder", f"{root} does not exist and cannot be created in {above}", "Name another folder with --data.")
+    return ok("data folder", f"{root} does not exist yet; `lakeward up` creates it")
 
 
 def _writable(folder: Path) -> bool:

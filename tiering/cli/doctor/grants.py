@@ -1,4 +1,4 @@
-"""Policies: a file before it is put in force, and those of a running service."""
+"""Checks of policies: a policy file before use, and the policies of a running service."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHECK = "grants"
 
 
 def policies(service: Service, file: Path | None) -> Iterator[Finding]:
-    """Of the file, if there is one, and of the service, if one runs."""
+    """Yields the findings on the policy file, if there is one, and on the policies of the service, if it runs."""
     if file is not None:
         yield _of_file(file)
     if service.config is not None:
         yield _of_service(service.uri)
     elif service.refuses:
         yield warn(
-            CHECK, f"the policies of the service at {service.uri} cannot be seen: it does not serve this caller", "See `service` above."
+            CHECK, f"the policies of the service at {service.uri} cannot be read: it does not serve this caller", "See `service` above."
         )
     elif file is None:
         yield ok(CHECK, "no policy file is named, and no service runs")
@@ -33,7 +33,7 @@ def _of_file(file: Path) -> Finding:
         engine = read_policy_file(file)
     except InvalidArgument as error:
         return fail(CHECK, error.message, error.hint)
-    return ok(CHECK, f"{file}: {len(engine.statements)} policies can be put in force")
+    return ok(CHECK, f"{file}: {len(engine.statements)} policies are valid")
 
 
 def _of_service(uri: str) -> Finding:
@@ -41,14 +41,16 @@ def _of_service(uri: str) -> Finding:
         try:
             rows = catalog.read("grants")
         except UnknownTable:
-            return ok(CHECK, "the service is of a version without grants: whoever reaches it may do everything")
+            return ok(CHECK, "the version of the service has no grants: every caller may do everything")
         except AccessDenied:
-            return ok(CHECK, "the service has policies, which are for ADMIN to see")
+            return ok(CHECK, "the service has policies, which only callers with ADMIN may read")
     problems = [row["policy_text"] for row in rows if row["effect"] == "error"]
     if problems:
-        return fail(CHECK, f"the policy file has an error, so that the policies before it are in force: {problems[0]}", "Mend the file.")
+        return fail(CHECK, f"the policy file has an error, so the previous policies are in force: {problems[0]}", "Correct the file.")
     if not rows:
         return warn(
-            CHECK, "the service has no policies: whoever it knows may do everything", "lakeward coordinator --policy FILE, docs/grants.md."
+            CHECK,
+            "the service has no policies: every caller that it knows may do everything",
+            "Use `lakeward coordinator --policy FILE` (docs/grants.md).",
         )
     return ok(CHECK, f"{len(rows)} policies are in force")

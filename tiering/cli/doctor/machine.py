@@ -1,4 +1,4 @@
-"""What this machine has: Python and its packages, Java, the plugin, Spark."""
+"""Checks of this machine: Python and its packages, Java, the plugin, Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CATALOG_CLASS_FILE = "io/lakeward/spark/LakewardCatalog.class"
 
 
 def python() -> Iterator[Finding]:
-    """This Python, and whether the packages are those that the wheel asks for."""
+    """Yields whether this Python and its packages fit the requirements of the wheel."""
     try:
         bounds, wanted = str(metadata(PACKAGE)["Requires-Python"] or ""), requires(PACKAGE) or []
     except PackageNotFoundError:
@@ -38,7 +38,7 @@ def python() -> Iterator[Finding]:
     if satisfies(platform.python_version(), bounds):
         yield ok("python", have)
     else:
-        yield fail("python", have, f"Use a Python that fits {bounds}.")
+        yield fail("python", have, f"Use a Python with a version {bounds}.")
     wrong = misfits(wanted, installed)
     for misfit in wrong:
         state = "is not installed" if misfit.have is None else f"is {misfit.have}"
@@ -47,19 +47,20 @@ def python() -> Iterator[Finding]:
     if not wrong:
         left_out = sorted({extra for module, extra in EXTRAS.items() if find_spec(module) is None})
         yield ok(
-            "packages", "all are there, in fitting versions" + (f"; not installed: the extras {', '.join(left_out)}" if left_out else "")
+            "packages",
+            "all are installed, in supported versions" + (f"; not installed: the extras {', '.join(left_out)}" if left_out else ""),
         )
 
 
 def java() -> Iterator[Finding]:
-    """The Java that Spark will start. Raises SetupError without one."""
+    """Yields the Java that Spark uses. Raises SetupError without Java."""
     command = require_java()
     answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     yield ok("java", f"{answer.splitlines()[0]} at {command}")
 
 
 def plugin() -> Iterator[Finding]:
-    """The jar that SQL goes through. Raises SetupError if the package has none."""
+    """Yields whether the jar of the Spark plugin is complete. Raises SetupError if the package has no jar."""
     jar = plugin_jar()
     try:
         with zipfile.ZipFile(jar) as opened:
@@ -74,10 +75,10 @@ def plugin() -> Iterator[Finding]:
 
 
 def spark(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """PySpark, and what in the environment would put another Spark or another Python in its place."""
+    """Yields the version of PySpark, and variables of the environment that select another Spark or another Python."""
     have = installed("pyspark")
     if have is None:
-        yield fail("spark", "PySpark is not installed", f"Install {wheel_name()} again, which brings it.")
+        yield fail("spark", "PySpark is not installed", f"Install {wheel_name()} again, which includes it.")
         return
     home = environment.get("SPARK_HOME")
     if home is None:
@@ -86,25 +87,27 @@ def spark(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
         yield _other_spark(Path(home), have)
     other = environment.get("PYSPARK_PYTHON")
     if other and Path(other).resolve() != Path(sys.executable).resolve():
-        mend = f"Unset PYSPARK_PYTHON, or see that {other} has the package {PACKAGE} too."
+        mend = f"Unset PYSPARK_PYTHON, or install the package {PACKAGE} for {other}, too."
         yield warn("spark", f"executors run PYSPARK_PYTHON={other}, not {sys.executable}", mend)
 
 
 def _other_spark(home: Path, have: str) -> Finding:
-    """Spark's own jars carry its version in their names."""
+    """Returns the finding on SPARK_HOME. The names of Spark's jars contain its version."""
     cores = sorted(home.glob("jars/spark-core_*.jar"))
     if not cores:
-        return fail("spark", f"SPARK_HOME={home} holds no Spark", "Unset SPARK_HOME: PySpark brings its own.")
+        return fail("spark", f"SPARK_HOME={home} contains no Spark", "Unset SPARK_HOME: PySpark includes Spark.")
     spark_version = cores[0].stem.rpartition("-")[2]
     if spark_version.split(".")[:2] != have.split(".")[:2]:
         return fail(
-            "spark", f"SPARK_HOME={home} is Spark {spark_version}, PySpark is {have}", "Unset SPARK_HOME, or name a Spark of that version."
+            "spark",
+            f"SPARK_HOME={home} is Spark {spark_version}, PySpark is {have}",
+            "Unset SPARK_HOME, or name a Spark of the version of PySpark.",
         )
     return ok("spark", f"PySpark {have} with Spark {spark_version} of SPARK_HOME={home}")
 
 
 def spark_reads(uri: str) -> Iterator[Finding]:
-    """Starts a Spark and reads a system table through the plugin. Raises what Spark says."""
+    """Starts Spark and yields whether it reads a system table through the plugin. Raises Spark's errors."""
     session = open_reader_spark(uri, "lakeward doctor", master="local[1]")
     try:
         count = session.sql("SELECT count(*) FROM fluss.sys.tables").collect()[0][0]

@@ -1,6 +1,6 @@
-"""Whether installed packages are those that the wheel asks for. Pure, but for `installed`.
+"""Compares installed packages with the requirements of the wheel. Pure, except for `installed`.
 
-Enough of PEP 440 for our own requirements: release numbers, and `>=`, `>`, `<=`, `<`, `==`, `!=`, `~=`.
+It supports the part of PEP 440 that Lakeward's requirements use: release numbers, and `>=`, `>`, `<=`, `<`, `==`, `!=`, `~=`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Misfit:
-    """A package that is missing (`found` None) or of a version that was not asked for."""
+    """A package that is missing (`have` is None), or whose version does not fit the requirement."""
 
     name: str
     wanted: str
@@ -27,7 +27,7 @@ class Misfit:
 
 
 def misfits(requirements: Iterable[str], version_of: Callable[[str], str | None]) -> list[Misfit]:
-    """Of all requirements without a marker; those of extras are not needed."""
+    """Returns the packages that do not fit. It ignores requirements with a marker, which belong to extras."""
     wrong = []
     for requirement in requirements:
         parsed = _REQUIREMENT.fullmatch(requirement.strip())
@@ -40,12 +40,12 @@ def misfits(requirements: Iterable[str], version_of: Callable[[str], str | None]
 
 
 def satisfies(have: str, bounds: str) -> bool:
-    """Whether a version is within bounds such as `>=4.1,<4.2`; none of them = any version."""
+    """Returns whether a version is within bounds such as `>=4.1,<4.2`. Every version is within empty bounds."""
     return all(_within(release(have), bound["operator"], release(bound["version"]), bound["version"]) for bound in _BOUND.finditer(bounds))
 
 
 def release(text: str) -> Release:
-    """The numbers of a version, without trailing zeros: `2.10.0rc1` is (2, 10)."""
+    """Returns the numbers of a version, without trailing zeros: `2.10.0rc1` is (2, 10)."""
     match = _RELEASE.match(text)
     numbers = [int(part) for part in match[0].split(".")] if match else []
     while numbers and numbers[-1] == 0:
@@ -54,7 +54,7 @@ def release(text: str) -> Release:
 
 
 def installed(name: str) -> str | None:
-    """The version of a package in this environment; None if it is not there."""
+    """Returns the version of a package in this environment, or None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -75,5 +75,5 @@ def _within(have: Release, operator: str, bound: Release, text: str) -> bool:
             return have == bound
         case "!=":
             return have != bound
-        case _:  # ~=: at least this, and the same but for the last number that is written
+        case _:  # ~=: at least this version, with the same numbers except for the last one in the text
             return have >= bound and have[: text.count(".")] == bound[: text.count(".")]

@@ -1,4 +1,4 @@
-"""The service at a uri, its port, its tables, and the lake that it writes to."""
+"""Checks of the service at a uri: its port, its tables, and the lake that it writes to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN_TABLES = 5
 
 @dataclass(frozen=True)
 class Service:
-    """What answers at `uri`; `config` None: nobody that serves this caller, `failure` says why. `asked_for`: the user named the uri."""
+    """The service at `uri`. `config` is None if no service serves this caller; `failure` says why. `asked_for`: the user named the uri."""
 
     uri: str
     asked_for: bool
@@ -37,7 +37,7 @@ class Service:
 
     @classmethod
     def ask(cls, uri: str, asked_for: bool) -> Service:
-        """Raises InvalidArgument for a wrong uri. Whatever else keeps this caller from it is a finding, and the other checks go on."""
+        """Asks the service for its configuration. Raises InvalidArgument for a bad uri. Any other error becomes a finding of a check."""
         try:
             transport = GrpcTransport(uri, "doctor")
             try:
@@ -51,11 +51,11 @@ class Service:
 
     @property
     def refuses(self) -> bool:
-        """Whether something answers, and not this caller; else nobody is there, or it serves."""
+        """Whether a service answers, but does not serve this caller."""
         return self.failure is not None and type(self.failure) is not ServiceUnreachable
 
     def reachable(self) -> Iterator[Finding]:
-        """Whether it answers, and is of this version."""
+        """Yields whether the service answers and has the version of this program, and the state of its tables."""
         if self.config is None:
             yield self._missing()
             return
@@ -63,21 +63,21 @@ class Service:
         yield self._tables()
 
     def port(self) -> Iterator[Finding]:
-        """Whether `lakeward up` could listen there. Nothing to say of another machine's port."""
+        """Yields whether `lakeward up` could listen on the port. There is no finding on a port of another machine."""
         host, _, port = target(self.uri).rpartition(":")
         if host not in LOOPBACK:
             return
         if self.config is not None:
             yield ok("port", f"{port}: the service listens there")
         elif self.refuses:
-            yield ok("port", f"{port}: a service listens there, and does not serve this caller")
+            yield ok("port", f"{port}: a service listens there, but does not serve this caller")
         elif _can_listen(host, int(port)):
             yield ok("port", f"{port} is free")
         else:
-            yield fail("port", f"another program listens on {port}", "Stop it, or choose another with `lakeward up --port`.")
+            yield fail("port", f"another program listens on {port}", "Stop it, or choose another port with `lakeward up --port`.")
 
     def lake(self, data: Path) -> Iterator[Finding]:
-        """Opens the lake as the service says, in each format that it or a table has, or the catalog of the data folder."""
+        """Opens the lake of the service in each format in use, or the lake in the data folder, and yields whether that works."""
         root = data.expanduser().resolve()
         if self.config is not None:
             with LakewardClient(self.uri) as client:
@@ -90,23 +90,27 @@ class Service:
             yield ok("lake", "nothing to open yet")
 
     def lake_properties(self) -> Mapping[str, str]:
-        """As it tells everybody; none of a service that does not run."""
+        """Returns the lake properties that the service reports to all clients; none without a service."""
         return {} if self.config is None else self.config.lake_properties
 
     def _missing(self) -> Finding:
-        """Why nobody serves; an error that knows better than to start another service brings its own hint."""
-        mend = "Start one with `lakeward up`, or name the right one with --uri."
+        """Returns the finding on a service that does not serve this caller. The hint of its error is used, if it has one."""
+        mend = "Start a service with `lakeward up`, or name the right one with --uri."
         if self.refuses and self.failure is not None:
             return fail("service", self.failure.message, self.failure.hint or mend)
         if not self.asked_for:
-            return warn("service", f"none runs at {self.uri} (the default)", mend)
-        return fail("service", f"none answers at {self.uri}" if self.failure is None else self.failure.message, mend)
+            return warn("service", f"no service runs at {self.uri} (the default)", mend)
+        return fail("service", f"no service answers at {self.uri}" if self.failure is None else self.failure.message, mend)
 
     def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
         service = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
         if config.version == version(PACKAGE):
             return ok("service", service)
-        return warn("service", f"{service}; here is {version(PACKAGE)}", "Update the older of the two: calls that it lacks are refused.")
+        return warn(
+            "service",
+            f"{service}; this program has version {version(PACKAGE)}",
+            "Update the older of the two: it refuses calls that it does not have.",
+        )
 
     def _tables(self) -> Finding:
         with LakewardClient(self.uri) as client:
@@ -114,12 +118,12 @@ class Service:
 
 
 def formats_in_use(service_format: str, statuses: Sequence[TableStatus]) -> list[str]:
-    """That of the service, then those of tables that have another one, by name."""
+    """Returns the format of the service, then other formats of tables, by name."""
     return [service_format, *sorted({status.lake_format for status in statuses} - {service_format})]
 
 
 def of_tables(statuses: Sequence[TableStatus]) -> Finding:
-    """Whether any fails, and which."""
+    """Returns the finding on failing tables."""
     failing = [f"{status.database_name}.{status.table_name} ({status.error_class})" for status in statuses if status.last_error]
     if not failing:
         return ok("tables", f"{len(statuses)} lake table{'' if len(statuses) == 1 else 's'}, none fails")
@@ -129,13 +133,13 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
 
 
 def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
-    """Whether the lake's tables of this format can be found from here, by these properties."""
+    """Returns whether the lake opens in this format with these properties."""
     remember_secrets(properties)
     where = public_uri(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
         databases = open_lake(lake_format, properties).databases()
     except Exception as error:
-        mend = "See that this machine reaches it and has what opens it: `lakeward lake-conf` prints how that is done."
+        mend = "Check that this machine reaches the lake and has the credentials for it. `lakeward lake-conf` prints the settings."
         why = outside_text(str(error)).partition("\n")[0] or type(error).__name__
         if isinstance(error, InvalidArgument) and error.hint:
             mend = error.hint
@@ -146,7 +150,7 @@ def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
 def _can_listen(host: str, port: int) -> bool:
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     with socket.socket(family) as probe:
-        # As gRPC listens: what a service that ended a moment ago left behind is no hindrance.
+        # As gRPC listens: sockets of a service that ended a moment ago do not prevent it.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", port))

@@ -1,1 +1,1 @@
-"""A real Fluss cluster on this machine, from jars of Maven Central: to try things with, never for data that somebody needs."""
+"""Runs a real Fluss cluster on this machine, from jars of Maven Central. It is for demos and tests, not for valuable data."""

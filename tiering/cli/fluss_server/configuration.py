@@ -1,4 +1,4 @@
-"""The configuration files of a Fluss cluster on this machine: each value in one place, every server on 127.0.0.1."""
+"""Generates the configuration files of a Fluss cluster on this machine. All servers listen on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -9,47 +9,48 @@ from pathlib import Path
 from tiering.cli.fluss_server.held_ports import LOOPBACK
 
 LOGIN_LISTENER = "LOGIN"
-"""Name of the listener that asks for a password; there only with users."""
+"""Name of the listener that asks for a password. It exists only in a cluster with users."""
 TICK_MS = 1_000
-"""ZooKeeper's; a session lasts two of them at least."""
+"""Tick of ZooKeeper. A session lasts at least two ticks."""
 SESSION_TIMEOUT = "6s"
-"""After which a killed server is missed. Fluss's default of a minute is long for a demo; shorter ones end on a busy machine."""
+"""Time after which the cluster notices a killed server. Fluss's default of a minute is long for a demo; a shorter time ends sessions on a
+busy machine."""
 
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """What kind of cluster it is."""
+    """Settings of the cluster."""
 
     plugins_folder: Path | None = None
-    """FLUSS_PLUGINS_DIR of the coordinator; None = it has no lake plugin, and no lake."""
+    """FLUSS_PLUGINS_DIR of the coordinator. None: the cluster has no lake plugin and no lake."""
     lake: Mapping[str, str] = field(default_factory=dict)
     """Properties of the lake catalog, without the prefix `datalake.iceberg.` (or of another format)."""
     tablet_servers: int = 1
     users: Mapping[str, str] = field(default_factory=dict)
-    """Passwords by user. With any, every server has a second listener that asks for them (SASL/PLAIN)."""
+    """Passwords by user. If there are users, every server has a second listener that asks for a password (SASL/PLAIN)."""
     server_properties: Mapping[str, str] = field(default_factory=dict)
-    """More of server.yaml, for every server."""
+    """More properties in the server.yaml of every server."""
     lake_format: str = "iceberg"
-    """What the lake plugin calls itself."""
+    """Name of the lake format in the plugin."""
 
 
 @dataclass(frozen=True)
 class ServerPorts:
-    """Of one Fluss server. `login` is None without users."""
+    """Ports of one Fluss server. `login` is None without users."""
 
     plain: int
     login: int | None = None
 
 
 def zookeeper_configuration(data: Path, port: int) -> str:
-    """The text of zoo.cfg."""
+    """Returns the text of zoo.cfg."""
     return f"dataDir={data}\nclientPort={port}\nclientPortAddress={LOOPBACK}\ntickTime={TICK_MS}\nadmin.enableServer=false\n"
 
 
 def server_configuration(
     settings: ClusterSettings, folder: Path, zookeeper_port: int, ports: ServerPorts, tablet_server_id: int | None
 ) -> str:
-    """The text of server.yaml for the coordinator, or for a tablet server with an id. `folder` is the cluster's."""
+    """Returns the text of server.yaml for the coordinator, or for the tablet server with this id. `folder` is the folder of the cluster."""
     name = "coordinator" if tablet_server_id is None else f"tablet-{tablet_server_id}"
     properties = {
         "zookeeper.address": f"{LOOPBACK}:{zookeeper_port}",
@@ -69,7 +70,7 @@ def server_configuration(
         properties["bind.listeners"] += f",{LOGIN_LISTENER}://{LOOPBACK}:{ports.login}"
         properties |= _login_properties(settings.users)
     properties |= settings.server_properties
-    return "".join(f"{key}: {value}\n" for key, value in properties.items())  # Fluss reads lines, not YAML: it would keep quotes
+    return "".join(f"{key}: {value}\n" for key, value in properties.items())  # Fluss reads lines instead of YAML, and would keep quotes
 
 
 def _login_properties(users: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Jars of a Fluss server and of its plugins for Iceberg and S3, and where they lie once `lakeward fetch-jars --fluss-server` ran."""
+"""Jars of a Fluss server and of its plugins for Iceberg and S3, and their folders after `lakeward fetch-jars --fluss-server`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FLUSS_VERSION = "0.9.1-incubating"
 SERVER_JARS = (
     MavenJar(
         "org.apache.fluss", "fluss-server", FLUSS_VERSION, sha256="fdda82aa7cc936086c420090920836066d48d741cf7e0aadde3c0e6f0832a169"
-    ),  # ZooKeeper is inside
+    ),  # includes ZooKeeper
     MavenJar("org.slf4j", "slf4j-api", "1.7.36", sha256="d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0"),
     MavenJar("org.slf4j", "slf4j-simple", "1.7.36", sha256="2f39bed943d624dfa8f4102d0571283a10870b6aa36f197a8a506f147010c10f"),
     MavenJar("com.google.code.findbugs", "jsr305", "3.0.2", sha256="766ad2a0783f2687962c8ad74ceecc38a28b9f72a2d085ee438b7813e928d0c7"),
@@ -30,17 +30,17 @@ ICEBERG_PLUGIN_JARS = (
 S3_PLUGIN_JARS = (
     MavenJar(
         "org.apache.fluss", "fluss-fs-s3", FLUSS_VERSION, sha256="9d85c2d83daa0ad5a7c3980162e96022154467f378b08333faa9d37beab682e3"
-    ),  # Hadoop's S3A and the AWS SDK are inside
+    ),  # includes Hadoop's S3A and the AWS SDK
 )
 
 
 def server_folder() -> Path:
-    """Where the jars of the server lie."""
+    """Returns the folder of the server's jars."""
     return jars_folder() / "fluss-server"
 
 
 def plugins_folder() -> Path:
-    """What FLUSS_PLUGINS_DIR names for Fluss's own plugins: a folder of jars for each of them, `iceberg` and `s3`."""
+    """Returns the value of FLUSS_PLUGINS_DIR: a folder with one folder of jars per plugin, `iceberg` and `s3`."""
     return jars_folder() / "fluss-plugins"
 
 
@@ -49,13 +49,13 @@ def _jars_by_folder() -> Mapping[Path, tuple[MavenJar, ...]]:
 
 
 def missing_jars() -> list[Path]:
-    """Those that were not fetched yet; a jar that is there was checked when it came."""
+    """Returns the jars that were not downloaded yet. An existing jar was checked after its download."""
     paths = [folder / jar.file_name for folder, jars in _jars_by_folder().items() for jar in jars]
     return [path for path in paths if not path.is_file()]
 
 
 def fetch_server_jars() -> dict[Path, bool]:
-    """Fetches what is missing or damaged; all paths, and whether each was fetched now. Raises SetupError."""
+    """Downloads missing and damaged jars. Returns for all paths whether the jar was downloaded now. Raises SetupError."""
     fetched: dict[Path, bool] = {}
     for folder, jars in _jars_by_folder().items():
         fresh = fetch_jars(folder, jars)
@@ -64,11 +64,11 @@ def fetch_server_jars() -> dict[Path, bool]:
 
 
 def server_class_path() -> str:
-    """For `java -cp`. Raises SetupError if the jars were not fetched."""
+    """Returns the class path for `java -cp`. Raises SetupError if jars are missing."""
     missing = missing_jars()
     if missing:
         raise SetupError(
-            f"{missing[0].name}, which a Fluss cluster on this machine needs, is not in {missing[0].parent}",
-            hint="Run `lakeward fetch-jars --fluss-server` once (`./setup.sh` does).",
+            f"the jar {missing[0].name}, which a Fluss cluster on this machine needs, is not in {missing[0].parent}",
+            hint="Run `lakeward fetch-jars --fluss-server` once, as `./setup.sh` does.",
         )
     return ":".join(str(server_folder() / jar.file_name) for jar in SERVER_JARS)

@@ -1,4 +1,4 @@
-"""One Java process of a Fluss cluster: started, killed and stopped by its pid; its log stays."""
+"""One Java process of a Fluss cluster. It can be started, killed and stopped, and keeps its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JVM_OPTIONS = (
 
 
 class JavaProcess:
-    """A main class with its arguments, which can be started again after it ended."""
+    """A process of a main class with its arguments. It can be started again after it ended."""
 
     def __init__(
         self, class_path: str, main: str, arguments: tuple[str, ...], log: Path, heap: str, environment: Mapping[str, str]
@@ -36,7 +36,7 @@ class JavaProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started last."""
+        """The pid of the process that was started last."""
         assert self._process is not None
         return self._process.pid
 
@@ -46,11 +46,11 @@ class JavaProcess:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether the process ended by itself."""
         return self._is_wanted and not self.is_running
 
     def start(self) -> None:
-        """In a process group of its own: Ctrl-C in a terminal reaches whoever started it, who stops it."""
+        """Starts the process in its own process group. Ctrl-C in a terminal then reaches only the parent, which stops the process."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -64,23 +64,23 @@ class JavaProcess:
         self._is_wanted = True
 
     def check_running(self) -> None:
-        """Raises SetupError with the end of its log if it ended by itself."""
+        """Raises SetupError with the end of the log if the process ended by itself."""
         if not self.is_running:
             raise SetupError(
                 f"{self.log.stem} of the Fluss cluster ended: {self.log_tail()}",
-                hint=f"Its whole log is {self.log}.",
+                hint=f"The complete log is {self.log}.",
             )
 
     def log_tail(self) -> str:
-        """The last lines that it wrote."""
+        """Returns the last lines of the log."""
         return self.log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if self.log.exists() else "(it wrote nothing)"
 
     def kill(self) -> None:
-        """SIGKILL, as a machine that loses power; returns when it is gone."""
+        """Kills the process with SIGKILL, like a power failure, and waits until it has ended."""
         self._end(signal.SIGKILL, None)
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that does not help; returns when it is gone."""
+        """Stops the process with SIGTERM, or with SIGKILL after STOP_SECONDS, and waits until it has ended."""
         try:
             self._end(signal.SIGTERM, STOP_SECONDS)
         except subprocess.TimeoutExpired:

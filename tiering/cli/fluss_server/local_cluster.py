@@ -1,4 +1,4 @@
-"""A Fluss cluster on this machine: ZooKeeper, a coordinator and tablet servers, each a process that can be killed and started again."""
+"""A Fluss cluster on this machine: ZooKeeper, a coordinator and tablet servers, as processes that can be killed and started again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tiering.errors import LakewardError, SetupError
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 READY_SECONDS = 120.0
-"""A boot takes some 10 s; another coordinator waits for the session of one that was killed."""
+"""A start takes some 10 s. A second coordinator waits until the session of a killed one ends."""
 _LOOK_SECONDS = 0.1
 _ZOOKEEPER = "org.apache.fluss.shaded.zookeeper3.org.apache.zookeeper.server.ZooKeeperServerMain"
 _COORDINATOR = "org.apache.fluss.server.coordinator.CoordinatorServer"
@@ -32,10 +32,10 @@ _TABLET_SERVER = "org.apache.fluss.server.tablet.TabletServer"
 
 
 class LocalFlussCluster:
-    """The processes of one cluster. Everything that it writes is in `folder`, its logs in `folder/logs`."""
+    """The processes of one cluster. They write only to `folder`, and their logs to `folder/logs`."""
 
     def __init__(self, folder: Path, settings: ClusterSettings | None = None) -> None:
-        """Writes the configuration, holds its ports until `close`, and starts nothing. Raises SetupError: the jars or Java are missing."""
+        """Writes the configuration and holds the ports until `close`. Starts nothing. Raises SetupError if the jars or Java are missing."""
         self.folder = folder.absolute()
         self.settings = settings or ClusterSettings()
         self._class_path = server_class_path()
@@ -59,18 +59,18 @@ class LocalFlussCluster:
 
     @property
     def login_servers(self) -> str:
-        """`HOST:PORT` of the coordinator's listener that asks for a password. Only with users."""
+        """`HOST:PORT` of the coordinator's listener that asks for a password. It exists only with users."""
         assert self._coordinator_ports.login is not None
         return str(ServerAddress(LOOPBACK, self._coordinator_ports.login))
 
     @property
     def zookeeper_address(self) -> str:
-        """`HOST:PORT` of ZooKeeper, which no client of Fluss needs."""
+        """`HOST:PORT` of ZooKeeper. Clients of Fluss do not need it."""
         return str(self._zookeeper)
 
     @property
     def server_yaml(self) -> Path:
-        """The coordinator's, which names the lake; `--fluss-conf` takes it."""
+        """The server.yaml of the coordinator, which names the lake, for `--fluss-conf`."""
         return self._server_yaml("coordinator")
 
     def tablet_server_address(self, number: int) -> str:
@@ -78,7 +78,7 @@ class LocalFlussCluster:
         return str(ServerAddress(LOOPBACK, self._tablet_ports[number].plain))
 
     def start(self) -> None:
-        """Starts every process and waits until the cluster can be used. Raises SetupError with the log of one that ended."""
+        """Starts all processes and waits until the cluster is ready. Raises SetupError with the log of a process that ended."""
         self.zookeeper.start()
         self._wait_for_zookeeper(time.monotonic() + READY_SECONDS)
         for process in (self.coordinator, *self.tablet_servers.values()):
@@ -86,25 +86,25 @@ class LocalFlussCluster:
         self.wait_ready()
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
-        """Returns when the coordinator answers a heartbeat and knows every tablet server that runs, and each of these answers.
+        """Waits until the coordinator answers a heartbeat and knows all running tablet servers, and these answer.
 
-        Raises SetupError with the reason, at once if a server ended by itself.
+        Raises SetupError with the reason after `seconds`, or at once if a server ended by itself.
         """
         deadline = time.monotonic() + seconds
         client = FlussClient(FlussConnection.parse(self.bootstrap_servers))
         try:
             while (reason := self._not_ready(client)) is not None:
                 if time.monotonic() > deadline:
-                    raise SetupError(f"the Fluss cluster was not ready after {seconds:g} s: {reason}", hint=f"Its logs are in {self.logs}.")
+                    raise SetupError(f"the Fluss cluster was not ready after {seconds:g} s: {reason}", hint=f"The logs are in {self.logs}.")
                 time.sleep(_LOOK_SECONDS)
         finally:
             client.close()
 
     def kill_tablet_server(self, number: int) -> None:
-        """SIGKILL; returns when the coordinator knows it.
+        """Kills a tablet server with SIGKILL, and waits until the coordinator notices.
 
-        One that is started before that counts as there, and goes once more when the session of the process that died has ended.
-        Raises SetupError if the coordinator does not learn it.
+        If the server starts again earlier, the coordinator counts it as present, and removes it once when the session of the killed process
+        ends. Raises SetupError if the coordinator does not notice.
         """
         self.tablet_servers[number].kill()
         deadline = time.monotonic() + READY_SECONDS
@@ -112,7 +112,7 @@ class LocalFlussCluster:
         try:
             while number in client.servers().tablet_servers:
                 if time.monotonic() > deadline:
-                    raise SetupError(f"the coordinator still counts on tablet server {number}", hint=f"Its logs are in {self.logs}.")
+                    raise SetupError(f"the coordinator still lists tablet server {number}", hint=f"The logs are in {self.logs}.")
                 time.sleep(_LOOK_SECONDS)
         finally:
             client.close()
@@ -122,13 +122,13 @@ class LocalFlussCluster:
         return self.folder / "logs"
 
     def close(self) -> None:
-        """Stops the cluster and gives its ports back."""
+        """Stops the cluster and releases its ports."""
         self.stop()
         for port in self._held_ports:
             port.close()
 
     def stop(self) -> None:
-        """Ends every process that runs, ZooKeeper last."""
+        """Stops all running processes, ZooKeeper last."""
         for process in (*self.tablet_servers.values(), self.coordinator, self.zookeeper):
             if process.is_running:
                 process.stop()
@@ -144,10 +144,10 @@ class LocalFlussCluster:
             known = client.servers().tablet_servers
             missing = running - set(known)
             for number in running - missing:
-                client.missing(known[number])  # one that was started again counts as there by the session of the process that died
+                client.missing(known[number])  # a restarted server counts as present while the session of the dead process lasts
         except LakewardError as error:
             return error.message
-        return f"tablet server {min(missing)} is not there yet" if missing else None
+        return f"the coordinator does not list tablet server {min(missing)} yet" if missing else None
 
     def _wait_for_zookeeper(self, deadline: float) -> None:
         while True:
@@ -157,7 +157,9 @@ class LocalFlussCluster:
                 return
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise SetupError(f"ZooKeeper does not answer: {error}", hint=f"Its log is {self.zookeeper.log}.") from error
+                    raise SetupError(
+                        f"ZooKeeper does not answer: {error}", hint=f"The log of ZooKeeper is {self.zookeeper.log}."
+                    ) from error
             time.sleep(_LOOK_SECONDS)
 
     def _prepared_zookeeper(self) -> JavaProcess:
@@ -180,7 +182,7 @@ class LocalFlussCluster:
 
 @contextmanager
 def local_cluster(folder: Path, settings: ClusterSettings | None = None) -> Iterator[LocalFlussCluster]:
-    """A cluster that is ready, and closed afterwards."""
+    """Starts a cluster, yields it when it is ready, and closes it afterwards."""
     cluster = LocalFlussCluster(folder, settings)
     try:
         cluster.start()

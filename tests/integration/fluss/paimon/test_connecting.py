@@ -46,7 +46,7 @@ def test_with_fluss_conf_a_table_of_flinks_goes_on(
     try:
         deployment.start_coordinator("--fluss", servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-conf", conf)
         looks = deployment.lakeward("doctor", "--fluss", servers, "--fluss-conf", conf, "--data", str(deployment.data.root))
-        assert "it has the tables that the cluster says are tiered" in looks
+        assert "it has tables that the cluster reports as tiered" in looks
         assert "a Paimon warehouse in a folder" in looks
         tables.append(tiered, [pa.RecordBatch.from_pydict({"id": [3], "text": ["c"]}, schema=SCHEMA)])
         deployment.start_tierer("of-paimon")
