@@ -1,7 +1,7 @@
-"""What the coordinator offers inside its own process: to the gRPC services and to the system tables.
+"""The coordinator's interface inside its own process, for the gRPC services and the system tables.
 
-Reads (`CoordinatorView`) see one moment and never wait for tiering. Whatever changes something, or takes its time, is a request that
-`CoordinatorControl` performs: `calls/` has one module a procedure with its request, its result and its effect.
+Reads (`CoordinatorView`) show one moment and never wait for tiering. Anything that changes state or takes time is a request that
+`CoordinatorControl` performs: `calls/` has one module per procedure with its request, its result and its effect.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ __all__ = [
 
 
 AnyArray: TypeAlias = Any
-"""A pyarrow array. Its stubs ask for the type of the elements, which only a schema knows, at run time."""
+"""A pyarrow array. Its stubs need the type of the elements, which only a schema knows at run time."""
 
 
 @runtime_checkable
 class Columns(Protocol):
-    """Rows of one moment, by column. Columns are made when they are asked for; what was taken is of the same moment."""
+    """Rows of one moment, by column. A column is made when it is requested; the rows of `take` are of the same moment."""
 
     @property
     def num_rows(self) -> int: ...
 
     def column(self, name: str) -> AnyArray:
-        """All rows' values of one column."""
+        """Returns all rows' values of one column."""
         ...
 
     def take(self, indices: AnyArray) -> Self:
-        """The rows at these indices, in that order."""
+        """Returns the rows at these indices, in this order."""
         ...
 
 
 class NamesView(Protocol):
-    """What names mean at one moment: the part of a `CoordinatorView` with which statements are resolved."""
+    """The meaning of names at one moment: the part of a `CoordinatorView` that resolves statements."""
 
     @property
     def now(self) -> datetime:
@@ -77,134 +77,137 @@ class NamesView(Protocol):
         ...
 
     def databases(self) -> Sequence[str]:
-        """Real databases, sorted; without `sys`."""
+        """Returns the real databases, sorted; without `sys`."""
         ...
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
-        """Tables of one database, sorted. Raises UnknownDatabase."""
+        """Returns the tables of one database, sorted. Raises UnknownDatabase."""
         ...
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
-        """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
+        """Returns one status per lake table, sorted by path. Exact names narrow the result; unknown names give no status."""
         ...
 
 
 class CoordinatorView(NamesView, Protocol):
-    """A read-only look at one moment. Cheap to make; methods may be called from any thread."""
+    """A read-only view of one moment. It is cheap to create, and any thread may call its methods."""
 
     def table(self, path: TablePath) -> TableInfo:
-        """Raises UnknownTable, UnknownDatabase."""
+        """Returns the table. Raises UnknownTable, UnknownDatabase."""
         ...
 
     def lake_location(self, table_id: int) -> str | None:
-        """Where the table's lake copy is stored, as last seen; None = not seen. Asks nobody."""
+        """Returns the last observed location of the table's lake copy; None if there is none. It does no I/O."""
         ...
 
     def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
-        """By table id the number of partitions of those that are partitioned, as last seen; for few tables it looks anew.
+        """Returns the number of partitions of partitioned tables by table id, as last observed. A few tables are observed now.
 
-        Tables that nobody looks at are left out: those that are not tiered.
+        Tables that are not tiered are omitted, because they are not observed.
         """
         ...
 
     def status_columns(self, names: CatalogNames | None = None) -> Columns:
-        """The statuses of all lake tables, sorted by path: a column for each field of TableStatus. `names`: the reader's."""
+        """Returns the statuses of all lake tables, sorted by path, with a column per field of TableStatus.
+
+        `names`: the reader's catalogs.
+        """
         ...
 
     def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
-        """The statement that helps against a kind of error of a table, if that is what holds the table up now."""
+        """Returns the statement against one kind of error of a table; None if that error does not block the table now."""
         ...
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """Partitions of a table now. Raises UnknownTable."""
+        """Returns the present partitions of a table. Raises UnknownTable."""
         ...
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """All leases on KV snapshots, by id."""
+        """Returns all leases on KV snapshots, by id."""
         ...
 
     def validations(self) -> Sequence[CheckResult]:
-        """What validations found, the newest first."""
+        """Returns the results of validations, the newest first."""
         ...
 
     def open_calls(self) -> Sequence[OpenCall]:
-        """CALLs under way, the oldest first."""
+        """Returns the CALLs in progress, the oldest first."""
         ...
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
-        """How far the lake is with each bucket of the lake tables, by path, partition and bucket; exact names narrow it."""
+        """Yields how far the lake is with each bucket, by path, partition and bucket. Exact names narrow the result."""
         ...
 
     def lake_health(
         self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None
     ) -> Iterator[TableHealth]:
-        """How good the lake tables are to read, as observed last, by path; exact names narrow it. Asks no lake. `names`: the reader's."""
+        """Yields the last observed health of the lake tables, by path, without reading a lake. `names`: the reader's catalogs."""
         ...
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:
-        """How far the running rounds are with their splits, by path and in the order of the plans; exact names and ids narrow it."""
+        """Yields the progress of the running rounds' splits, by path and in the order of the plans. Exact names and ids narrow it."""
         ...
 
     def tierers(self) -> Sequence[TiererStatus]:
-        """The processes that tier, by id; none while no coordinator runs."""
+        """Returns the tierer processes, by id; none while no coordinator runs."""
         ...
 
     def policies(self) -> PolicyState:
-        """The policies in force. Raises AccessDenied to whoever is no ADMIN."""
+        """Returns the policies in force. Raises AccessDenied for a caller without ADMIN."""
         ...
 
     def audit(self) -> Iterator[AuditEntry]:
-        """Who did what, the newest first. Raises AccessDenied to whoever is no ADMIN."""
+        """Yields the audit trail, the newest entry first. Raises AccessDenied for a caller without ADMIN."""
         ...
 
     def options(self) -> Sequence[EffectiveOption]:
-        """The options that are in force, by scope and name."""
+        """Returns the options in force, by scope and name."""
         ...
 
     @property
     def history(self) -> History:
-        """What is stored of the past: rounds, commits and events."""
+        """Stored history: rounds, commits and events."""
         ...
 
 
 class CoordinatorControl(Protocol):
-    """What may be asked of the coordinator. Coroutines: a CALL may wait for minutes and must not hold a thread.
+    """Performs requests. Its methods are coroutines, because a CALL may wait for minutes and must not hold a thread.
 
-    Errors are of `tiering.errors`; the effect of each request says which it raises.
+    Errors are classes of `tiering.errors`; the effect of each request documents its own.
     """
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:
-        """Does what the request asks for, once for its idempotency key."""
+        """Performs the request, once per idempotency key."""
         ...
 
     def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
-        """The same: any number of progress lines, then exactly one result. Closing the iterator ends the wait."""
+        """Performs the request, and yields any number of progress lines, then exactly one result. Closing the iterator ends the wait."""
         ...
 
     async def knows(self, idempotency_key: str, caller: str) -> bool:
-        """Whether the key names an operation of the caller already."""
+        """Returns whether the key already names an operation of the caller."""
         ...
 
 
 class CallHandle(Protocol):
-    """What a CALL works with: the coordinator's control, and what names mean."""
+    """The parts that a CALL needs: the coordinator's control, and the meaning of names."""
 
     @property
     def control(self) -> CoordinatorControl: ...
 
     @property
     def open_calls(self) -> OpenCalls:
-        """Where a service that takes CALLs enters those under way."""
+        """The register in which a service enters the CALLs that it processes."""
         ...
 
     def view(self) -> NamesView:
-        """Now."""
+        """Returns a view of the present moment."""
         ...
 
 
 class CoordinatorHandle(CallHandle, Protocol):
-    """Control and view together, as the services get them."""
+    """Control and view together, as services get them."""
 
     def view(self) -> CoordinatorView:
-        """Now."""
+        """Returns a view of the present moment."""
         ...

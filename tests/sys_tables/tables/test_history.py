@@ -35,11 +35,11 @@ class WatchedStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.drawn = 0
-        self.wanted: list[HistoryRange] = []
+        self.history_range: list[HistoryRange] = []
 
-    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        self.wanted.append(wanted)
-        for row in super().read_events(wanted):
+    def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
+        self.history_range.append(history_range)
+        for row in super().read_events(history_range):
             self.drawn += 1
             yield row
 

@@ -1,7 +1,7 @@
-"""The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, sizes in the lake, failed
-tables, pruning, upkeep, and sweeps of lake tables.
+"""The coordinator's background loops: deadlines, discovery of tables, passed heads, lags, lake sizes and health, failed tables, pruning,
+upkeep, and sweeps of lake tables.
 
-Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
+Requests come first: loops that read the cluster use only a share of the time, and long passes are divided into short pieces (`pace`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from tiering.pace import Pace, rest_after
 _log = structlog.get_logger(__name__)
 
 PRUNE_INTERVAL_MS = 600_000
-"""Short against the hour for which the record of a dropped table is kept; the deletions find little each time."""
+"""Interval of pruning. It is short compared with the hour for which a dropped table's record is kept; each pass deletes little."""
 
 BACKGROUND_SHARE = 0.1
-"""Reading the cluster takes at most this share of the time: of very many tables one pass is seconds of work, and answers come first."""
+"""Largest share of the time for reading the cluster. One pass over very many tables is seconds of work, and requests come first."""
 
 SWEEP_SHARE = 0.05
-"""Sweeps of lake tables take at most this share of the time."""
+"""Largest share of the time for sweeps of lake tables."""
 
 HEALTH_SHARE = 0.05
-"""Looks at the health of lake tables are only shown, and each reads many manifests."""
+"""Largest share of the time for observing the health of lake tables. It is only displayed, and each table has many manifests."""
 
 FIRST_SHARE = 0.5
-"""The share while all logs are observed for the first time: until then no lag is known."""
+"""Share of the time while all logs are observed for the first time. Until then no lag is known."""
 
 
 class Background:
-    """Runs in an event loop from its construction until `stop`. Calls `fenced` once another coordinator took the store over."""
+    """The loops. They run in an event loop until `stop`. `fenced` is called once another coordinator took the store over."""
 
     def __init__(self, coordinator: Coordinator, fenced: Callable[[], None]) -> None:
         self._coordinator = coordinator
@@ -46,7 +46,7 @@ class Background:
         self._stopping = threading.Event()
         self._observed = False
         self._garbage = RareCollections()
-        self._threads = ThreadPoolExecutor(14, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(14, thread_name_prefix="background")  # one per loop: no loop waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
@@ -68,7 +68,7 @@ class Background:
             self._tasks.append(asyncio.create_task(self._every(options.observe_interval_ms, self._look_at_other_services)))
 
     async def stop(self) -> None:
-        """Starts no more work; work that a thread still does ends by itself. Harmless to repeat."""
+        """Starts no more work. Work in a thread ends by itself. A repeat has no effect."""
         self._stopping.set()
         for task in self._tasks:
             task.cancel()
@@ -77,7 +77,7 @@ class Background:
         self._garbage.end()
 
     def _observe(self) -> None:
-        """Observes all tables; rests between pieces of work, so that it keeps to its share of the time."""
+        """Observes all tables, with pauses that keep the loop within its share of the time."""
         share = BACKGROUND_SHARE if self._observed else FIRST_SHARE
         self._coordinator.observer.observe_all(Pace.until(self._stopping, share).rest)
         many = len(self._coordinator.table_records.all()) >= MANY_TABLES
@@ -93,12 +93,12 @@ class Background:
             self._coordinator.idle_checks.run(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     def _prune(self) -> None:
-        """Rests between its writes, so that those of heartbeats find the store free."""
+        """Prunes with pauses between the writes, so that the writes of heartbeats need not wait."""
         self._coordinator.table_records.prune(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
         self._garbage.collect()
 
     async def _sweep_later(self, interval_ms: int) -> None:
-        """The first pass waits for an interval: a start has more urgent work, and nothing is found dead at the first look."""
+        """Waits one interval before the first pass, because a start has more urgent work, and a first sweep finds nothing dead."""
         await asyncio.sleep(interval_ms / 1_000)
         await self._every(interval_ms, self._sweep)
 
@@ -121,7 +121,7 @@ class Background:
         self._coordinator.other_services.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     async def _every(self, interval_ms: int, work: Callable[[], None], share: float = 1.0) -> None:
-        """Starts the work once an interval, less often if it would take more than `share` of the time."""
+        """Starts the work once per interval, or less often if it would take more than `share` of the time."""
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
@@ -131,8 +131,8 @@ class Background:
                 self._fenced()
                 return
             except LakewardError as error:
-                _log.warning("background work failed; it is tried again", error_class=error.error_class, error=error.message)
+                _log.warning("background work failed; it is retried", error_class=error.error_class, error=error.message)
             except Exception:
-                _log.exception("background work failed unexpectedly; it is tried again")
+                _log.exception("background work failed unexpectedly; it is retried")
             spent = loop.time() - started
             await asyncio.sleep(max(interval_ms / 1000, rest_after(spent, share)))

@@ -1,7 +1,7 @@
-"""The coordinator: assigns tables to tierers and remembers everything durably (DESIGN 3-6).
+"""The coordinator: assigns tables to tierers and stores everything durably (DESIGN 3-6).
 
-Puts the parts together and drives what time brings. Thread-safe; its blocking methods are for threads, `control` is for
-event loops. The system tables see it as a `CoordinatorHandle` (`interface`).
+It composes the parts and applies the passing of time. It is thread-safe. Its blocking methods are for threads, `control` is for event
+loops. The system tables see it as a `CoordinatorHandle` (`interface`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tiering.coordinator.tierers.progress import Progress
 
 
 class Coordinator:
-    """Takes the store over when made. Nothing runs by itself: `server.serve` or a test drives it."""
+    """The coordinator. Its constructor takes the store over. It runs nothing by itself: `server.serve` or a test drives it."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Coordinator:
         return self.table_records.fenced is None and lake_is_confirmed(self.table_records.get(table_id), self.table_records.now())
 
     def view(self) -> View:
-        """Now, as whoever calls may see it (`access.identity`). Never waits."""
+        """Returns a view of the present moment, as the current caller may see it (`access.identity`). It never waits."""
         now = self.table_records.now()
         connected, calls = self.heartbeats.connected(now), self.open_calls.list()
         return View(
@@ -144,7 +144,7 @@ class Coordinator:
         )
 
     def advance(self) -> None:
-        """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""
+        """Applies the passing of time: service timeouts, due tables, ended back-offs and pauses. Wakes all waiters to check the clock."""
         with self.table_records.overdue() as late:
             for start in range(0, len(late), CHUNK):
                 with self.table_records.changing():
@@ -158,12 +158,12 @@ class Coordinator:
         self.table_records.wake_ups.notify()
 
     def end_waits(self) -> None:
-        """Answers held requests without a table, and waiting calls with how their tables stand."""
+        """Answers held requests without a table, and waiting calls with the state of their tables."""
         self.heartbeats.close()
         self.control.end_waits()
 
     def close(self) -> None:
-        """Ends waits and background work; the store stays open, it belongs to who opened it."""
+        """Ends waits and background work. The store stays open, because it belongs to the caller that opened it."""
         self.end_waits()
         if self.relay is not None:
             self.relay.close()

@@ -1,4 +1,4 @@
-"""Stored events as log lines, each with the round, the table and the epoch that it is about."""
+"""Writes stored events as log lines, each with its round, table and epoch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tiering.coordinator.decisions.records import EventRecord, Level
 _log = structlog.get_logger(__name__)
 
 _METHODS = {Level.INFO: "debug", Level.WARN: "warning", Level.ERROR: "error"}
-"""What goes as it should is several lines a round: they are written with `--log-level debug`."""
+"""Log methods by level. Normal operation causes several events per round, so INFO events need `--log-level debug`."""
 
 
 def log_events(events: Iterable[EventRecord]) -> None:
-    """Writes a line an event."""
+    """Writes one line per event."""
     for event in events:
         getattr(_log, _METHODS[event.level])(event.message, **_fields(event))
 

@@ -1,7 +1,7 @@
-"""Python's garbage collector in a coordinator of very many tables: it stops everything while it walks over their records.
+"""Limits Python's garbage collector in a coordinator with very many tables, because it stops all threads while it walks over the records.
 
-A record that is replaced is freed by its reference count, so the walks find little: a few hundred small objects, in 100 to 160 ms of
-standstill every 20 seconds at 10,000 tables and 20 rounds a second.
+A replaced record is freed by its reference count, so the walks find little: a few hundred small objects, in 100 to 160 ms of standstill
+every 20 seconds at 10,000 tables and 20 rounds a second.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import gc
 import threading
 
 MANY_TABLES = 10_000
-"""From so many tables on full collections are rare: one takes nearly a second at 100,000 tables."""
+"""From this number of tables on, full collections are rare. One takes nearly a second at 100,000 tables."""
 
 _NEVER = 2**31 - 1
 
 
 class RareCollections:
-    """Full collections at moments of the caller's choice alone, from `begin` to `end`; small ones go on. Of any thread."""
+    """From `begin` to `end`, full collections run only when the caller asks; small ones continue. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class RareCollections:
         self._has_ended = False
 
     def begin(self) -> None:
-        """Takes what lives now out of the collector's sight. Harmless to repeat; does nothing after the end."""
+        """Freezes all living objects, so that the collector skips them. A repeat has no effect, nor has a call after `end`."""
         with self._lock:
             if self._former is None and not self._has_ended:
                 self._former = gc.get_threshold()
@@ -32,14 +32,14 @@ class RareCollections:
         self.collect()
 
     def collect(self) -> None:
-        """One full collection of what was made since the last one, if begun; what lives on then is out of its sight, too."""
+        """Runs one full collection of the objects since the last one, if begun, and freezes the survivors."""
         with self._lock:
             if self._former is not None:
                 gc.collect()
                 gc.freeze()
 
     def end(self) -> None:
-        """As it was before `begin`."""
+        """Restores the collector's state from before `begin`."""
         with self._lock:
             self._has_ended = True
             if self._former is not None:

@@ -1,7 +1,7 @@
-"""What gRPC's own tools ask of a server: whether it serves (grpc.health.v1), and what it offers (reflection).
+"""gRPC's standard services: whether the server serves (grpc.health.v1), and which services it has (reflection).
 
-A coordinator's server starts when it owns its store, so from its first answer on it serves; from the moment it begins to stop, or lost the
-store to another coordinator, it does not, and whoever watches hears of it before the connection ends.
+A coordinator's server starts once it owns its store, so it serves from its first answer on. Once it begins to stop, or lost the store to
+another coordinator, it does not serve, and watchers learn that before the connection ends.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
 _REFLECTION = "grpc.reflection.v1.ServerReflection"
-"""Its messages are those of v1alpha, field by field, under another name of the package; grpcio-reflection has no module for it."""
+"""Its messages are those of v1alpha, field by field, in a package of another name. grpcio-reflection has no module for it."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types
-    """One answer for the server and for each of its services: they start and end together."""
+    """Gives one answer for the server and for each of its services, because they start and end together."""
 
     def __init__(self, services: Collection[str]) -> None:
         self._services = frozenset({"", *services})
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """From now on the answer is NOT_SERVING; ends the calls of those who watch. Harmless to repeat."""
+        """Answers NOT_SERVING from now on, and ends the watchers' calls. A repeat has no effect."""
         self._stopping.set()
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:
         if request.service not in self._services:
             context.set_code(grpc.StatusCode.NOT_FOUND)
-            context.set_details("there is no such service; the empty name asks for the whole server")
+            context.set_details("there is no such service; the empty name stands for the whole server")
             return _STATUS()
         return _STATUS(status=self._status())
 
@@ -46,11 +46,11 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # ge
         return health_pb2.HealthListResponse(statuses={service: _STATUS(status=self._status()) for service in self._services})
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> AsyncGenerator[health_pb2.HealthCheckResponse, None]:
-        known = request.service in self._services
-        yield _STATUS(status=self._status() if known else _STATUS.SERVICE_UNKNOWN)
+        is_known_service = request.service in self._services
+        yield _STATUS(status=self._status() if is_known_service else _STATUS.SERVICE_UNKNOWN)
         if not self._stopping.is_set():
             await self._stopping.wait()
-            if known:
+            if is_known_service:
                 yield _STATUS(status=self._status())
 
     def _status(self) -> Any:
@@ -58,7 +58,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # ge
 
 
 def add_to_server(server: grpc.aio.Server) -> HealthService:
-    """Adds both, for the services that the server has by now."""
+    """Adds both services, for the services that the server already has."""
     services = offered_services(server)
     health = HealthService(services)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)

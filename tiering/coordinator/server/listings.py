@@ -1,6 +1,6 @@
-"""Listings in pages that all show one moment: the listing is kept here, and a token names it and a position in it.
+"""Listings in pages that all show one moment. The listing is kept here, and a token names it and a position in it.
 
-A token is for the caller who got it, and for the policies by which the listing was filtered: with other policies it is too old.
+A token is valid for the caller that got it, and for the policies that filtered the listing: with other policies it counts as too old.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 PAGE_LIMIT = 1_000
-"""Items on one page at most: some 500 bytes each."""
+"""Upper bound of items on one page, some 500 bytes each."""
 
 PAGE_BYTES = (4 << 20) - 4_096
-"""Of the items of one answer: what gRPC takes by default, less what else an answer carries."""
+"""Upper bound of bytes of the items in one answer: gRPC's default limit, less the rest of the answer."""
 
 _POSITION_DIGITS = 12
-"""More than any listing has items; Python refuses to read very long numbers."""
+"""Upper bound of digits of a position, more than any listing needs. Python refuses to parse very long numbers."""
 
 KEPT_LISTINGS = 64
-"""The one used longest ago goes first, the one just made never."""
+"""Number of kept listings. The least recently used one is removed first, the newest one never."""
 
 KEPT_ITEMS = 400_000
-"""Of all kept listings, some 1 KB each: whoever asks for first pages again and again makes others' tokens old, and not memory scarce."""
+"""Number of items in all kept listings, some 1 KB each. A caller that repeats first pages invalidates tokens instead of using up memory."""
 
 
 @dataclass(frozen=True)
 class Listing(Generic[Item]):
-    """What there was at one moment, filtered already, by what its caller may know of."""
+    """All items at one moment, filtered by what the caller may see."""
 
     items: tuple[Item, ...]
     observed_time: datetime
@@ -46,7 +46,7 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True)
 class Page(Generic[Answer]):
-    """A piece of a listing; an empty token on the last one."""
+    """A part of a listing. The last one has an empty token."""
 
     items: tuple[Answer, ...]
     observed_time: datetime
@@ -54,10 +54,9 @@ class Page(Generic[Answer]):
 
 
 class Listings(Generic[Item, Answer]):
-    """Kept listings, by a random id: a token cannot be guessed from another.
+    """The kept listings, by a random id, so that no token can be guessed from another.
 
-    `answer_of` makes an item as it is answered, and `size_of` tells the bytes of that. A page ends early where it would have more than
-    PAGE_BYTES.
+    `answer_of` converts an item to its answer, and `size_of` returns the bytes of an answer. A page ends before it exceeds PAGE_BYTES.
     """
 
     def __init__(self, ids: Ids, answer_of: Callable[[Item], Answer], size_of: Callable[[Answer], int]) -> None:
@@ -68,7 +67,7 @@ class Listings(Generic[Item, Answer]):
         self._kept: OrderedDict[str, Listing[Item]] = OrderedDict()
 
     def whole(self, listing: Listing[Item]) -> Page[Answer]:
-        """All of it as one page. Raises InvalidArgument, which names `page_size`, if that is more than an answer can carry."""
+        """Returns the whole listing as one page. Raises InvalidArgument, which names `page_size`, if it exceeds the limit of an answer."""
         answers = self._answers(listing, 0, len(listing.items))
         if len(answers) < len(listing.items):
             raise InvalidArgument(
@@ -78,7 +77,7 @@ class Listings(Generic[Item, Answer]):
         return Page(answers, listing.observed_time, "")
 
     def first(self, listing: Listing[Item], page_size: int) -> Page[Answer]:
-        """Its first page; kept only if there are more."""
+        """Returns the first page. The listing is kept only if there are more pages."""
         answers = self._answers(listing, 0, checked_size(page_size))
         if len(answers) == len(listing.items):
             return Page(answers, listing.observed_time, "")
@@ -90,7 +89,7 @@ class Listings(Generic[Item, Answer]):
         return _page(name, listing, 0, answers)
 
     def _answers(self, listing: Listing[Item], start: int, size: int) -> tuple[Answer, ...]:
-        """At most `size` items from `start` that fit into an answer, and one at least if there is one."""
+        """Returns at most `size` items from `start` that fit into an answer, and at least one if there is any."""
         answers: list[Answer] = []
         left = PAGE_BYTES
         for item in listing.items[start : start + size]:
@@ -105,8 +104,9 @@ class Listings(Generic[Item, Answer]):
         return sum(len(listing.items) for listing in self._kept.values())
 
     def next(self, token: str, page_size: int, access: Access) -> Page[Answer]:
-        """The page a token names; the same again for the same token. `access`: of who asks. Raises InvalidArgument for an unknown or old
-        token, and for that of another caller.
+        """Returns the page of a token; a repeat returns the same page. `access` is that of the caller.
+
+        Raises InvalidArgument for an unknown or old token, and for a token of another caller.
         """
         name, _, position = token.rpartition(":")
         with self._lock:
@@ -122,7 +122,7 @@ class Listings(Generic[Item, Answer]):
 
 
 def checked_size(page_size: int) -> int:
-    """The size of a page; 0 = the limit. Raises InvalidArgument for a negative one."""
+    """Returns the size of a page; 0 means the limit. Raises InvalidArgument for a negative size."""
     if page_size < 0:
         raise InvalidArgument(f"page_size must not be negative, but is {page_size}")
     return min(page_size, PAGE_LIMIT) or PAGE_LIMIT

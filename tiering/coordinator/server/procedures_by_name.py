@@ -1,4 +1,4 @@
-"""Procedures as `TieringControl.CallProcedure` has them: by name, with arguments and result as JSON."""
+"""Procedures for `TieringControl.CallProcedure`: by name, with arguments and result as JSON."""
 
 from __future__ import annotations
 
@@ -20,40 +20,42 @@ from tiering.errors import InvalidArgument, UnknownProcedure, cut_message
 from tiering.model.names import NAME_LIMIT, check_length, parse_table_path
 
 PIECE_BYTES = 1 << 20
-"""Of a result in one message: a quarter of what gRPC takes (DESIGN 4)."""
+"""Bytes of a result in one message: a quarter of gRPC's limit (DESIGN 4)."""
 
 _IN_SQL = {"path": "table", "database_name": "database"}
-"""What SQL calls a field, where that has another name."""
+"""Names of fields in SQL, where they differ."""
 _OPTIONS = frozenset({"caller", "dry_run", "idempotency_key"})
 
 
 def request_of(procedure: str, arguments_json: str, options: Mapping[str, Any]) -> CallRequest[Any]:
-    """The request with these arguments. Raises UnknownProcedure, InvalidArgument, InvalidName."""
+    """Returns the request with these arguments. Raises UnknownProcedure, InvalidArgument, InvalidName."""
     shown = cut_message(procedure, NAME_LIMIT)
     _load_procedures()
-    wanted: Any = request_class(procedure)
-    if wanted is None:
+    declared_class: Any = request_class(procedure)
+    if declared_class is None:
         raise UnknownProcedure(f"there is no procedure {shown!r}", hint="SELECT procedure_name FROM sys.procedures lists them.")
     values = _arguments(procedure, arguments_json)
-    declared = {field.name for field in fields(wanted)}
+    declared = {field.name for field in fields(declared_class)}
     by_name = {_IN_SQL.get(name, name): name for name in declared - _OPTIONS}
     unknown = sorted(values.keys() - by_name.keys())
     if unknown:
         raise InvalidArgument(f"{shown} has no argument {cut_message(unknown[0], NAME_LIMIT)!r}")
     checked = {by_name[name]: _checked_name(shown, name, value) for name, value in values.items()}
     try:
-        request: CallRequest[Any] = _adapter(wanted).validate_python(checked | {name: options[name] for name in _OPTIONS & declared})
+        request: CallRequest[Any] = _adapter(declared_class).validate_python(
+            checked | {name: options[name] for name in _OPTIONS & declared}
+        )
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
-        raise InvalidArgument(f"{shown}: the argument {where!r} cannot be: {problem['msg']}") from error
+        raise InvalidArgument(f"{shown}: the argument {where!r} is invalid: {problem['msg']}") from error
     values = {name: getattr(request, name) for name in declared}
     times: dict[str, Any] = {name: _in_utc(shown, name, value) for name, value in values.items() if isinstance(value, datetime)}
     return replace(request, **times) if times else request
 
 
 def result_pieces(request: CallRequest[Any], result: object) -> Iterator[bytes]:
-    """The result as JSON, in pieces that fit a message."""
+    """Yields the result as JSON, in pieces that fit into a message."""
     text: bytes = _adapter(request.result_class).dump_json(result)
     for start in range(0, len(text), PIECE_BYTES):
         yield text[start : start + PIECE_BYTES]
@@ -61,7 +63,7 @@ def result_pieces(request: CallRequest[Any], result: object) -> Iterator[bytes]:
 
 @cache
 def _load_procedures() -> None:
-    """Each module of `calls` declares its own."""
+    """Imports each module of `calls`, which declares its procedure."""
     for module in pkgutil.walk_packages(calls.__path__, f"{calls.__name__}."):
         importlib.import_module(module.name)
 
@@ -72,27 +74,27 @@ def _arguments(procedure: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise InvalidArgument(f"the arguments of {cut_message(procedure, NAME_LIMIT)} are no JSON object")
+        raise InvalidArgument(f"the arguments of {cut_message(procedure, NAME_LIMIT)} are not a JSON object")
     return values
 
 
 def _checked_name(procedure: str, argument: str, value: Any) -> Any:
-    """The path of a table that an argument names, and the name of a database; any other value as it is. Raises InvalidName."""
+    """Returns the path of a table argument, or the name of a database argument; other values unchanged. Raises InvalidName."""
     if argument not in _IN_SQL.values():
         return value
     if not isinstance(value, str):
-        raise InvalidArgument(f"{procedure}: the argument {argument!r} cannot be: it is no text")
+        raise InvalidArgument(f"{procedure}: the argument {argument!r} is invalid: it is not a text")
     return parse_table_path(value) if argument == "table" else check_length(value, argument)
 
 
 def _in_utc(procedure: str, argument: str, time: datetime) -> datetime:
-    """The time as lines for people show it."""
+    """Returns the time in UTC, as lines for people show it."""
     if time.tzinfo is None:
         raise InvalidArgument(f"{procedure}: the argument {argument!r} has no time zone")
     try:
         return time.astimezone(UTC)
     except OverflowError:
-        raise InvalidArgument(f"{procedure}: the argument {argument!r} is no time of the years 1 to 9999 in UTC") from None
+        raise InvalidArgument(f"{procedure}: the argument {argument!r} is not a time in the years 1 to 9999 in UTC") from None
 
 
 @cache

@@ -1,8 +1,8 @@
-"""The gRPC services of the coordinator: TieringStatus, TieringCoordinator, TieringControl (proto/tiering/rpc/v1).
+"""The coordinator's gRPC services: TieringStatus, TieringCoordinator, TieringControl (proto/tiering/rpc/v1).
 
-Blocking work runs in pools by what it may wait for, so that nothing starves what does not need it: heartbeats wait for the
-store alone, leases for the cluster, acks for the lake (`commits`), readers for none of them. Held requests and waiting CALLs
-hold no thread. Errors are raised: `tiering.wire.server_guard` ends the call with them.
+Blocking work runs in pools, separated by what it may wait for, so that it starves no other work: heartbeats wait only for the store, leases
+for the cluster, acks for the lake (`commits`), readers for none of them. Held requests and waiting CALLs use no thread. Errors are raised,
+and `tiering.wire.server_guard` ends the call with them.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from tiering.wire.leases import joined, lease_to_pb, parts
 from tiering.wire.statuses import status_to_pb
 
 _ITEM_OVERHEAD_BYTES = 5
-"""A tag of one byte and a length of at most four."""
+"""Overhead of a repeated field's item: a tag of one byte and a length of at most four."""
 _LEASE_PART_BYTES = 2_048
-"""More than a part of a lease takes, with one snapshot and the longest id and owner."""
+"""Upper bound of bytes of a part of a lease, with one snapshot and the longest id and owner."""
 
 Result = TypeVar("Result")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -63,22 +63,22 @@ class Pools:
         self._lookups = ThreadPoolExecutor(4, thread_name_prefix="lookups")
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
-        """For what waits for the store and nothing else."""
+        """Runs work that waits only for the store."""
         return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(carried(contained(work)), *args))
 
     async def for_progress(self, work: Callable[..., Result], *args: Any) -> Result:
-        """For reports of progress, which may be long: no heartbeat waits for one."""
+        """Runs reports of progress, which may be long, so that no heartbeat waits for them."""
         return await asyncio.get_running_loop().run_in_executor(self._progress, partial(carried(contained(work)), *args))
 
     async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
-        """For what tierers ask the cluster, which may hang."""
+        """Runs tierers' requests to the cluster, which may hang."""
         return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(carried(contained(work)), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(carried(contained(work)), *args))
 
     async def for_lookup(self, work: Callable[..., Result], *args: Any) -> Result:
-        """For what readers ask the cluster: no commit waits for one."""
+        """Runs readers' requests to the cluster, so that no commit waits for them."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, partial(carried(contained(work)), *args))
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Pools:
 
 
 class StatusService(status_pb2_grpc.TieringStatusServicer):
-    """Public and read-only."""
+    """The public, read-only service."""
 
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
@@ -124,7 +124,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         return self._lease_listings.first(listing, request.page_size)
 
     async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
-        """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
+        """Returns the page. A table that may be new is discovered first, in a pool where no other reader waits for the cluster."""
         if request.HasField("table_path") and not request.page_token:
             path = _path(request.table_path)
             if not self._is_known(path):
@@ -132,7 +132,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         return await self._pools.for_reader(self._page, request)
 
     def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
-        """A page of the listing that the token names, else of a new one; without page_size all of that."""
+        """Returns a page of the token's listing, or else of a new one; without page_size the whole new one."""
         access = self._coordinator.grants.current()
         if request.page_token:
             return self._listings.next(request.page_token, request.page_size, access)
@@ -140,8 +140,8 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         unknown = statuses - set(LASTING)
         if unknown:
             raise InvalidArgument(
-                f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is no status that a table is ever seen in",
-                hint=f"These are {', '.join(LASTING)}.",
+                f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is not a status in which a table can be seen",
+                hint=f"The statuses are {', '.join(LASTING)}.",
             )
         database = request.database_name if request.HasField("database_name") else None
         table = None
@@ -155,12 +155,12 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         return self._listings.whole(listing)
 
     def _is_known(self, path: TablePath) -> bool:
-        """To the caller: one that he may not know of is looked for as long as one that is not there."""
+        """Returns whether the caller may see the table. A hidden table takes the same time as one that does not exist."""
         is_visible, record = self._coordinator.grants.current().sees(path), self._coordinator.table_records.by_path(path)
         return is_visible and record is not None
 
     def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
-        """The path of a lake table."""
+        """Returns the path of a lake table. Raises UnknownTable."""
         path = table_path(pb.database_name, pb.table_name)
         if not self._is_known(path):
             raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
@@ -168,7 +168,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
 
 
 class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
-    """For tierers only."""
+    """The service for tierers only."""
 
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
@@ -237,7 +237,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         )
 
     def _is_about(self, reported: coordinator_pb2.PbRound) -> None:
-        """Binds the round to who calls, and names it in the log lines of this call."""
+        """Binds the round to the caller, and adds it to the log lines of this call."""
         bind_tierer(reported)
         record = self._coordinator.table_records.get(reported.table_id)
         call_is_about(reported.round_id, None if record is None else record.path, reported.tiering_epoch)
@@ -251,7 +251,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
 
     async def _ack(self, request: coordinator_pb2.CommitLakeSnapshotRequest) -> None:
         commits = self._coordinator.commits
-        # Shielded: a client that gives up must not cancel the ack of another that joined it.
+        # Shielded: a client that gives up must not cancel the ack of another client that joined it.
         contents = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
         commits.check_borne_out(request, contents)
 
@@ -259,7 +259,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
-        if not heartbeats.may_be_held(request):  # most of them: nothing that changes meanwhile has to wake them
+        if not heartbeats.may_be_held(request):  # most of them: no later change has to wake them
             response, _ = await self._pools.for_tierer(heartbeats.handle, request)
             return response
         with self._held.room(peer) as may_wait, self._coordinator.table_records.wake_ups.subscribe() as changes:
@@ -268,20 +268,20 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
                 await changes.wait()
                 if not heartbeats.worth_trying(hold):
                     continue
-                self._coordinator.grants.current().require(Privilege.TIERER, SERVICE)  # also of a request that waited
+                self._coordinator.grants.current().require(Privilege.TIERER, SERVICE)  # also for a request that waited
                 if (late := await self._try_again(hold)) is not None:
                     return late
             return response
 
     async def _try_again(self, hold: HeldRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse | None:
-        """One held request after the other: mostly the first one takes what there is, and the others need no thread to see it."""
+        """Tries held requests one after the other. Mostly the first one takes the table, and the others need no thread to see that."""
         heartbeats = self._coordinator.heartbeats
         async with self._trying:
             return await self._pools.for_tierer(heartbeats.try_again, hold) if heartbeats.worth_trying(hold) else None
 
 
 class ControlService(control_pb2_grpc.TieringControlServicer):
-    """What people and programs may ask of the tiering."""
+    """The service for users and programs."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -330,13 +330,13 @@ def _path(message: common_pb2.PbTablePath) -> TablePath:
 
 
 def _options(message: control_pb2.PbCallOptions) -> dict[str, Any]:
-    """The fields of a `Mutation`."""
+    """Returns the fields of a `Mutation`."""
     key = message.idempotency_key if message.HasField("idempotency_key") else None
     return {"caller": message.caller, "dry_run": message.dry_run, "idempotency_key": key}
 
 
 def _size_in_answer(message: Message) -> int:
-    """Bytes that a message takes as one of a repeated field: itself, its tag and its length."""
+    """Returns the bytes of a message as an item of a repeated field: the message, its tag and its length."""
     return message.ByteSize() + _ITEM_OVERHEAD_BYTES
 
 

@@ -1,4 +1,4 @@
-"""The coordinator as a server: all services on one port, beside the background that drives time."""
+"""The coordinator as a server: all services on one port, with the background loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tiering.wire.security.server_tls import ServerTls, server_credentials
 from tiering.wire.server import open_server
 
 STOP_SECONDS = 2.0
-"""Calls that still run so long after a stop began are cut off."""
+"""Time from the beginning of a stop after which running calls are cancelled."""
 
 Registration = Callable[[grpc.aio.Server], None]
 """Adds a servicer to the server before it starts."""
@@ -46,22 +46,22 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """`host:port`; of IPv6 `[host]:port`."""
+        """`host:port`; for IPv6 `[host]:port`."""
         return host_and_port(self.host, self.port)
 
     def fence(self, error: Fenced) -> None:
-        """Another coordinator took the store over: from now on nothing is changed here, and `wait` raises."""
+        """Notes that another coordinator took the store over. From now on this one changes nothing, and `wait` raises."""
         self._coordinator.table_records.fenced = error
         self._fenced()
 
     async def wait(self) -> None:
-        """Returns when the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
+        """Returns when the server has stopped. Raises Fenced if another coordinator took the store over; then stop the server."""
         await self._ended.wait()
         if self._coordinator.table_records.fenced is not None:
             raise self._coordinator.table_records.fenced
 
     async def stop(self) -> None:
-        """Answers held requests and waiting calls, then ends, within some seconds; harmless to repeat."""
+        """Answers held requests and waiting calls, then ends within some seconds. A repeat has no effect."""
         if self._stop_once is None:
             self._stop_once = asyncio.create_task(self._stop())
         await asyncio.shield(self._stop_once)
@@ -88,12 +88,11 @@ async def serve(
     interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
     tls: ServerTls | None = None,
 ) -> RunningServer:
-    """Starts all services of `coordinator`, and those of `extra`, on one port; port 0 picks a free one.
+    """Starts all services of `coordinator` and of `extra` on one port; port 0 picks a free one.
 
-    `interceptors` go before the server's guard. `tls` None = plain text.
+    `interceptors` run before the server's guard. `tls` None means plain text.
 
-    Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had, and for files
-    of TLS that are of no use.
+    If the cluster answers, its tables are known on return. Raises SetupError for a port that cannot be opened, and for invalid TLS files.
     """
     credentials = None if tls is None else server_credentials(tls)
     server = open_server(
@@ -112,7 +111,7 @@ async def serve(
     except RuntimeError as error:
         pools.close()
         raise SetupError(
-            f"port {port} on {host} cannot be had: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
+            f"cannot open port {port} on {host}: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
         ) from error
     await asyncio.to_thread(coordinator.discovery.run_quietly)
     crash_points.reach(crash_points.TAKE_OVER_COMPARED)

@@ -1,1 +1,1 @@
-"""How the tiering of each table stands: cells, columns and reasons, of a running coordinator or of its data folder."""
+"""The contents of system tables about tiering: cells, columns and views, of a running coordinator or of its data folder."""

@@ -1,4 +1,4 @@
-"""What a reader may do of what helps a table: the statement itself, else the grant to ask for."""
+"""The helping statement as its reader may run it: the statement itself, or the grant to ask for."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PROCEDURE = re.compile(r"\.sys\.(\w+)\(")
 
 
 def allowed_action(statement: str | None, database_name: str, table_name: str, access: Access) -> str | None:
-    """`statement` for whoever may run it. Another hears which grant to ask for, in place of a statement that would be refused.
+    """Returns `statement` if the reader may run it, otherwise the grant to ask for.
 
-    What Spark runs on the lake table itself is for the lake's catalog to allow: it is shown as it is.
+    A statement that Spark runs on the lake table itself is returned unchanged, because the lake's catalog decides about it.
     """
     procedure = None if statement is None or access.is_unrestricted else _PROCEDURE.search(statement)
     requirement = None if procedure is None else PROCEDURES.get(procedure.group(1))

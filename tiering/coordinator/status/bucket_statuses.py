@@ -1,4 +1,4 @@
-"""How far the lake is with each bucket of a table: the log as last observed, beside what is on record of the lake."""
+"""How far the lake is with each bucket of a table: the last observation of the log, and what is recorded about the lake."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAKE_NOT_AS_RECORDED = frozenset(
         errors.UntrackedLakeTable,
     )
 )
-"""Errors of a table of which the lake does not hold what is on record of it."""
+"""Errors of a table whose lake does not hold what is recorded about it."""
 
 
 def bucket_statuses(
@@ -38,9 +38,10 @@ def bucket_statuses(
     partition_names: Callable[[], Mapping[int, str]],
     standing: Mapping[BucketKey, StandingRecord],
 ) -> Iterator[BucketStatus]:
-    """One status a bucket that the log has, or of which the lake has rows; by partition and bucket.
+    """Yields one status per bucket of the log or the lake, by partition and bucket.
 
-    `partition_names` is asked if there are partitions: the cluster lists them. `standing`: the buckets that the cluster says stand.
+    `partition_names` is called only if there are partitions, because the cluster lists them. `standing` has the buckets that are stopped
+    according to the cluster.
     """
     log = {} if observation is None else observation.buckets
     lake = from_text(record.shown_offsets or {})
@@ -71,7 +72,7 @@ def bucket_statuses(
 
 
 def _error(record: TableRecord, name: str, tiered: int | None, standing: StandingRecord | None) -> dict[str, Any]:
-    """Why the bucket does not go on: what the cluster says of it, or the table's last error if that names it."""
+    """Returns why the bucket is stopped: the cluster's reason, or the table's last error if that names the bucket."""
     if standing is not None:
         stopped = {"stopped_at_offset": standing.offset, "stopped_at_record": standing.record_text}
         return {"error_class": errors.BucketStopped.__name__, "error_message": standing.reason, **stopped}
@@ -88,11 +89,11 @@ def _error(record: TableRecord, name: str, tiered: int | None, standing: Standin
 
 
 def _places(record: TableRecord, name: str, log: BucketOffsets | None, *, observed: bool) -> dict[str, Any]:
-    """How many of the bucket's records are in the log alone, in both, and in the lake alone; None = nobody can tell from offsets.
+    """Returns how many of the bucket's records are only in the log, in both, and only in the lake; None if offsets cannot tell.
 
-    Nobody can while the lake table is another than is on record, such as one that was rolled back, after a reconciliation left records
-    out that the marker counts, and while only the ends of another service's commits are known. Of a primary-key table the lake has rows
-    and no records: of those that the log has not got any more nobody knows how many are left.
+    Offsets cannot tell in three cases: the lake table is not the recorded one (for example after a rollback), a reconciliation left out
+    records that the marker counts, or only the ends of another service's commits are known. For a primary-key table the lake has rows
+    instead of records: how many of the records that the log no longer has are left is unknown.
     """
     lake = record.lake
     is_another = record.error is not None and record.error.error_class in LAKE_NOT_AS_RECORDED
@@ -112,7 +113,7 @@ def _places(record: TableRecord, name: str, log: BucketOffsets | None, *, observ
 
 
 def _lag(observation: Observation | None, bucket: BucketKey, tiered: TextOffsets | None) -> Lag | None:
-    """The lag of this bucket alone."""
+    """Returns the lag of only this bucket."""
     if observation is None or bucket not in observation.buckets:
         return None
     alone = Observation(observation.time, {bucket: observation.buckets[bucket]}, observation.oldest_times.get(bucket), observation.tiered)
@@ -120,7 +121,7 @@ def _lag(observation: Observation | None, bucket: BucketKey, tiered: TextOffsets
 
 
 def _staged(record: TableRecord) -> TextOffsets:
-    """Offsets that a granted commit reaches of which it is not known yet whether the lake has it."""
+    """Returns the offsets that a granted commit reaches, if it is not known yet whether the commit is in the lake."""
     commit = record.commit
     open_commit = record.granted and commit is not None and commit.state in (CommitState.PREPARED, CommitState.UNKNOWN)
     return commit.offsets if commit is not None and open_commit else {}

@@ -1,7 +1,7 @@
-"""The line that computes each field of `TableStatus`. `table_status` makes one row; `status_columns` makes many at once.
+"""One line per field of `TableStatus` that computes it. `table_status` makes one row; `status_columns` makes many at once.
 
-Every field is in exactly one of these: STORED and STEADY are read from the record, OBSERVED from the lag, REASON is text made
-from the record, NEXT_ACTION too, for the reader's catalog; CONSTANT is the same in all rows of one moment.
+Every field is in exactly one mapping. STORED and STEADY are read from the record, OBSERVED from the lag. REASON and NEXT_ACTION are texts
+made from the record, NEXT_ACTION with the names of the reader's catalogs. CONSTANT is the same in all rows of one moment.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tiering.model.refused_records import without_record
 from tiering.model.status import TableStatus
 
 OWN_RECORD = "coordinator"
-"""Value of `status_source` for a row from the coordinator's own record. Where another service tiered the table further, the row says what
-the cluster tells of that (`tiering.cluster.assignments.ServiceStatuses`)."""
+"""Value of `status_source` for a row from the coordinator's own record. If another service tiered the table further, the row has what the
+cluster reports about that (`tiering.cluster.assignments.ServiceStatuses`)."""
 
 REASON = "status_reason"
 NEXT_ACTION = "next_action"
 
 Cell = Callable[[TableRecord], Any]
-"""Reads one column of a record."""
+"""Returns one column's value for a record."""
 
 
 def _of_state(record: TableRecord) -> str:
@@ -58,7 +58,7 @@ def _of_pause(name: str) -> Cell:
 
 
 def _round_id(record: TableRecord) -> str | None:
-    """The running or queued round: a Pending table's round has its id already, and no tierer yet."""
+    """Returns the id of the running or queued round. A Pending table's round has an id, but no tierer yet."""
     latest: RoundRecord | None = record.running or record.round
     return None if latest is None or (record.running is None and latest.state.is_final) else latest.round_id
 
@@ -99,14 +99,14 @@ STORED: Mapping[str, Cell] = {
     "paused_reason": _of_pause("reason"),
     "status_source": lambda record: record.elsewhere.source if record.elsewhere else OWN_RECORD,
 }
-"""Values of the record."""
+"""Columns that are values of the record."""
 
 STEADY: Mapping[str, Cell] = {
     "freshness_deadline": lambda record: record.due_deadline,
     "next_retry_time": lambda record: record.retry_deadline,
     "paused_until": _of_pause("until_deadline"),
 }
-"""Steady deadlines of the record; shown in wall time (`Moment.to_wall`)."""
+"""Columns that are steady deadlines of the record, displayed as wall time (`Moment.to_wall`)."""
 
 OBSERVED: Mapping[str, Callable[[Lag, datetime], Any]] = {
     "lag_ms": lambda lag, now: lag.age_ms(now),
@@ -115,7 +115,7 @@ OBSERVED: Mapping[str, Callable[[Lag, datetime], Any]] = {
     "oldest_pending_time": lambda lag, now: lag.oldest_time,
     "offsets_observed_time": lambda lag, now: lag.observed_time,
 }
-"""Values of the lag as last observed; all unknown before the first observation."""
+"""Columns that are values of the last observed lag; all NULL before the first observation."""
 
 CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"observed_time": lambda now: now.wall}
 
@@ -123,7 +123,10 @@ CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"observed_time": lambda now: 
 def table_status(
     record: TableRecord, now: Moment, lag: Lag | None, *, tierer_connected: bool | None, assigned_format: str | None = None
 ) -> TableStatus:
-    """One row, at the moment `now`. `lag`: as last observed; the others as `status_reason` takes them."""
+    """Returns the row of one table at the moment `now`.
+
+    `lag` is the last observed one. The other parameters are those of `status_reason`.
+    """
     values: dict[str, Any] = {name: cell(record) for name, cell in STORED.items()}
     values |= {name: now.to_wall(cell(record)) for name, cell in STEADY.items()}
     values |= {name: None if lag is None else cell(lag, now.wall) for name, cell in OBSERVED.items()}

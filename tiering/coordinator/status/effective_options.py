@@ -1,4 +1,4 @@
-"""Which options are in force: those of the coordinator, what it tells tierers, and what tables may have."""
+"""The options in force: those of the coordinator, those that it sends to tierers, and those of tables."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _TIMEOUTS = frozenset(timeout.name for timeout in TIMEOUTS)
 
 _TABLE_OPTIONS = (
     ("table.datalake.enabled", "false", "Whether the table is tiered into the lake."),
-    ("table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), "The promise: its lake copy is at most this old."),
-    (ROUND_BYTES, NO_LIMIT, "So much waiting begins a round before the freshness is over. Not where a shared Fluss says whose turn it is."),
-    ("table.datalake.format", DEFAULT_LAKE_FORMAT, "Format of its lake table."),
-    (SNAPSHOT_MAX_AGE, DEFAULT_MAX_AGE, "A snapshot of its lake table expires at this age; some of those before stay for time travel."),
-    (SNAPSHOT_MIN_COUNT, str(DEFAULT_MIN_COUNT), "So many of the newest snapshots of its lake table always stay."),
-    (AUTO_COMPACTION, "true", "Whether rounds merge small files of its lake table. On Fluss the default is false."),
-    (TARGET_FILE_SIZE, LAKES_OWN, "Size of the data files of its lake table. none: the lake table's own property or its format's default."),
+    ("table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), "The promise: the table's lake copy is at most this old."),
+    (ROUND_BYTES, NO_LIMIT, "A round begins early once this much waits. It has no effect where a shared Fluss assigns tables."),
+    ("table.datalake.format", DEFAULT_LAKE_FORMAT, "Format of the lake table."),
+    (SNAPSHOT_MAX_AGE, DEFAULT_MAX_AGE, "A snapshot of the lake table expires at this age. Some older ones stay for time travel."),
+    (SNAPSHOT_MIN_COUNT, str(DEFAULT_MIN_COUNT), "Number of newest snapshots of the lake table that always stay."),
+    (AUTO_COMPACTION, "true", "Whether rounds merge small files of the lake table. On Fluss the default is false."),
+    (TARGET_FILE_SIZE, LAKES_OWN, "Size of the data files of the lake table. none: the lake table's own property or its format's default."),
 )
-"""Those that every cluster has; what else one may have is its own."""
+"""Options of tables in every kind of cluster. Each kind may have more."""
 
 
 def effective_options(options: CoordinatorOptions | None) -> list[EffectiveOption]:
-    """All of them, by scope and name. `options` None = no coordinator runs, so that nobody knows what is set."""
+    """Returns all options, by scope and name. `options` is None if no coordinator runs, so that the set values are unknown."""
     return [*_of_coordinator(options), *_told_to_tierers(options), *_timeouts(options), *_of_tables()]
 
 
@@ -44,7 +44,7 @@ def _of_coordinator(options: CoordinatorOptions | None) -> Iterator[EffectiveOpt
     documented = attribute_docs(inspect.getsource(CoordinatorOptions))
     for option in sorted(dataclasses.fields(CoordinatorOptions), key=lambda option: option.name):
         if not isinstance(option.default, (int, str)):
-            continue  # a mapping: its entries are what tierers are told
+            continue  # a mapping, whose entries are listed as options of tierers
         value = None if options is None else getattr(options, option.name)
         source = None if options is None else DEFAULT if value == option.default else SET
         shown = None if value is None else outside_text(str(value))
@@ -57,12 +57,12 @@ def _told_to_tierers(options: CoordinatorOptions | None) -> Iterator[EffectiveOp
     for kind, properties in (("cluster", options.cluster_properties), ("lake", options.public_lake_properties())):
         for name, value in sorted(properties.items()):
             if name not in _TIMEOUTS:
-                description = f"What tierers connect to the {kind} with."
+                description = f"Property with which tierers connect to the {kind}."
                 yield EffectiveOption("tierer", f"{kind}.{name}", outside_text(value), None, SET, description)
 
 
 def _timeouts(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
-    """Those of the lake's catalog and storage, which hold for the coordinator and for tierers."""
+    """Yields the timeouts of the lake's catalog and storage, which hold for the coordinator and for tierers."""
     connection = {} if options is None else options.public_lake_properties()
     for timeout in TIMEOUTS:
         default = str(timeout.default)
@@ -72,7 +72,7 @@ def _timeouts(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
 
 
 def _of_tables() -> Iterator[EffectiveOption]:
-    """What holds for a table that has no option of its own."""
+    """Yields the values for a table without an option of its own."""
     for name, default, description in _TABLE_OPTIONS:
         yield EffectiveOption("table", name, default, default, DEFAULT, description)
     for name, option in sorted(LAKE_TABLE_OPTIONS.items()):

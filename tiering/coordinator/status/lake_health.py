@@ -1,4 +1,4 @@
-"""The health of a lake table as it was observed last, beside what is on record of the table."""
+"""The row of `sys.lake_table_health`: the last observed health of a lake table, and what is recorded about its upkeep."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tiering.lake.health.table_health import HealthObservation, TableHealth, Upk
 def health_of(
     record: TableRecord, observation: HealthObservation | None, explanation: UpkeepExplanation | None, names: CatalogNames
 ) -> TableHealth:
-    """The row of the table. Before its first commit a lake table is not looked at. `explanation` None: no coordinator runs.
+    """Returns the row of the table. A lake table is not read before Lakeward's first commit. `explanation` is None if no coordinator runs.
 
-    `names`: the reader's.
+    `names` are the reader's catalog names.
     """
     reason = "Lakeward has not committed to the lake table yet" if record.lake.snapshot_id is None else None
     return table_health(

@@ -1,4 +1,4 @@
-"""Stored history with the progress of the rounds that run, which is in memory only."""
+"""Stored history, with the progress of running rounds, which is only in memory."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from tiering.model.tables import TablePath
 RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, ErrorRecord, EventRecord)
 
 MOST_PATHS = 10_000
-"""Tables that a query names: databases limit its parameters. Somebody who may know of more finds visible rows soon in any case."""
+"""Upper bound of tables that a query names, because databases limit its parameters.
+
+A reader of more tables soon finds visible rows anyway.
+"""
 
 
 class LiveHistory:
-    """`History` beside the records of one moment, of the tables that the reader may know of."""
+    """`History` with the records of one moment, restricted to the tables that the reader may see."""
 
     def __init__(self, stored: History, records: Mapping[int, TableRecord], access: Access) -> None:
         self._stored = stored
@@ -33,38 +36,38 @@ class LiveHistory:
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
         return self._visible_paths(self._stored.paths_of(kind))
 
-    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
-        within = self._within(HistoryKind.ROUNDS, wanted)
+    def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
+        within = self._within(HistoryKind.ROUNDS, history_range)
         rows = (self._with_progress(row) for row in self._visible(self._stored.read_rounds(within)))
         return (row if row.error is None or self._reads(row) else _round_without_values(row) for row in rows)
 
-    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
-        return self._visible(self._stored.read_commits(self._within(HistoryKind.COMMITS, wanted)))
+    def read_commits(self, history_range: HistoryRange) -> Iterator[LakeCommitRecord]:
+        return self._visible(self._stored.read_commits(self._within(HistoryKind.COMMITS, history_range)))
 
-    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
-        rows = self._visible(self._stored.read_errors(self._within(HistoryKind.ERRORS, wanted)))
+    def read_errors(self, history_range: HistoryRange) -> Iterator[ErrorRecord]:
+        rows = self._visible(self._stored.read_errors(self._within(HistoryKind.ERRORS, history_range)))
         return (row if self._reads(row) else replace(row, message=without_record(row.message)) for row in rows)
 
-    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
-        rows = self._visible(self._stored.read_events(self._within(HistoryKind.EVENTS, wanted)))
+    def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
+        rows = self._visible(self._stored.read_events(self._within(HistoryKind.EVENTS, history_range)))
         rows = (row if self._reads(row) else _event_without_values(row) for row in rows)
         return rows if self._access.sees_numbers else (replace(row, event_id=None) for row in rows)
 
-    def _within(self, kind: HistoryKind, wanted: HistoryRange) -> HistoryRange:
-        """The range without the tables that the reader may not know of: the store reads no row of theirs, however many there are."""
+    def _within(self, kind: HistoryKind, history_range: HistoryRange) -> HistoryRange:
+        """Returns the range without tables that the reader may not see, so that the store does not read their rows, however many."""
         if self._access.is_unrestricted:
-            return wanted
-        if wanted.database_name is not None and wanted.table_name is not None:
-            paths: Collection[TablePathOrNone] = [(wanted.database_name, wanted.table_name)]
+            return history_range
+        if history_range.database_name is not None and history_range.table_name is not None:
+            paths: Collection[TablePathOrNone] = [(history_range.database_name, history_range.table_name)]
         else:
             paths = self._stored.paths_of(kind)
         visible = self._visible_paths(paths)
         if len(visible) == len(paths) or len(visible) > MOST_PATHS:
-            return wanted
-        return replace(wanted, paths=frozenset(visible))
+            return history_range
+        return replace(history_range, paths=frozenset(visible))
 
     def _visible_paths(self, paths: Collection[TablePathOrNone]) -> list[TablePathOrNone]:
-        # A reader may ask for a name of any length; policies match the whole of it.
+        # A reader may filter by a name of any length, and policies match the whole name.
         named = [path for path in paths if all(name is not None and len(name) <= NAME_LIMIT for name in path)]
         databases, names = (pa.array([path[at] for path in named], pa.string()) for at in (0, 1))
         visible = [path for path, is_visible in zip(named, self._access.visible(databases, names), strict=True) if is_visible]
@@ -72,7 +75,7 @@ class LiveHistory:
         return [*visible, *(about_none if (None, None) in paths and self._access.sees_name(None, None) else [])]
 
     def _reads(self, row: RoundRecord | ErrorRecord | EventRecord) -> bool:
-        """Whether the caller may see values of the table's rows: an older version wrote some into messages and events."""
+        """Returns whether the caller may see values of the table's rows. An older version wrote some into messages and events."""
         if self._access.is_unrestricted or row.database_name is None or row.table_name is None:
             return True
         return self._access.may_table(Privilege.SELECT, TablePath(row.database_name, row.table_name))

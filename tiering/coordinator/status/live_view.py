@@ -1,4 +1,4 @@
-"""`View`: one moment of all records, and the statuses computed from it. Fills `CoordinatorView` of `interface`."""
+"""`View`: one moment of all records, and the statuses computed from it. It implements `interface.CoordinatorView`."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class StatusSource(TableCatalog, LeaseListing, Protocol):
 
 
 class View:
-    """The records of one moment, read-only. Names of databases and tables are read from the cluster itself, now.
+    """The records of one moment, read-only. Names of databases and tables are read from the cluster itself, at the present.
 
-    It tells of those tables alone that the caller may know of (`access`); what it is asked of another is answered as of one that is not
-    there, by the same steps.
+    It returns only tables that the caller may see (`access`). A hidden table gets the same answer as a table that does not exist, after the
+    same steps.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class View:
         return {table_id: count for table_id, count in counts if count is not None}
 
     def _sees_database(self, name: str) -> bool:
-        """A database is known to whoever may know of it, or of one of its tables."""
+        """Returns whether the caller may see the database or one of its tables."""
         return self._access.may(Privilege.DESCRIBE, Resource(name)) or any(
             self._access.sees(table.path) for table in self._cluster.tables(name)
         )
@@ -153,11 +153,11 @@ class View:
             yield health_of(record, self._health.observation(record), explanation, names or CatalogNames())
 
     def _reads(self, path: TablePath) -> bool:
-        """Whether the caller may see values of the table's rows."""
+        """Returns whether the caller may see values of the table's rows."""
         return self._access.may_table(Privilege.SELECT, path)
 
     def _standing(self, record: TableRecord) -> Mapping[BucketKey, StandingRecord]:
-        """Only rows of a primary-key table can refuse a record of its log."""
+        """Returns the table's stopped buckets. Only a primary-key table can refuse a record of its log."""
         cluster = self._cluster
         if record.table_type != TableType.PRIMARY_KEY or not isinstance(cluster, StandingBuckets):
             return {}
@@ -169,7 +169,7 @@ class View:
                 yield from split_statuses(record.running, self._splits(record.table_id, record.running.round_id))
 
     def _partition_names(self, path: TablePath) -> Mapping[int, str]:
-        """Empty for a table that was dropped a moment ago."""
+        """Returns partition names by id; empty for a table that was just dropped."""
         try:
             partitions = self._cluster.partitions(self._cluster.table(path))
         except (UnknownTable, UnknownDatabase):
@@ -177,7 +177,7 @@ class View:
         return {partition.partition_id: partition.partition_name for partition in partitions}
 
     def _refreshed(self, database_name: str | None, table_name: str | None) -> list[TableRecord]:
-        """The live records of these names, sorted by path, after a look at their logs if they are few."""
+        """Returns the live records with these names, sorted by path. If they are few, their logs are observed first."""
         chosen = self._chosen(database_name, table_name)
         if not _on_event_loop():
             self._observer.refresh(chosen)
@@ -214,13 +214,13 @@ class View:
         return self._cluster.partitions(table)
 
     def validations(self) -> Sequence[CheckResult]:
-        """What a check found of rows has values of keys: `details` is None for a caller without SELECT."""
+        """Returns the results. `details` contain values of keys, so they are None for a caller without SELECT."""
         visible = [result for result in self._validations() if self._access.sees_name(result.database_name, result.table_name)]
         paths = (TablePath(result.database_name, result.table_name) for result in visible)
         return [result if self._reads(path) else replace(result, details=None) for result, path in zip(visible, paths, strict=True)]
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """Each with its snapshots of tables that the caller may know of; one without any is for those who operate the service."""
+        """Returns each lease with its visible snapshots. Leases without a visible snapshot are only for callers with OPERATE."""
         leases = self._cluster.leases()
         if self._access.is_unrestricted:
             return leases
@@ -233,23 +233,23 @@ class View:
         return tuple(snapshot for snapshot, record in records if record is not None and self._access.sees(record.path))
 
     def open_calls(self) -> Sequence[OpenCall]:
-        """The caller's own, and those of others for whoever operates the service."""
+        """Returns the caller's own CALLs; all CALLs for callers with OPERATE."""
         if self._access.may(Privilege.OPERATE, SERVICE):
             return self._open_calls
         return [call for call in self._open_calls if call.principal == self._access.identity.principal]
 
     def tierers(self) -> Sequence[TiererStatus]:
-        """Raises AccessDenied: what a tierer works on is told in numbers of tables."""
+        """Raises AccessDenied without OPERATE, because the numbers of a tierer include tables that the caller may not see."""
         self._access.require(Privilege.OPERATE, SERVICE)
         return tierer_statuses(self._moment, self._tierers, self._records.values())
 
     def policies(self) -> PolicyState:
-        """Raises AccessDenied: policies name tables."""
+        """Raises AccessDenied without ADMIN, because policies name tables."""
         self._access.require(Privilege.ADMIN, SERVICE)
         return self._policies()
 
     def audit(self) -> Iterator[AuditEntry]:
-        """Raises AccessDenied."""
+        """Raises AccessDenied without ADMIN."""
         self._access.require(Privilege.ADMIN, SERVICE)
         return iter(()) if self._audit is None else self._audit.entries()
 

@@ -1,7 +1,7 @@
-"""A view of a coordinator's data folder without its coordinator: the records of its store, and the cluster's metadata now.
+"""A view of a coordinator's data folder without its coordinator: the records in its store, and the cluster's present metadata.
 
-Nothing is written, and no coordinator is disturbed. What only a running one knows is unknown (NULL): heartbeats, whether
-tierers are connected, which CALLs are open. Tables that it has not met yet are not tiered yet.
+It writes nothing and disturbs no coordinator. Facts that only a running coordinator knows are NULL: heartbeats, whether tierers are
+connected, and open CALLs. Tables that the coordinator has not discovered yet are missing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class OfflineSource(StatusSource, LogOffsets, Protocol):
 
 
 def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock, open_lake: LakeOpener | None = None) -> View:
-    """A view of this moment. Without `open_lake` the health of lake tables is unknown. Raises StoreError."""
+    """Returns a view of this moment. Without `open_lake`, the health of lake tables is unknown. Raises StoreError."""
     now = clock.now()
-    # Stored deadlines are wall times to a process other than the one that computed them (`moment`).
+    # Only the process that computed stored deadlines reads them as steady times; for any other process they are wall times (`moment`).
     moment = Moment(now, now)
     records = {record.table_id: replace(record, heartbeat_time=None) for record in store.load()}
     lags = _OfflineLags(cluster, moment)
@@ -51,7 +51,7 @@ def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock, open_lak
 
 
 class _OfflineLags:
-    """Observes a table when its lag is first read, and keeps the observation: a view shows one moment."""
+    """Observes a table when its lag is first read, and keeps the observation, because a view shows one moment."""
 
     def __init__(self, cluster: OfflineSource, moment: Moment) -> None:
         self._cluster = cluster
@@ -65,16 +65,16 @@ class _OfflineLags:
 
     @property
     def generation(self) -> int:
-        """Always the same: there is only one moment."""
+        """Always the same number, because there is only one moment."""
         return 0
 
     def lag(self, record: TableRecord) -> Lag | None:
-        """None for a table that was dropped since the coordinator wrote its record."""
+        """Returns the table's lag; None if the table was dropped after the coordinator wrote its record."""
         observation = self._observe(record)
         return None if observation is None else lag_of(observation, record.lake.offsets)
 
     def observation(self, table_id: int) -> Observation | None:
-        """As `refresh` left it."""
+        """Returns the observation that `lag` or `refresh` made; None if there is none."""
         return self._observations.get(table_id)
 
     def partition_count(self, table_id: int) -> int | None:
@@ -82,7 +82,7 @@ class _OfflineLags:
         return None if observation is None else partitions_of(observation)
 
     def refresh(self, records: Sequence[TableRecord]) -> None:
-        """Observes them, so that `partition_count` knows them."""
+        """Observes the tables, so that `partition_count` has their partitions."""
         for record in records:
             self._observe(record)
 
@@ -97,12 +97,12 @@ class _OfflineLags:
             return None
         try:
             return observe_log(self._cluster, info, record.lake.offsets, lambda: self._moment.wall)
-        except UnknownTable:  # dropped a moment ago
+        except UnknownTable:  # the table was just dropped
             return None
 
 
 class _OfflineHealth:
-    """Looks at a lake table when its health is first read, and keeps what it saw: a view shows one moment."""
+    """Reads a lake table when its health is first requested, and keeps the observation, because a view shows one moment."""
 
     def __init__(self, lags: _OfflineLags, moment: Moment, open_lake: LakeOpener | None) -> None:
         self._lags = lags
@@ -111,7 +111,7 @@ class _OfflineHealth:
         self._observations: dict[int, HealthObservation | None] = {}
 
     def observation(self, record: TableRecord) -> HealthObservation | None:
-        """None for a table without a commit, and for a lake table that cannot be read."""
+        """Returns the health; None for a table without a commit, and for a lake table that cannot be read."""
         if record.table_id not in self._observations:
             self._observations[record.table_id] = self._look(record)
         return self._observations[record.table_id]

@@ -1,4 +1,4 @@
-"""How far a running round is with each of its splits."""
+"""Progress of a running round's splits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiering.model.splits import SplitProgress, SplitStatus, SplitType, TieringS
 
 
 def split_statuses(running: RoundRecord, splits: Iterable[SplitProgress]) -> Iterator[SplitStatus]:
-    """One status a split of the round. A KV snapshot has no starting offset: it stands for the log up to its stopping offset."""
+    """Yields one status per split of the round. A KV snapshot has no starting offset: it replaces the log up to its stopping offset."""
     for progress in splits:
         split, position = progress.split, progress.position
         is_snapshot = isinstance(split, TieringSnapshotSplit)

@@ -1,7 +1,7 @@
-"""`sys.lake_tiering_status` by column: Arrow arrays that are kept between reads and renewed where a record has changed.
+"""`sys.lake_tiering_status` by column: Arrow arrays that are kept between reads, and renewed where a record has changed.
 
-Records are frozen, so a cell is out of date exactly when its record is another object. A `StatusLook` reads the rows of its own
-moment, whatever other looks do meanwhile: the arrays that it gets are made of those rows and never change.
+Records are frozen, so a cell is outdated exactly if its record is another object. A `StatusLook` reads the rows of its own moment, whatever
+other looks do meanwhile: its arrays are made of those rows and never change.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 
 DIRECT_ROWS = 256
-"""Cells of so few rows are read from their records: quicker than renewing whole columns."""
+"""Up to this many rows, cells are read from their records, which is faster than renewing whole columns."""
 
 _BEGIN = "begin_deadline"
-"""No column of its own: when a table at rest becomes due, which the reason tells."""
+"""When a scheduled table becomes due. It is part of the reason, and not a column that readers see."""
 
 _TYPES: Mapping[str, pa.DataType] = {
     name: next(arrow for kind, arrow in SCALARS.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
     for name, hint in {**get_type_hints(TableStatus), _BEGIN: datetime}.items()
 }
 _ANY_NAMES = CatalogNames("\x01", "\x02")
-"""Stand for the reader's in what is kept for all readers: no name of a table or column in an error has control characters."""
+"""Placeholders for the reader's catalog names in cached statements. No name of a table or column in an error has control characters."""
 _CELLS: Mapping[str, Cell] = {**STORED, **STEADY, _BEGIN: begin_deadline, NEXT_ACTION: lambda record: next_action(record, _ANY_NAMES)}
 _LAG = "lag_ms"
-"""Of the observed columns the only one that grows while nothing is observed."""
+"""The only observed column that grows while nothing is observed."""
 
 Rows = Version[TableRecord]
-"""The records, those of removed tables included."""
+"""The records, including those of removed tables."""
 Lags = Version[Lag | None]
 """The lags of these records."""
 
 
 class StatusColumns:
-    """The arrays that are kept, of all records. Thread-safe."""
+    """The cached arrays of all records. It is thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class StatusColumns:
         self._visible: WeakKeyDictionary[Access, tuple[Positions, Positions]] = WeakKeyDictionary()
 
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
-        """The records as a version, the same one for the same mapping."""
+        """Returns the records as a version; the same version for the same mapping."""
         with self._lock:
             if self._last_records is not records:
                 self._last_records = records
@@ -80,7 +80,7 @@ class StatusColumns:
             return self._rows.latest
 
     def lags(self, rows: Rows, observer: LagSource) -> Lags:
-        """The lags of all rows, as a version; the same one while nothing was observed anew."""
+        """Returns the lags of all rows as a version; the same version until something is observed again."""
         last, generation = self._last_lags, observer.generation
         if last is not None and last[0] is rows and last[1] == generation:
             return last[2]
@@ -91,7 +91,7 @@ class StatusColumns:
         return version
 
     def ordered(self, name: str, rows: Rows, order: Positions) -> AnyArray:
-        """A stored or steady column of the tables there are, by path."""
+        """Returns a stored or steady column of the tables that are not removed, by path."""
         column = self._columns[name]
         if (cached := column.cached(rows, order)) is not None:
             return cached
@@ -99,12 +99,12 @@ class StatusColumns:
             return column.at(rows, order)
 
     def chosen(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
-        """A stored or steady column of the rows at `positions`."""
+        """Returns a stored or steady column of the rows at `positions`."""
         with self._lock:
             return self._columns[name].array(rows).take(pa.array(positions))
 
     def observed(self, name: str, lags: Lags, order: Positions) -> AnyArray:
-        """An observed column, but not `lag_ms`, in that order."""
+        """Returns an observed column except `lag_ms`, in this order."""
         column = self._observed[name]
         if (cached := column.cached(lags, order)) is not None:
             return cached
@@ -112,14 +112,14 @@ class StatusColumns:
             return column.at(lags, order)
 
     def resting(self, rows: Rows, order: Positions, find: Callable[[], _Resting]) -> _Resting:
-        """What `find` returns, kept for the next call with the same rows and order."""
+        """Returns the result of `find`, cached for the next call with the same rows and order."""
         last = self._last_resting
         if last is None or last[0] is not rows or last[1] is not order:
             last = self._last_resting = (rows, order, find())
         return last[2]
 
     def visible(self, rows: Rows, access: Access) -> Positions:
-        """Those of `order` that a caller may know of; the same array while neither tables nor policies change."""
+        """Returns the positions of `order` that a caller may see; the same array while neither tables nor policies change."""
         order = self.order(rows)
         if access.is_unrestricted:
             return order
@@ -131,13 +131,13 @@ class StatusColumns:
         return kept[1]
 
     def order(self, rows: Rows) -> Positions:
-        """Positions in `rows` of the tables there are, by path."""
+        """Returns the positions in `rows` of the tables that are not removed, by path."""
         with self._lock:
             return self._order.positions(rows)
 
 
 class StatusLook:
-    """The statuses of one moment, or some of them, by column (`interface.Columns`). Lags are read once, for all columns."""
+    """The statuses of one moment, or some of them, by column (`interface.Columns`). Lags are read once for all columns."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class StatusLook:
         return len(self._positions)
 
     def take(self, indices: AnyArray) -> StatusLook:
-        """A look at the rows at these indices, in that order."""
+        """Returns the rows at these indices, in this order."""
         chosen = indices.to_numpy(zero_copy_only=False)
         taken = object.__new__(StatusLook)
         taken.__dict__.update(self.__dict__)
@@ -179,7 +179,7 @@ class StatusLook:
         return taken
 
     def column(self, name: str) -> AnyArray:
-        """A column of `TableStatus`. The first observed column may ask the cluster, for few tables and a short time."""
+        """Returns a column of `TableStatus`. For few tables, the first observed column may ask the cluster for a short time."""
         if name in CONSTANT:
             value: Any = pa.scalar(CONSTANT[name](self._moment), _TYPES[name])
             return pa.repeat(value, self.num_rows)
@@ -194,7 +194,7 @@ class StatusLook:
 
     @property
     def _shows_all(self) -> bool:
-        """Whether the kept columns can be used: this look has all rows, and they are many."""
+        """Whether the cached columns can be used: this look has all rows, and they are many."""
         return self._positions is self._all and self.num_rows > DIRECT_ROWS
 
     def _records(self) -> list[TableRecord]:
@@ -208,7 +208,7 @@ class StatusLook:
         return self._kept.ordered(name, self._rows, self._all) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
 
     def _named(self, statements: AnyArray) -> AnyArray:
-        """The statements with the names of the reader's catalogs."""
+        """Returns the statements with the names of the reader's catalogs."""
         for stand_in, name in ((_ANY_NAMES.catalog, self._names.catalog), (_ANY_NAMES.lake, self._names.lake)):
             statements = pc.replace_substring(statements, stand_in, name)
         if self._access is None or self._access.is_unrestricted:
@@ -242,29 +242,29 @@ class StatusLook:
             self._few_lags = [self._observer.lag(record) for record in self._records()]
 
     def _shown_lags(self) -> Sequence[Lag | None]:
-        """The lags of the rows shown, in their order."""
+        """Returns the lags of the rows in their order."""
         if self._few_lags is not None:
             return self._few_lags
         assert self._lags is not None
         return [self._lags.rows[position] for position in self._positions.tolist()]
 
     def _lag_ages(self, lags: Lags) -> AnyArray:
-        """`Lag.age_ms` of all at once."""
+        """Returns `Lag.age_ms` of all rows at once."""
         nothing: AnyArray = pc.equal(self._kept.observed("pending_records", lags, self._all), pa.scalar(0))
         oldest = self._kept.observed("oldest_pending_time", lags, self._all).cast(pa.int64())
         ages_ms = np.maximum(0, (to_microseconds(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
-        known = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
-        return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), known)
+        ages = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
+        return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), ages)
 
     def _reasons(self) -> AnyArray:
-        """`status_reason` of all rows. Nearly all tables rest and differ only in the time left: their text is made once for each span."""
+        """Returns `status_reason` of all rows. Most tables are scheduled and differ only in the time left, so each text is made once."""
         if self.num_rows <= DIRECT_ROWS or self._connected is None or self._assigned_format is not None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
-        rest = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
-        left_ms = np.maximum(0, (rest.due_us - to_microseconds(self._moment.steady)) // 1_000)
+        resting = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
+        left_ms = np.maximum(0, (resting.due_us - to_microseconds(self._moment.steady)) // 1_000)
         texts, text_indices = next_check_texts(left_ms)
-        reasons = pa.array([self._reason(self._rows.rows[position]) for position in rest.others], pa.string())
-        return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), rest.is_other, reasons)
+        reasons = pa.array([self._reason(self._rows.rows[position]) for position in resting.others], pa.string())
+        return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), resting.is_other, reasons)
 
     def _resting(self) -> _Resting:
         deadlines = self._stored(_BEGIN)
@@ -280,7 +280,7 @@ class StatusLook:
 
 @dataclass(frozen=True)
 class _Resting:
-    """Which tables only wait for their next check; `due_us` is 0 for the others, whose positions are in `others`."""
+    """Which tables only wait for their next check. `due_us` is 0 for all others, whose positions are in `others`."""
 
     due_us: Positions
     is_other: AnyArray
@@ -317,17 +317,17 @@ def _place(record: TableRecord) -> tuple[bool, str, str]:
 
 
 def _of_live(cell: Cell) -> Cell:
-    """The cell, but NULL in the row of a removed table."""
+    """Returns the cell with NULL for the row of a removed table."""
     return lambda record: None if record.state is None else _plain(cell(record))
 
 
 def _of_lag(cell: Callable[[Lag, datetime], Any]) -> Callable[[Lag | None], Any]:
-    """The cell of a lag, but NULL where nothing was observed; only for columns that do not depend on the moment."""
+    """Returns the cell with NULL where nothing was observed. Only for columns that do not depend on the moment."""
     return lambda lag: None if lag is None else _plain(cell(lag, EPOCH))
 
 
 def _plain(value: Any) -> Any:
-    """The value in the form that pyarrow takes quickly: converting aware datetimes one by one is slow."""
+    """Returns the value in a form that pyarrow converts quickly; converting datetimes with a time zone one by one is slow."""
     return to_microseconds(value) if isinstance(value, datetime) else value
 
 

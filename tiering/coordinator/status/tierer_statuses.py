@@ -1,4 +1,4 @@
-"""How the known tierers stand at one moment."""
+"""The statuses of the known tierers at one moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.model.tierers import TiererState, TiererStatus
 
 
 def tierer_statuses(now: Moment, tierers: Iterable[TiererRecord], records: Iterable[TableRecord]) -> Sequence[TiererStatus]:
-    """One status a process, by id. `records` are those of the same moment."""
+    """Returns one status per process, by id. `records` are those of the same moment."""
     running = [record.running for record in records if record.running is not None]
     return [_status(now, tierer, [row for row in running if _is_of(row, tierer)]) for tierer in tierers]
 
@@ -46,7 +46,7 @@ def _state(now: Moment, tierer: TiererRecord) -> TiererState:
 
 
 def _started_at(tierer: TiererRecord) -> datetime | None:
-    """As the process says; None for a time that cannot be one."""
+    """Returns the start that the process reported; None for an impossible time."""
     try:
         return from_milliseconds(tierer.started_at_ms) if tierer.started_at_ms > 0 else None
     except OverflowError:
@@ -54,7 +54,7 @@ def _started_at(tierer: TiererRecord) -> datetime | None:
 
 
 def _records_per_second(now: Moment, rounds: Sequence[RoundRecord]) -> float | None:
-    """Of the rounds that run, since each was assigned; None if none has counted any yet."""
+    """Returns the records per second of the running rounds since their assignments; None if none has counted any yet."""
     speeds = []
     for row in rounds:
         if row.records_done is not None and row.started_time is not None:

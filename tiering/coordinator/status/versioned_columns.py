@@ -1,7 +1,7 @@
-"""Columns that are kept between reads, over rows of which few change: a cell is computed again when its row is another object.
+"""Columns that are kept between reads, over rows of which few change. A cell is computed again when its row is another object.
 
-Rows have positions, and a version is all rows at one time. A column goes from the version that it holds to the requested
-one, older or newer, by the positions that differ. Arrays that were returned never change. Not thread-safe.
+Rows have positions, and a version is all rows at one time. A column moves from its present version to the requested one, older or newer, by
+the positions that differ. Returned arrays never change. The classes are not thread-safe.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ RowT = TypeVar("RowT")
 Positions = npt.NDArray[np.int64]
 
 FEWEST_REMEMBERED = 1_000
-"""Changed positions that are remembered at least; with many rows, as many as there are rows."""
+"""Smallest number of changed positions that are remembered. With more rows, as many as there are rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Version(Generic[RowT]):
-    """All rows as they were at one time."""
+    """All rows at one time."""
 
     number: int
     rows: Sequence[RowT]
 
 
 class Versions(Generic[RowT]):
-    """The latest version, and at which positions earlier ones differ from it."""
+    """The latest version, and the positions at which earlier versions differ from it."""
 
     def __init__(self) -> None:
         self.latest: Version[RowT] = Version(0, [])
@@ -44,7 +44,7 @@ class Versions(Generic[RowT]):
         self._forgotten = 0
 
     def advance(self, rows: Sequence[RowT]) -> Version[RowT]:
-        """The version of `rows`, which becomes the latest."""
+        """Makes `rows` the latest version and returns it."""
         before = self.latest
         if rows is not before.rows:
             changed = _changed_positions(before.rows, rows)
@@ -55,7 +55,7 @@ class Versions(Generic[RowT]):
         return self.latest
 
     def between(self, left: Version[RowT], right: Version[RowT]) -> Iterable[int] | None:
-        """Positions at which they may differ, in no order; None = too long ago, anything may differ."""
+        """Returns the positions at which two versions may differ, in no order; None if one is so old that all may differ."""
         first, last = sorted((left.number, right.number))
         if first < self._forgotten:
             return None
@@ -71,7 +71,7 @@ class Versions(Generic[RowT]):
 
 
 class VersionedColumn(Generic[RowT]):
-    """One column of all rows. `read` makes a cell of a row; cells are what pyarrow takes for `kind`."""
+    """One column of all rows. `read` computes a row's cell, a value that pyarrow accepts for `kind`."""
 
     def __init__(self, versions: Versions[RowT], kind: pa.DataType, read: Callable[[RowT], Any]) -> None:
         self._versions = versions
@@ -83,7 +83,7 @@ class VersionedColumn(Generic[RowT]):
         self._selection: tuple[Version[RowT], Positions, AnyArray] | None = None
 
     def array(self, version: Version[RowT]) -> AnyArray:
-        """The column as of that version."""
+        """Returns the column of this version."""
         if self._version is not version:
             self._renew(version)
         if self._array is None:
@@ -91,12 +91,12 @@ class VersionedColumn(Generic[RowT]):
         return self._array
 
     def cached(self, version: Version[RowT], positions: Positions) -> AnyArray | None:
-        """What `at` would return, if it is kept already, else None. Safe to call from any thread at any time, as nothing else here."""
+        """Returns the result of `at` if it is cached, otherwise None. Unlike all other methods, any thread may call it at any time."""
         selection = self._selection
         return selection[2] if selection is not None and selection[0] is version and selection[1] is positions else None
 
     def at(self, version: Version[RowT], positions: Positions) -> AnyArray:
-        """The cells at `positions`, kept for the next call with the same positions."""
+        """Returns the cells at `positions`, and caches them for the next call with the same positions."""
         array, selection = self.array(version), self._selection
         cells = selection[2] if selection is not None and selection[1] is positions else array.take(pa.array(positions))
         self._selection = (version, positions, cells)
@@ -118,5 +118,5 @@ class VersionedColumn(Generic[RowT]):
 
 
 def _changed_positions(before: Sequence[object], after: Sequence[object]) -> list[int]:
-    """Positions, as far as both reach, whose row is another object."""
+    """Returns the positions, within the shorter sequence, whose row is another object."""
     return list(compress(count(), map(is_not, before, after)))
