@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.proof.bucket_proof import Proofs, standing
+from tiering.lake.proof.bucket_proof import Proofs, continued
 from tiering.lake.proof.file_footer import Run
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder
@@ -129,7 +129,7 @@ class LakeView:
     @property
     def proofs(self) -> Proofs:
         """The marker's proofs of the buckets that continue where the marker ends."""
-        return {} if self.marker is None else standing(self.marker.proofs, self.marker.buckets, self.ranges)
+        return {} if self.marker is None else continued(self.marker.proofs, self.marker.buckets, self.ranges)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.marker import Marker
-from tiering.lake.proof.bucket_proof import standing
+from tiering.lake.proof.bucket_proof import continued
 from tiering.lake.proof.file_footer import Run
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.assignments import ServiceMode
@@ -112,7 +112,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         base = check_base(view, known)
         marker = lake.marker_at(view, at)
         if marker is not None and snapshot_id is None:
-            proofs = standing(marker.proofs, marker.buckets, base.ranges)
+            proofs = continued(marker.proofs, marker.buckets, base.ranges)
             marker = replace(marker, buckets=base.ranges, proofs=proofs)
     except LakewardError as error:
         if error.retryable:

@@ -1,4 +1,4 @@
-"""The file in which Fluss's tiering says how far it wrote, which a snapshot names by `fluss-offsets` (docs/fluss-facts.md): version 1."""
+"""The file of offsets of Fluss's tiering, version 1. A snapshot names it by `fluss-offsets` (docs/fluss-facts.md)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _OFFSETS_FILE = re.compile(r"[A-Za-z0-9_-]+\.offsets")
 
 
 def is_offsets_path(path: str) -> bool:
-    """Whether it is where Fluss puts offsets. It comes out of a summary that any writer may set: no other file is read."""
+    """Whether the path is where Fluss puts offsets. It comes from a summary that any writer may set, so no other file is read."""
     folder, _, name = path.rpartition("/metadata/")
     return "/lake/" in folder and _OFFSETS_FILE.fullmatch(name) is not None and not any(part in path for part in ("?", "#", "/../"))
 
 
 def parse_offsets(view: LakeView, snapshot_id: int, text: bytes | str) -> ForeignOffsets:
-    """The file's content, with or without partitions; -1 = unknown. Raises CannotReconcile."""
+    """Returns the offsets in the file's content, with or without partitions; -1 = unknown. Raises CannotReconcile."""
     try:
         return _parse(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -32,9 +32,9 @@ def parse_offsets(view: LakeView, snapshot_id: int, text: bytes | str) -> Foreig
 
 
 def unreadable(view: LakeView, snapshot_id: int, why: str) -> CannotReconcile:
-    """The error for a snapshot that does not tell."""
+    """Returns the error for a snapshot whose offsets cannot be read."""
     return CannotReconcile(
-        f"what the other tiering service wrote with snapshot {snapshot_id} of {view.path} cannot be read: {why}",
+        f"the offsets of the other tiering service in snapshot {snapshot_id} of {view.path} cannot be read: {why}",
         table_path=view.path,
         lake_snapshot_id=snapshot_id,
     )
@@ -54,14 +54,14 @@ def _parse(document: dict[str, object]) -> ForeignOffsets:
 
 @dataclass(frozen=True)
 class StatedOffsets:
-    """What a snapshot of the other service says of itself. `unread`: why it cannot be read now, though it may be later."""
+    """The offsets that a snapshot of the other service states. `unread`: why they cannot be read now, although a later read may succeed."""
 
     offsets: Mapping[BucketKey, int] = field(default_factory=dict)
     unread: str = ""
 
 
 def stated_offsets(table: TableInfo, read: Callable[[], ForeignOffsets]) -> StatedOffsets:
-    """What `read` tells; nothing if that is of another table or cannot be read, for Fluss deletes the files of older snapshots."""
+    """Returns the offsets that `read` returns. No offsets if they are of another table or gone: Fluss deletes files of older snapshots."""
     try:
         stated = read()
     except TransientTieringError as error:

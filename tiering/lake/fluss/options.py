@@ -1,7 +1,7 @@
-"""The lake of a Fluss cluster by its options `datalake.*`: those of server.yaml, and the arguments of Flink's tiering job. Pure.
+"""The lake of a Fluss cluster, from its options `datalake.*`: those of server.yaml, and the arguments of Flink's tiering job. Pure.
 
-Fluss strips `datalake.iceberg.` and gives the rest to Iceberg's CatalogUtil.buildIcebergCatalog (Fluss documentation, "Iceberg"); so
-the names here are those of Iceberg's Java catalogs, and each is mapped to the one that means the same to ours, refused, or left out
+Fluss removes the prefix `datalake.iceberg.` and passes the options to Iceberg's CatalogUtil.buildIcebergCatalog (Fluss documentation,
+"Iceberg"). So the names here are those of Iceberg's Java catalogs. Each is mapped to our name of the same meaning, refused, or left out
 because only a JVM reads it.
 """
 
@@ -22,9 +22,9 @@ PREFIX = "datalake.iceberg."
 ICEBERG, PAIMON = "iceberg", "paimon"
 _PREFIXES = {ICEBERG: PREFIX, PAIMON: PAIMON_PREFIX}
 DEFAULT_CATALOG_NAME = "fluss-iceberg-catalog"
-"""What Fluss calls its catalog unless `datalake.iceberg.name` says otherwise (Fluss, IcebergCatalogUtils). JDBC rows have it."""
+"""Fluss's name of its catalog unless `datalake.iceberg.name` is set (Fluss, IcebergCatalogUtils). JDBC catalogs store it in their rows."""
 _DEFAULT_TYPE = "hive"
-"""Iceberg's, without `type` and `catalog-impl` (CatalogUtil.buildIcebergCatalog)."""
+"""Iceberg's default type, without `type` and `catalog-impl` (CatalogUtil.buildIcebergCatalog)."""
 
 _KINDS = {"jdbc": "sql", "rest": "rest", "hive": "hive", "glue": "glue", "hadoop": "hadoop"}
 _IMPLEMENTATIONS = {
@@ -41,7 +41,7 @@ _FILE_ACCESS = (
     "org.apache.iceberg.gcp.gcs.GCSFileIO",
     "org.apache.iceberg.azure.adlsv2.ADLSFileIO",
 )
-"""Values of `io-impl` that read and write the stores which are read and written here as well."""
+"""Values of `io-impl` for stores that Lakeward can read and write too."""
 _OBJECT_STORES = ("s3", "s3a", "s3n", "gs", "oss", "abfs", "abfss", "wasb", "wasbs")
 _HADOOP_PREFIXES = ("iceberg.hadoop.", "hadoop.")
 _OF_S3A = {
@@ -51,7 +51,7 @@ _OF_S3A = {
     "fs.s3a.endpoint": "s3.endpoint",
     "fs.s3a.endpoint.region": "s3.region",
 }
-"""Hadoop's names of what Iceberg's S3FileIO has names of its own for."""
+"""Hadoop's names of options for which Iceberg's S3FileIO has other names."""
 _LEFT_OUT = frozenset({"clients", "client.factory", "client.credentials-provider", "cache-enabled", "metrics-reporter-impl"})
 _LEFT_OUT_PREFIXES = ("cache.", "io-impl", "metrics-reporter.", "http-client.")
 _AUTH = "rest.auth.type"
@@ -60,19 +60,20 @@ _AUTH_TAKEN = ("oauth2", "none")
 
 @dataclass(frozen=True)
 class FlussLake:
-    """`properties`: of our lake's catalog, secrets included. `left_out`: names of options that only a JVM reads."""
+    """The lake of a Fluss cluster. `properties`: those of our lake's catalog, including secrets. `left_out`: options that only JVMs use."""
 
     properties: Mapping[str, str]
     left_out: tuple[str, ...] = ()
     format: str = ICEBERG
-    """Of its tables."""
+    """The lake format of its tables."""
 
 
 def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
-    """The lake that `options` name; those that do not begin with `datalake.` count for nothing.
+    """Returns the lake of these options. Options that do not begin with `datalake.` are ignored.
 
-    Raises InvalidArgument, which names the option: another lake format than Iceberg and Paimon, a kind of catalog that has no counterpart
-    here, a Hadoop catalog that is neither on a local path nor on HDFS, a Paimon one that is not on a local path, a value that cannot be.
+    Raises InvalidArgument that names the option: for another lake format than Iceberg and Paimon, and for a kind of catalog without a
+    counterpart here. Also for a Hadoop catalog that is neither on a local path nor on HDFS, for a Paimon catalog that is not on a local
+    path, and for an invalid value.
     """
     if _format(options) == PAIMON:
         of_paimon = {name.removeprefix(PAIMON_PREFIX): value.strip() for name, value in options.items() if name.startswith(PAIMON_PREFIX)}
@@ -98,23 +99,21 @@ def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
 
 
 def _format(options: Mapping[str, str]) -> str:
-    """The lake's format: without the option that of the lake's own options."""
+    """Returns the lake's format. If it is not set, the prefix of the lake's options tells it."""
     stated = options.get(FORMAT, "").strip().lower()
     if stated not in ("", *_PREFIXES):
         raise InvalidArgument(
-            f"the cluster's lake format is {stated[:60]!r} ({FORMAT}), and only Iceberg and Paimon lakes are taken from Fluss's options",
-            hint="Without them the cluster can be connected all the same: beside another service its tables are shown, and left to it.",
+            f"the cluster's lake format is {stated[:60]!r} ({FORMAT}), but from Fluss's options Lakeward opens only Iceberg and Paimon",
+            hint="You can connect the cluster without these options: its tables are then shown, and another service tiers them.",
         )
     named = [lake_format for lake_format, prefix in _PREFIXES.items() if any(name.startswith(prefix) for name in options)]
     if not stated and len(named) > 1:
-        raise InvalidArgument(
-            f"there are options that begin with {PREFIX}, and others that begin with {PAIMON_PREFIX}", hint=f"Say which count: {FORMAT}."
-        )
+        raise InvalidArgument(f"some options begin with {PREFIX}, and others with {PAIMON_PREFIX}", hint=f"Set the option {FORMAT}.")
     lake_format = stated or (named[0] if named else ICEBERG)
     if lake_format not in named:
         raise InvalidArgument(
             f"there is no option that begins with {_PREFIXES[lake_format]}",
-            hint="Give Fluss's server.yaml, or what its Flink tiering job is started with.",
+            hint="Pass Fluss's server.yaml, or the arguments of its Flink tiering job.",
         )
     return lake_format
 
@@ -122,19 +121,19 @@ def _format(options: Mapping[str, str]) -> str:
 def _kind(iceberg: Mapping[str, str]) -> str:
     implementation, kind = iceberg.get("catalog-impl"), iceberg.get("type")
     if implementation is not None and kind is not None:
-        raise InvalidArgument(f"{PREFIX}type and {PREFIX}catalog-impl are both there", hint="Iceberg takes one of them.")
+        raise InvalidArgument(f"{PREFIX}type and {PREFIX}catalog-impl are both set", hint="Iceberg allows only one of them.")
     name = _IMPLEMENTATIONS.get(implementation) if implementation is not None else (kind or _DEFAULT_TYPE).lower()
     if name not in _KINDS:
         option = "catalog-impl" if implementation is not None else "type"
         raise InvalidArgument(
             f"Lakeward cannot open the lake's catalog {(implementation or kind or '')[:100]!r} ({PREFIX}{option})",
-            hint=f"It opens these: {', '.join(_KINDS)}. Nessie, Polaris and others have a REST catalog: name that, with type rest.",
+            hint=f"It opens these: {', '.join(_KINDS)}. Nessie, Polaris and others have a REST catalog: configure that, with type rest.",
         )
     return name
 
 
 def _of_storage(iceberg: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
-    """What remains once the kind is known, storage options by our names; and what is left out."""
+    """Returns the other options, with storage options under our names, and the names of those that are left out."""
     mapped: dict[str, str] = {}
     left_out: set[str] = set()
     for name, value in iceberg.items():
@@ -143,7 +142,7 @@ def _of_storage(iceberg: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
         if name == "io-impl" and value not in _FILE_ACCESS:
             raise InvalidArgument(
                 f"the lake's files are opened by {value[:100]!r} ({PREFIX}io-impl), which has no counterpart here",
-                hint=f"Known are: {', '.join(_FILE_ACCESS)}.",
+                hint=f"Supported are: {', '.join(_FILE_ACCESS)}.",
             )
         if (ours := _of_hadoop(name)) is not None:
             mapped.setdefault(ours, value)
@@ -154,7 +153,7 @@ def _of_storage(iceberg: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
     if "client.region" in mapped:
         mapped.setdefault("s3.region", mapped["client.region"])
     if mapped.get("s3.path-style-access", "").lower() == "false":
-        mapped.setdefault("s3.force-virtual-addressing", "true")  # PyArrow's default for an endpoint of one's own is the other
+        mapped.setdefault("s3.force-virtual-addressing", "true")  # PyArrow's default for a custom endpoint is the opposite
     return mapped, left_out
 
 
@@ -182,7 +181,7 @@ def _of_jdbc(mapped: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def _location(warehouse: str) -> str:
-    """`file:/a` and `file:///a` are one place; the second is a URI to every reader."""
+    """Returns `file:///a` for `file:/a`, which is the same place. Every reader takes the second form for a URI."""
     path = warehouse.removeprefix("file:")
     return f"file:///{path.lstrip('/')}" if path != warehouse else warehouse
 
@@ -195,11 +194,11 @@ def _check_atomic(warehouse: str) -> None:
         return
     if scheme in _OBJECT_STORES:
         raise InvalidArgument(
-            f"the lake is a hadoop catalog on an object store ({scheme}), where no commit is atomic: of two at once one would be lost",
-            hint="Take a JDBC, REST, Hive or Glue catalog for this warehouse.",
+            f"the lake is a hadoop catalog on an object store ({scheme}), where no commit is atomic: one of two concurrent commits is lost",
+            hint="Use a JDBC, REST, Hive or Glue catalog for this warehouse.",
         )
     raise InvalidArgument(
-        f"the warehouse of a hadoop catalog is an absolute local path or on hdfs://, not one of scheme {scheme[:60]!r}",
+        f"the warehouse of a hadoop catalog must be an absolute local path or on hdfs://, but it has the scheme {scheme[:60]!r}",
         hint=f"Set {PREFIX}warehouse to a path such as /data/iceberg or hdfs://host:8020/iceberg.",
     )
 
@@ -208,6 +207,6 @@ def _check_authentication(mapped: dict[str, str]) -> None:
     kind = mapped.pop(_AUTH, "").lower()
     if kind and kind not in _AUTH_TAKEN:
         raise InvalidArgument(
-            f"the lake's REST catalog asks for authentication by {kind[:60]!r} ({PREFIX}{_AUTH})",
-            hint=f"Known are: {', '.join(_AUTH_TAKEN)}.",
+            f"the lake's REST catalog requires authentication by {kind[:60]!r} ({PREFIX}{_AUTH}), which Lakeward does not support",
+            hint=f"Supported are: {', '.join(_AUTH_TAKEN)}.",
         )

@@ -1,4 +1,4 @@
-"""Options of a Fluss server: its `server.yaml`, one `key: value` a line (Fluss documentation, "Configuration")."""
+"""Reads the options of a Fluss server: its `server.yaml` with one `key: value` a line (Fluss documentation, "Configuration")."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _QUOTES = "\"'"
 
 
 def read_server_yaml(file: Path) -> dict[str, str]:
-    """The options in `file`. Raises SetupError if it cannot be read, or has a line that is no `key: value` (the line's number is named)."""
+    """Returns the options in `file`. Raises SetupError, with the line's number, for a line that is not `key: value`, and for an unreadable
+    file."""
     try:
         with file.expanduser().open("rb") as source:
             content = source.read(LONGEST_BYTES + 1)
@@ -25,7 +26,7 @@ def read_server_yaml(file: Path) -> dict[str, str]:
 
 
 def parse_server_yaml(text: str, origin: str) -> dict[str, str]:
-    """The same of its text; `origin` names it in errors. An option that stands there twice has its last value."""
+    """Returns the options in `text`. `origin` names the text in errors. If an option is repeated, its last value counts."""
     options: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = _without_comment(line)
@@ -33,14 +34,14 @@ def parse_server_yaml(text: str, origin: str) -> dict[str, str]:
             continue
         key, colon, value = line.partition(":")
         if not colon or not key.strip() or (value and not value[0].isspace()):
-            # Not the line itself: it may hold a password.
+            # The message does not show the line, because it may hold a password.
             raise SetupError(f"line {number} of {origin} is no `key: value`", hint="Write each option on one line, as Fluss reads them.")
         options[_unquoted(key.strip())] = _unquoted(value.strip())
     return options
 
 
 def _without_comment(line: str) -> str:
-    """A `#` begins a comment at the start of a line and behind a blank (YAML 1.2, 6.6)."""
+    """Returns the line without its comment. A `#` begins a comment at the start of a line and after a blank (YAML 1.2, 6.6)."""
     stripped = line.strip()
     if stripped.startswith("#"):
         return ""

@@ -1,9 +1,9 @@
-"""The chain of digests in the marker of a clean lake table: what rounds wrote to each bucket, one after the other. Pure.
+"""The chain of digests in the marker of a clean lake table. It covers what all rounds wrote to each bucket. Pure.
 
-A bucket's proof counts the rows that rounds wrote for the offsets from `since` on, sums their checksums (`row_checksum`), names the
-ranges of offsets without any row, and links each round to the one before: `chain` is the first 32 hexadecimal digits of the SHA-256 of
-`chain before|round id|tiered offset|rows|checksum|ranges without rows`, all as they are after the round; "" before the first.
-Of a primary-key table rows and checksum are those of the last changes of keys that rounds wrote, whatever became of them since.
+A bucket's proof counts the rows that rounds wrote for the offsets from `since` on, sums their checksums (`row_checksum`), names the ranges
+of offsets without a row, and links each round to the one before. `chain` is the first 32 hexadecimal digits of the SHA-256 of
+`chain before|round id|tiered offset|rows|checksum|ranges without rows`, with the values after the round; "" before the first round.
+In a primary-key table, rows and checksum are those of the last changes of keys that rounds wrote, even if these rows were replaced since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiering.model.tables import BucketKey
 
 
 class Range(Protocol):
-    """Of one bucket: its records `[start, tiered)` are in the lake."""
+    """The tiered range of one bucket: the lake holds its records `[start, tiered)`."""
 
     @property
     def start(self) -> int: ...
@@ -29,7 +29,7 @@ class Range(Protocol):
 
 
 class Written(Protocol):
-    """What a split wrote. `checksum` None: its rows have none. `empty`: those of its offsets that have no row."""
+    """The result of a split. `checksum` None: its rows have no checksum. `empty`: those of its offsets that have no row."""
 
     @property
     def bucket(self) -> BucketKey: ...
@@ -52,7 +52,7 @@ class Written(Protocol):
 
 @dataclass(frozen=True)
 class BucketProof:
-    """See the module."""
+    """The proof of one bucket, as the module describes it."""
 
     since: int
     rows: int = 0
@@ -61,7 +61,7 @@ class BucketProof:
     empty: tuple[Run, ...] = ()
 
     def linked(self, round_id: str, tiered: int, parts: Sequence[Written]) -> BucketProof:
-        """The proof after a round that wrote `parts` and so reached `tiered`."""
+        """Returns the proof after a round that wrote `parts` and reached `tiered`."""
         rows = self.rows + sum(part.records for part in parts)
         checksum = sum_of([self.checksum, *(part.checksum or 0 for part in parts)])
         empty = merged([*self.empty, *(run for part in parts for run in part.empty)])
@@ -69,28 +69,28 @@ class BucketProof:
 
     @property
     def values(self) -> tuple[int, int, str, str, str]:
-        """The proof as it is stored; `of` reads it."""
+        """The values of the proof as they are stored. `of` reads them."""
         return self.since, self.rows, f"{self.checksum:016x}", self.chain, runs_text(self.empty)
 
     @staticmethod
     def of(since: int, rows: int, checksum: str, chain: str, empty: str) -> BucketProof:
-        """The inverse of `values`. Raises ValueError."""
+        """Returns the proof of these `values`. Raises ValueError."""
         return BucketProof(since, rows, int(checksum, 16), chain, parse_runs(empty))
 
     @property
     def text(self) -> str:
-        """Its values as one ASCII text, which `parse` reads: `0/17/00000000000000a5/<chain>/4-7,9-10`."""
+        """The values as one ASCII text: `0/17/00000000000000a5/<chain>/4-7,9-10`. `parse` reads it."""
         return "/".join(map(str, self.values))
 
     @staticmethod
     def parse(text: str) -> BucketProof:
-        """The inverse of `text`. Raises ValueError."""
+        """Returns the proof of this `text`. Raises ValueError."""
         since, rows, checksum, chain, empty = text.split("/")
         return BucketProof.of(int(since), int(rows), checksum, chain, empty)
 
 
 def chain_link(before: str, round_id: str, tiered: int, rows: int, checksum: int, empty: Iterable[Run]) -> str:
-    """The chain after a round."""
+    """Returns the chain after a round."""
     ranges = ",".join(f"{start}-{stop}" for start, stop in empty)
     return hashlib.sha256(f"{before}|{round_id}|{tiered}|{rows}|{checksum:016x}|{ranges}".encode("ascii")).hexdigest()[:32]
 
@@ -98,9 +98,11 @@ def chain_link(before: str, round_id: str, tiered: int, rows: int, checksum: int
 Proofs = Mapping[BucketKey, BucketProof]
 
 
-def standing(proofs: Proofs, marked: Mapping[BucketKey, Range], ranges: Mapping[BucketKey, Range]) -> dict[BucketKey, BucketProof]:
-    """Those of `proofs`, made with the ranges `marked`, of buckets that go on from there. Where another service moved an end, the next
-    round begins a new proof: the chain links rounds of ours alone, and what others wrote was proved against the log when it was adopted."""
+def continued(proofs: Proofs, marked: Mapping[BucketKey, Range], ranges: Mapping[BucketKey, Range]) -> dict[BucketKey, BucketProof]:
+    """Returns the proofs of the buckets whose end in `ranges` is still the end in `marked`, the ranges of the marker with `proofs`.
+
+    If another service moved an end, the next round begins a new proof. The chain links only Lakeward's rounds, and rows of the other
+    service were proved against the log when they were adopted."""
     return {
         bucket: proof
         for bucket, proof in proofs.items()
@@ -111,9 +113,9 @@ def standing(proofs: Proofs, marked: Mapping[BucketKey, Range], ranges: Mapping[
 def advanced(
     proofs: Proofs, before: Mapping[BucketKey, Range], after: Mapping[BucketKey, Range], results: Iterable[Written], round_id: str
 ) -> dict[BucketKey, BucketProof]:
-    """The proofs of a marker with the ranges `after`, of a round that builds on `proofs` and `before` with these `results`.
+    """Returns the proofs of a marker with the ranges `after`, for a round that builds on `proofs` and `before` with these `results`.
 
-    A bucket whose end moves without a checksum has none any more; the next round that writes to it begins one there.
+    A bucket whose end moves without a checksum loses its proof. The next round that writes to it begins a new one there.
     """
     by_bucket: dict[BucketKey, list[Written]] = defaultdict(list)
     for result in results:

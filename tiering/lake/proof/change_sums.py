@@ -1,25 +1,25 @@
-"""What a range of a log is as sums that do not depend on order: of its rows, and of a primary-key table of its deletes and of what lives.
+"""Sums over a range of a log that do not depend on order: over its rows, and, for a primary-key table, over its deletes and living rows.
 
-Two sides are compared by them (`lake.rules.clean_comparison`): a range of the log, and what another tiering service added to a clean lake
-table for it. A log has all four sums, over one round or over several:
+They compare two sides (`lake.rules.clean_comparison`): a range of the log, and what another tiering service added to a clean lake table for
+this range. A log has all five sums, over one round or over several:
 
     written   rows of inserts and updates
     deleted   keys of before-images and deletes
-    living    the last row of each key whose last record is no delete
-    gone      each key whose last record is one
+    living    the last row of each key whose last record is not a delete
+    gone      each key whose last record is a delete
     replaced  keys of updates without a before-image (`table.changelog.image` = WAL), which may have replaced a row
 
-In Iceberg Fluss's own tiering (its writer of 0.9.1 and 1.0, in Java) writes every row of an insert or an update, deletes by position what
-the same round wrote before, and by key what it did not. So `written` are the rows of data files, `deleted` the keys of equality deletes and
-of rows that position deletes name, `living` written rows that no delete names. These three tell that exactly the rows of before the range
-died that the log says: what is deleted and was not written has to be a row of before, and no other key is named. Of a log without
-before-images the deletes have to name the `replaced` keys, too.
+In Iceberg, Fluss's own tiering (its writer of 0.9.1 and 1.0, in Java) writes every row of an insert or an update. It deletes rows of the
+same round by position, and older rows by key. So `written` are the rows of data files. `deleted` are the keys of equality deletes, and
+of rows that position deletes name. `living` are written rows that no delete names. These three show that the deletes removed exactly the
+older rows that the log names: a deleted row that the round did not write must be an older one, and no other key is named. For a log
+without before-images the deletes must also name the `replaced` keys.
 
-In Paimon its data files have the last change of each key, a delete too: the newest of them are `living` and `gone`, which together are all
-that becomes of the table. Files of all changes beside them (`changelog-producer` = `input`) tell `written` and `deleted`.
+In Paimon, data files have the last change of each key, including deletes. The newest changes are `living` and `gone`, which together are
+the whole result. Separate files of all changes (`changelog-producer` = `input`) give `written` and `deleted`.
 
-`written` and `deleted` do not depend on where one round ended and the next one began. Rows, and keys, are summed as in `row_checksum`.
-Memory: 17 bytes a key that changed.
+`written` and `deleted` do not depend on where a round ended. Rows and keys are summed as in `row_checksum`.
+Memory: 17 bytes for each changed key.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType, TableInfo, Tabl
 Flags = npt.NDArray[np.bool_]
 
 PENDING_ROWS = 1 << 20
-"""Changes that are kept before those of the same key are put together."""
+"""Number of changes that are collected before those of the same key are combined."""
 
 _GONE = np.array([ChangeType.UPDATE_BEFORE, ChangeType.DELETE])
 
 
 @dataclass(frozen=True)
 class RowSum:
-    """How many rows there are, and the sum of their checksums modulo 2^64."""
+    """The number of rows, and the sum of their checksums modulo 2^64."""
 
     rows: int = 0
     checksum: int = 0
@@ -58,7 +58,7 @@ class RowSum:
 
 @dataclass(frozen=True)
 class ChangeSums:
-    """See the module. Of a log table `living` is `written`, and nothing is deleted. None = what was read does not tell it."""
+    """The five sums that the module describes. For a log table `living` equals `written`, and nothing is deleted. None = unknown."""
 
     written: RowSum | None = RowSum()
     deleted: RowSum | None = RowSum()
@@ -81,12 +81,12 @@ def _together(left: RowSum | None, right: RowSum | None) -> RowSum | None:
 
 
 def sum_of_hashes(hashes: Words) -> RowSum:
-    """Of rows, or keys, with these hashes."""
+    """Returns the sum over rows, or keys, with these hashes."""
     return RowSum(len(hashes), int(hashes.sum(dtype=np.uint64)))
 
 
 class LogFold:
-    """Sums what is read of a bucket's log, in the order of offsets."""
+    """Sums a bucket's log, which is read in the order of offsets."""
 
     def __init__(self, table: TableInfo) -> None:
         self._columns = table.schema.names
@@ -95,10 +95,10 @@ class LogFold:
         self._sums = ChangeSums()
         self._newest = NewestRows()
         self._before_image: Words = np.zeros(0, np.uint64)
-        """Hash of the key of the last record that was taken, if that was a before-image; else empty."""
+        """Hash of the key of the last record, if that was a before-image; else empty."""
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch with the columns of `TableInfo.read_schema`."""
+        """Adds a batch with the columns of `TableInfo.read_schema`."""
         rows = batch.select(self._columns)
         if self._is_log:
             written = RowSum(batch.num_rows, row_checksum(rows))
@@ -112,7 +112,7 @@ class LogFold:
         self._newest.add(keys, hashes, ~gone)
 
     def _without_before_image(self, kinds: npt.NDArray[Any], keys: Words) -> Words:
-        """Hashes of the keys of after-images that do not follow the before-image of their key."""
+        """Returns the hashes of the keys of after-images that do not follow the before-image of their key."""
         if not len(keys):
             return keys
         follows = np.zeros(len(keys), dtype=bool)
@@ -123,26 +123,26 @@ class LogFold:
         return without
 
     def sums(self) -> ChangeSums:
-        """Of all that was taken."""
+        """Returns the sums over all batches."""
         return self._sums if self._is_log else self._sums + self._newest.sums()
 
 
 class NewestRows:
-    """The newest record of each key: the hash of its row, and whether it lives."""
+    """The newest record of each key: the hash of its row, and whether it is alive."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Words, Words, Flags]] = []
         self._pending = 0
 
     def add(self, keys: Words, rows: Words, alive: Flags) -> None:
-        """Takes records, by hashes of key and row, that are newer than all before, in their order."""
+        """Adds records, by hashes of key and row, in their order. They are newer than all earlier ones."""
         self._parts.append((keys, rows, alive))
         self._pending += len(keys)
         if self._pending >= PENDING_ROWS:
             self._put_together()
 
     def sums(self) -> ChangeSums:
-        """What lives, and what is gone; nothing else."""
+        """Returns only the sums `living` and `gone`."""
         self._put_together()
         if not self._parts:
             return ChangeSums()

@@ -1,16 +1,16 @@
-"""What a file of a clean lake table says of its rows, in its footer: Parquet key-value metadata, ASCII. Version 1.
+"""The footer of a file of a clean lake table, which describes its rows: Parquet key-value metadata, ASCII. Version 1.
 
-Position-delete files of primary-key tables have it, too; their rows are paths and positions.
+Position-delete files of primary-key tables have it too; their rows are paths and positions.
 
 lakeward.footer    1
 lakeward.table     <table id>/<uuid of the lake table>
-lakeward.round     the round that wrote it
-lakeward.bucket    3, or 17/3 within the partition with the id 17: one that is made anew under a former one's name has another id
-lakeward.offsets   of a log table: the offsets of the rows in the order of the rows, as runs: 0-100,105-120 (stops are excluded)
-lakeward.changes   of a primary-key table: the range of the log whose changes the round folded: 100-200
-lakeward.rows      how many rows there are
+lakeward.round     the round that wrote the file
+lakeward.bucket    3, or 17/3 within the partition with the id 17; a recreated partition of the same name has another id
+lakeward.offsets   for a log table: the offsets of the rows in the order of the rows, as runs: 0-100,105-120 (stops are excluded)
+lakeward.changes   for a primary-key table: the range of the log whose changes the round folded: 100-200
+lakeward.rows      the number of rows
 lakeward.checksum  v1: and 16 hexadecimal digits: `row_checksum` of all rows
-lakeward.folded    of a merged sorted run: v1: and the sum of the checksums of the files whose place it took, rows that are gone included
+lakeward.folded    for a merged sorted run: v1: and the sum of the checksums of the replaced files, including rows that no longer exist
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ FOLDED_KEY = "lakeward.folded"
 _CHECKSUM = re.compile(r"v1:([0-9a-f]{16})")
 
 Run = tuple[int, int]
-"""Offsets from the first up to, and without, the second."""
+"""Offsets from the first up to, but without, the second."""
 
 
 @dataclass(frozen=True)
 class FileFooter:
-    """See the module. `runs` is empty for a file of a primary-key table, `changes` None for one of a log table, `folded` None for one that
-    no merge of sorted runs wrote."""
+    """The values of a footer. `runs` is empty for a file of a primary-key table. `changes` is None for a file of a log table. `folded` is
+    None unless a merge of sorted runs wrote the file."""
 
     table_id: int
     lake_table_uuid: str
@@ -57,12 +57,12 @@ class FileFooter:
 
     @property
     def written_checksum(self) -> int:
-        """What the file adds to the checksum of all rows that rounds wrote to its bucket."""
+        """The file's part of the checksum of all rows that rounds wrote to its bucket."""
         return self.checksum if self.folded is None else self.folded
 
 
 def encode_footer(footer: FileFooter) -> dict[str, str]:
-    """The footer as key-value metadata; equal footers give equal texts."""
+    """Returns the footer as key-value metadata. Equal footers give equal texts."""
     offsets = {OFFSETS_KEY: runs_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
     return {
         VERSION_KEY: VERSION,
@@ -77,7 +77,7 @@ def encode_footer(footer: FileFooter) -> dict[str, str]:
 
 
 def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
-    """The inverse; None if the file has no footer of ours. Raises ValueError for one that cannot be read, an unknown version included."""
+    """Returns the footer of this metadata; None if it has none. Raises ValueError for an unreadable footer or an unknown version."""
     if VERSION_KEY not in metadata:
         return None
     if metadata[VERSION_KEY] != VERSION:
@@ -105,7 +105,7 @@ def _parse_checksum(text: str) -> int:
 
 
 def merged(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The same offsets in as few runs as can be, in order. `runs` do not overlap; empty ones are left out."""
+    """Returns the same offsets in as few runs as possible, in order. `runs` do not overlap. Empty runs are left out."""
     whole: list[Run] = []
     for start, stop in sorted(runs):
         if start >= stop:
@@ -118,7 +118,7 @@ def merged(runs: Iterable[Run]) -> tuple[Run, ...]:
 
 
 def without(start: int, stop: int, runs: Iterable[Run]) -> tuple[Run, ...]:
-    """What of `[start, stop)` the `runs`, which do not overlap, leave."""
+    """Returns the offsets of `[start, stop)` that are in none of `runs`, which do not overlap."""
     left: list[Run] = []
     for begin, end in sorted(runs):
         if begin > start:
@@ -128,17 +128,17 @@ def without(start: int, stop: int, runs: Iterable[Run]) -> tuple[Run, ...]:
 
 
 def sum_of(checksums: Iterable[int]) -> int:
-    """The checksum of rows whose parts have these."""
+    """Returns the checksum of rows whose parts have these checksums."""
     return sum(checksums) % MODULUS
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """`0-100,105-120`."""
+    """Returns runs as text: `0-100,105-120`."""
     return ",".join(f"{start}-{stop}" for start, stop in runs)
 
 
 def parse_runs(text: str) -> tuple[Run, ...]:
-    """The inverse. Raises ValueError for runs that are empty or not in order."""
+    """Returns the runs of this text. Raises ValueError for runs that are empty or not in order."""
     runs: list[Run] = []
     for part in text.split(",") if text else ():
         run = _parse_run(part)
@@ -149,7 +149,7 @@ def parse_runs(text: str) -> tuple[Run, ...]:
 
 
 def _parse_run(text: str) -> Run:
-    """Also an empty one: a primary-key bucket may begin with a KV snapshot behind which there is no change."""
+    """Returns the run of this text, which may be empty: a primary-key bucket may begin with a KV snapshot that no change follows."""
     start, _, stop = text.partition("-")
     run = (int(start), int(stop))
     if not 0 <= run[0] <= run[1]:

@@ -1,16 +1,16 @@
-"""A checksum of rows that does not depend on their order, on how they are cut into files, or on a library's version. Version 1.
+"""A checksum of rows that does not depend on their order, their division into files, or the version of a library. Version 1.
 
-The sum over all rows, modulo 2^64, of `mix(sum over columns of hash(value, seed of the column))`. NULL adds nothing, so a column that is
-added later, NULL in all rows before it, leaves their checksum as it was. A value keeps its hash when its column gets a wider type:
+It is the sum over all rows, modulo 2^64, of `mix(sum over columns of hash(value, seed of the column))`. NULL adds nothing. So a column that
+is added later, and is NULL in all earlier rows, leaves their checksum unchanged. A value keeps its hash when its column gets a wider type:
 
     bool, integers, date, timestamp   the 64-bit integer (days, microseconds)
-    float, double                     the bits of the double; every NaN is the same one
+    float, double                     the bits of the double; every NaN is the same
     decimal                           the 128 bits of the unscaled value
-    string, binary                    words of 8 bytes, little-endian, the last filled up with zeros, each with its place; the length
-    list, map, struct                 the elements, each with its place (a map's in their order); the number of elements
+    string, binary                    words of 8 bytes, little-endian, the last one padded with zeros, each with its position; the length
+    list, map, struct                 the elements, each with its position (a map's in their order); the number of elements
 
-The seed of a column is the first 8 bytes, little-endian, of the SHA-256 of its name; a field of a struct has the same of its own name.
-Nothing is hashed by row in Python: all of it is arithmetic on Arrow's buffers, in place and in blocks that fit into the processor's cache.
+The seed of a column is the first 8 bytes, little-endian, of the SHA-256 of its name. The seed of a struct's field comes from its own name.
+Python hashes no single row: all of it is arithmetic on Arrow's buffers, in place, in blocks that fit into the processor's cache.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ Integers = npt.NDArray[np.int64]
 
 MODULUS = 1 << 64
 BLOCK_ROWS = 1 << 15
-"""Of 8 bytes each: three columns of intermediate values fit into a core's second-level cache, and calling numpy takes little time."""
+"""Rows of a block. Each has 8 bytes in each of three columns of intermediate values, which fit into a core's second-level cache. A block is
+large enough that the calls of numpy take little time."""
 TEXTS_AT_ONCE = 1 << 14
-"""There are more intermediate values of texts."""
+"""Rows of a block of texts, which have more intermediate values."""
 FEW_TEXTS, FEW_WORDS = 1 << 6, 1 << 4
-"""So many texts that are longer than the others of their block, and longer than that, are hashed to their end each by itself."""
+"""Up to FEW_TEXTS texts of a block that are longer than all others, and longer than FEW_WORDS words, are hashed to their end one by one."""
 MOST_PLACES = 1 << 12
-"""Words of a text that are hashed together with those of other texts. The words behind them are hashed text by text, which is as fast
-for texts of that length. The number is below 2^16 - 1, the highest number of words by which texts are sorted."""
+"""Upper bound of the words of a text that are hashed together with those of other texts. Further words are hashed text by text, which is as
+fast for such long texts. The number is below 2^16 - 1, the highest number of words by which texts are sorted."""
 
 SAMPLE_ROWS, REPEATING, LONG_TEXT = 1 << 8, 0.25, 32
-"""Texts of this length, in bytes on average, with up to this share of distinct values in a sample, are hashed once each: to find
-equal ones takes as long as to hash some 30 bytes."""
+"""Texts of at least this average length in bytes, with at most this share of distinct values in a sample, are hashed once each. Finding
+equal texts takes as long as hashing about 30 bytes."""
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 """Multipliers of SplitMix64 (Steele, Lea, Flood 2014): every bit of a word reaches every other."""
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _WORD = 8
-"""Bytes."""
+"""Size of a word in bytes."""
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD + 1)], np.uint64)
-"""The bits of the first bytes of a word, by their number."""
+"""Masks that keep the first bytes of a word, by their number."""
 _STORED_AS: dict[pa.DataType, type[np.generic]] = {
     pa.int8(): np.int8,
     pa.int16(): np.int16,
@@ -63,18 +64,18 @@ _STORED_AS: dict[pa.DataType, type[np.generic]] = {
 
 
 def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
-    """The checksum of `rows`, from 0 to 2^64 - 1; that of two batches together is the sum of theirs, modulo 2^64."""
+    """Returns the checksum of `rows`, from 0 to 2^64 - 1. The checksum of two batches is the sum of their checksums, modulo 2^64."""
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     return sum(int(block.sum(dtype=np.uint64)) for block in _hashed_blocks(table)) % MODULUS
 
 
 def row_hashes(rows: pa.RecordBatch) -> Words:
-    """What each of `rows` adds to their checksum."""
+    """Returns what each row adds to the checksum."""
     return np.concatenate([np.zeros(0, np.uint64), *(block.copy() for block in _hashed_blocks(pa.Table.from_batches([rows])))])
 
 
 def _hashed_blocks(table: pa.Table) -> Iterator[Words]:
-    """The hashes of consecutive rows. Each block takes the memory of the one before."""
+    """Yields the hashes of consecutive rows. Each block reuses the memory of the one before."""
     seeds = [_seed(name) for name in table.column_names]
     sums, words, spare = np.empty((3, min(BLOCK_ROWS, table.num_rows)), np.uint64)
     for first in range(0, table.num_rows, BLOCK_ROWS):
@@ -92,7 +93,7 @@ def _seed(name: str) -> np.uint64:
 
 
 def _mixed(words: Words, spare: Words | None = None) -> Words:
-    """Changes `words`, and `spare` of the same size, in place: new memory takes longer than the arithmetic."""
+    """Mixes `words` in place, and overwrites `spare` of the same size. Allocating memory would take longer than the arithmetic."""
     shifted = np.right_shift(words, _30, out=spare)
     words ^= shifted
     words *= _FIRST
@@ -103,7 +104,7 @@ def _mixed(words: Words, spare: Words | None = None) -> Words:
 
 
 def _hashes(column: pa.Array[Any], seed: np.uint64, out: Words | None = None, spare: Words | None = None) -> Words:
-    """One word a value; 0 for NULL. They may, but need not, be in `out`; `spare` is overwritten, too."""
+    """Returns one word for each value; 0 for NULL. The result may be in `out`, and `spare` is overwritten."""
     if column.null_count == len(column):
         return np.zeros(len(column), np.uint64)
     hashes = _of_type(column, seed, out, spare)
@@ -113,7 +114,7 @@ def _hashes(column: pa.Array[Any], seed: np.uint64, out: Words | None = None, sp
 
 
 def _of_type(column: pa.Array[Any], seed: np.uint64, out: Words | None, spare: Words | None) -> Words:
-    """The same but for what is NULL: that has any hash."""
+    """Returns one word for each value. NULL gets any word."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _hashes(cast(Any, column).dictionary_decode(), seed, out, spare)
@@ -129,14 +130,14 @@ def _of_type(column: pa.Array[Any], seed: np.uint64, out: Words | None, spare: W
 
 
 def _seeded(words: Words, seed: np.uint64, out: Words | None = None) -> Words:
-    """What is to be mixed of each word."""
+    """Returns the words before they are mixed."""
     seeded = np.multiply(words, _STEP, out=out)
     seeded += seed
     return seeded
 
 
 def _words(column: pa.Array[Any]) -> Words:
-    """Of numbers, dates and times: a view if the column holds words of 64 bits."""
+    """Returns numbers, dates and times as words; a view if the column holds words of 64 bits."""
     kind = column.type
     if pa.types.is_floating(kind):
         column = column if pa.types.is_float64(kind) else column.cast(pa.float64())
@@ -160,20 +161,20 @@ def _bits_of_doubles(doubles: npt.NDArray[np.float64]) -> Words:
 
 
 def _values(column: pa.Array[Any], kind: type[np.generic], width: int = 1) -> npt.NDArray[Any]:
-    """A view of what a column of values of fixed size holds: `width` of `kind` a value, one after the other."""
+    """Returns a view of the values of a column of fixed size: `width` consecutive items of `kind` for each value."""
     values = np.frombuffer(cast(Any, column.buffers()[1]), kind, width * (column.offset + len(column)))
     return values[width * column.offset :]
 
 
 def _bits(buffer: Any, offset: int, count: int) -> Bytes:
-    """0 or 1 for each of `count` bits of an Arrow bitmap."""
+    """Returns 0 or 1 for each of `count` bits of an Arrow bitmap."""
     first = offset // 8
     bits = np.unpackbits(np.frombuffer(buffer, np.uint8)[first : (offset + count + 7) // 8], bitorder="little")
     return bits[offset - 8 * first : offset - 8 * first + count]
 
 
 def _decimals(column: pa.Array[Any], seed: np.uint64, out: Words | None, spare: Words | None) -> Words:
-    """Mixed twice: the high half, then with it the low one. One sign and few digits have one high half: it is mixed once."""
+    """Mixes the high half, and then the low half with the result. If all high halves are equal, the high half is mixed once."""
     if not pa.types.is_decimal128(column.type):
         column = column.cast(pa.decimal128(38, cast(Any, column.type).scale))
     halves = _values(column, np.uint64, width=2)
@@ -205,7 +206,7 @@ def _texts(column: pa.Array[Any], seed: np.uint64) -> Words:
 
 
 def _repeating(column: pa.Array[Any], seed: np.uint64) -> Words | None:
-    """The hashes of texts that repeat: each distinct one is hashed once. None if they do not."""
+    """Returns the hashes of texts that repeat, with each distinct text hashed once. None if they do not repeat."""
     sample = column.slice(len(column) // 2, SAMPLE_ROWS)
     if pc.count_distinct(sample).as_py() > REPEATING * len(sample):
         return None
@@ -216,10 +217,10 @@ def _repeating(column: pa.Array[Any], seed: np.uint64) -> Words | None:
 
 
 def _text_hashes(windows: Words, starts: Integers, lengths: Integers, seed: np.uint64) -> Words:
-    """Of texts of `lengths` that begin at `starts`. `windows` has the word that begins at each byte."""
+    """Returns the hashes of texts of `lengths` that begin at `starts`. `windows` has the word that begins at each byte."""
     shortest, longest = int(lengths.min()), int(lengths.max())
     if shortest == longest:
-        lengths = lengths[:1]  # of codes, for example; they need not be gathered if nothing lies between them
+        lengths = lengths[:1]  # for example codes; they need not be gathered if they are adjacent
     if longest < len(lengths):
         hashes = _mixed(_seeded(np.arange(longest + 1, dtype=np.uint64), seed))[lengths]
     else:
@@ -238,9 +239,9 @@ def _text_hashes(windows: Words, starts: Integers, lengths: Integers, seed: np.u
 
 
 def _words_of_texts(windows: Words, starts: Integers, lengths: Integers, seed: np.uint64) -> Words:
-    """What the words of each text add to its hash, a place after the other. In the order of their numbers of words, the texts that
-    have a place are always the last ones."""
-    counts = np.minimum((lengths + (_WORD - 1)) >> 3, 0xFFFF).astype(np.uint16)  # of 16 bits: then they are sorted in linear time
+    """Returns what the words of each text add to its hash, position by position. The texts are sorted by their number of words, so the
+    texts that have a word at a position are always the last ones."""
+    counts = np.minimum((lengths + (_WORD - 1)) >> 3, 0xFFFF).astype(np.uint16)  # numbers of 16 bits are sorted in linear time
     order = np.argsort(counts, kind="stable")
     counts, begins, left, sums = counts[order], starts[order], lengths[order], np.zeros(len(order), np.uint64)
     few = int(counts[-FEW_TEXTS - 1]) if len(counts) > FEW_TEXTS else 0
@@ -270,7 +271,7 @@ def _structs(column: Any, seed: np.uint64) -> Words:
 
 
 def _lists(column: Any, seed: np.uint64) -> Words:
-    """Each element is hashed, given its place in its list, and added to what its list has."""
+    """Hashes each element together with its position in its list, and adds it to the hash of its list."""
     lengths = np.asarray(pc.fill_null(_lengths(column), 0)).astype(np.int64)
     hashes = _mixed(_seeded(lengths.view(np.uint64), seed))
     elements = _elements(column, seed)
@@ -296,7 +297,7 @@ def _map_as_list(column: Any) -> Any:
 
 
 def _elements(column: Any, seed: np.uint64) -> Words:
-    """Hashes of the elements of all lists that are not NULL, in their order; a NULL in a list counts by its place alone."""
+    """Returns the hashes of the elements of all lists that are not NULL, in order. A NULL in a list counts only by its position."""
     if not pa.types.is_map(column.type):
         return _hashes(column.flatten(), seed)
     entries = _map_as_list(column).flatten()

@@ -58,7 +58,7 @@ def test_a_file_of_another_table_or_partition_refuses_a_retier(world: LakeWorld)
     with pytest.raises(errors.CannotReconcile, match=rf"was written for the table {visits.table_id}/{world.view(visits).table_uuid}"):
         retier(world, others)
     world.by_hand.put_in(visits.path, visits.path, us, file_of(world, visits, "eu"))
-    with pytest.raises(errors.CannotReconcile, match="stands in partition eu, and was written for partition us"):
+    with pytest.raises(errors.CannotReconcile, match="is in partition eu, but was written for partition us"):
         retier(world, visits)
 
 
