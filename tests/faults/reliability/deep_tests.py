@@ -1,4 +1,4 @@
-"""The tests of every day with more than these have time for: more drawn examples, and every kind of lake where CI takes one in turn.
+"""Runs tests deeper than CI does: more drawn examples, and every kind of lake where CI takes one in turn.
 
 `PYTHONPATH=.:tests python -m faults.reliability.deep_tests --of "lake tables" --examples 150`
 """
@@ -22,7 +22,7 @@ LAKE_TABLES = (
     "tests/lake/iceberg/primary_key/test_stories.py",
     "tests/lake/iceberg/primary_key/test_shared_stories.py",
 )
-"""Rounds of drawn schemas, rows and steps over real tables."""
+"""Tests of rounds over real tables with drawn schemas, rows and steps."""
 VALUES = (
     "tests/access",
     "tests/test_durations.py",
@@ -63,14 +63,14 @@ VALUES = (
     "tests/telemetry/test_traces.py",
     "tests/wire/test_delays_of_others.py",
 )
-"""Properties of drawn values, messages and texts."""
+"""Tests of properties of drawn values, messages and texts."""
 DEEP = {"lake tables": LAKE_TABLES, "values": VALUES, "marked": ("-m", "soak or in_turn", "tests")}
-"""What pytest is told, by the name of `--of`. Marked: what CI leaves out, and what it takes in turn (support/depth.py)."""
+"""Arguments of pytest by the value of `--of`. "marked": tests that CI leaves out or takes in turn (support/depth.py)."""
 PROCESSES = 2
 
 
 def main() -> int:
-    """Returns the exit status: that of pytest."""
+    """Returns the exit status of pytest."""
     parser = argparse.ArgumentParser(prog="python -m faults.reliability.deep_tests")
     parser.add_argument("--of", choices=DEEP, default="lake tables")
     parser.add_argument("--examples", type=int, default=150)

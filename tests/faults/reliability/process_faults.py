@@ -1,4 +1,4 @@
-"""Faults of whole processes and services. Tests inject each by hand, so nobody counts them: each strikes in every run of its test."""
+"""Faults of whole processes and services. A test injects each of them by hand in every run, so there are no counts of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ STATE = "tests/cli/commands/test_state.py"
 
 
 def _row(name: str, description: str, handled_by: str, held_by: str, *also_held_by: str, variant_of: str | None = None) -> Fault:
-    """A fault of a part that `_of` names."""
+    """Returns a fault; `_of` adds the part of the product."""
     return Fault(name, description, "", handled_by, held_by, also_held_by=also_held_by, variant_of=variant_of)
 
 
 def _of(part: str, *rows: Fault) -> tuple[Fault, ...]:
-    """The rows of a part of the product. What they are variants of are faults of the simulator, of the stories or of this list."""
+    """Returns the rows with the part of the product. `variant_of` names a fault of the simulator, of the stories or of this list."""
     return tuple(replace(row, where=part) for row in rows)
 
 

@@ -1,7 +1,8 @@
-"""Everything that looks for lost rows and stuck tables, one after the other: `make soak SEEDS=10000`.
+"""Runs every harness that finds lost rows and stuck tables, one after the other: `make soak SEEDS=10000`.
 
-Simulated deployments take SEEDS; the others, which work on real files or search states, take shares of them. Prints what each prints, a
-line a harness at the end, and leaves how often each fault was injected to `python -m faults.reliability --counts`.
+Simulated deployments run SEEDS seeds. The other harnesses, which work on real files or search states, run a share of them. The soak prints
+the output of each harness, then one line for each harness. `--counts` writes how often each fault was injected, for
+`python -m faults.reliability --counts`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from support.worlds.story_faults import FAULTS as STORY_FAULTS
 
 TABLE_LINE = re.compile(r"^ *(?P<count>[0-9]+)  (?P<fault>[a-z0-9-]+) +\S", re.MULTILINE)
 ALL_SEEDS = 10_000
-"""For these the shares are as the harnesses name them below."""
+"""Seeds of a whole soak. The number of seeds of each harness below is for this number."""
 
 
 @dataclass(frozen=True)
 class Harness:
-    """One program: its module, its arguments, and how many seeds of `seeds_option` it takes of ALL_SEEDS."""
+    """One program: its module, its arguments, and the value of `seeds_option` for a soak of ALL_SEEDS."""
 
     name: str
     module: str
@@ -39,13 +40,13 @@ class Harness:
     seeds_option: str = "--seeds"
 
     def command(self, seeds: int) -> list[str]:
-        """What runs it for a soak of so many seeds; at least two of each harness."""
+        """Returns the command for a soak of that many seeds. Each harness runs at least two seeds."""
         share = [] if self.seeds is None else [self.seeds_option, str(max(2, self.seeds * seeds // ALL_SEEDS))]
         return [sys.executable, "-m", self.module, *self.arguments, *share]
 
     @property
     def part(self) -> str:
-        """One of PARTS, if it injects faults of these lists."""
+        """The key in PARTS if the harness injects faults of these lists, and otherwise its module."""
         return next((part for part in PARTS if self.module.startswith(part)), self.module)
 
 
@@ -54,9 +55,9 @@ PARTS: Mapping[str, Sequence[Fault]] = {
     "faults.stories": STORY_FAULTS,
     "faults.beside_flink": FLINK_FAULTS,
 }
-"""What is injected, by the module of which each harness is a part."""
+"""Injected faults by the first part of the harness's module."""
 ENOUGH = 100
-"""Times that a soak of ALL_SEEDS injects each fault of simulator and stories, those beside Flink too."""
+"""A soak of ALL_SEEDS injects each fault of PARTS at least this number of times."""
 
 HARNESSES = (
     Harness("simulator", "faults.simulated", seeds=ALL_SEEDS),
@@ -81,12 +82,12 @@ HARNESSES = (
 
 
 def counts_of(output: str) -> dict[str, int]:
-    """How often each fault was injected, of what a harness printed."""
+    """Returns how often each fault was injected, read from the output of a harness."""
     return {line["fault"]: int(line["count"]) for line in TABLE_LINE.finditer(output)}
 
 
 def seldom(struck: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """The faults that the harnesses of their list injected less than ENOUGH times, with how often they did. `struck`: by part of PARTS."""
+    """Returns the faults that were injected less than ENOUGH times, with that number. `struck`: counts by key of PARTS."""
     few = {}
     for part, faults in PARTS.items():
         counts = {fault.name: struck.get(part, {}).get(fault.name, 0) for fault in faults}
@@ -95,11 +96,11 @@ def seldom(struck: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 def main() -> int:
-    """Returns the exit status: 1 if any of them failed, or all of ALL_SEEDS injected a fault too seldom."""
+    """Returns the exit status: 1 if a harness failed, or if a soak of ALL_SEEDS injected a fault too seldom."""
     parser = argparse.ArgumentParser(prog="python -m faults.reliability.soak")
     parser.add_argument("--seeds", type=int, default=ALL_SEEDS)
     parser.add_argument("--only", choices=sorted({harness.module for harness in HARNESSES}))
-    parser.add_argument("--counts", type=Path, help="leaves the counts in this file, a line a fault")
+    parser.add_argument("--counts", type=Path, help="write the counts to this file, one line per fault")
     options = parser.parse_args()
     folders_in_memory()
     lines, struck, failed = [], defaultdict[str, Counter[str]](Counter), False

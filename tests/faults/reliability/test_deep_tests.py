@@ -1,4 +1,4 @@
-"""What CI tries a little of, a soak tries much of."""
+"""A soak runs every test of drawn examples, with more examples than CI."""
 
 from __future__ import annotations
 

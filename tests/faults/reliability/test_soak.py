@@ -1,4 +1,4 @@
-"""When a soak of all seeds fails though each of its harnesses passed."""
+"""A soak of all seeds fails if it injected a fault too seldom, although each harness passed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_counts_are_those_of_the_printed_table() -> None:
 def test_a_whole_soak_fails_if_it_injects_a_fault_too_seldom(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seeds: int, count: int, status: int
 ) -> None:
-    """The harness prints the counts, as the others do, and passes."""
+    """The harness prints the counts and passes."""
     folder = tmp_path / "faults"
     folder.mkdir()
     (folder / "simulated.py").write_text(f"for name in {sorted(OFTEN['faults.simulated'])!r}:\n    print(f'{count:>9}  {{name}}  .')\n")

@@ -1,4 +1,4 @@
-"""What a named fault is. Each harness keeps a list of its own; `faults.reliability` puts the lists together."""
+"""A named fault. Each harness has its own list of faults; `faults.reliability` merges the lists."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong, and that is injected on purpose."""
+    """A fault that tests inject."""
 
     name: str
     description: str
     """What happens, as a sentence."""
     where: str
-    """Which harness injects it ("simulator", "stories"); of faults of processes and services, which part they strike."""
+    """The harness that injects it ("simulator", "stories"), or the part of the product that it strikes."""
     handled_by: str
-    """What makes it harmless: a function, or a rule of the design."""
+    """The function or the rule of the design that makes it harmless."""
     held_by: str
-    """The test that fails when that is taken out."""
+    """The test that fails when `handled_by` is taken out."""
     variant_of: str | None = field(default=None, kw_only=True)
-    """The fault that is the same in another size or at another place; None = a kind of its own."""
+    """The name of the fault that differs only in size or place; None if there is no such fault."""
     also_held_by: tuple[str, ...] = field(default=(), kw_only=True)
-    """Tests of the same fault elsewhere: in another harness, beside another cluster."""
+    """Tests of the same fault in another harness or on another cluster."""
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """All that hold it."""
+        """All tests of the fault."""
         return (self.held_by, *self.also_held_by)
