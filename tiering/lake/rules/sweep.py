@@ -2,16 +2,16 @@
 
 A file is deleted only if all of this holds:
 
-    its name is one of Lakeward's, and names a round that the coordinator knows
-    no snapshot of the table names it, including snapshots that only tags and branches keep
-    it is older than the guard
-    its round has ended
-    its round was never granted a commit, or it was granted one for this very lake table, on a tiering commit that is gone: then the
-    compare-and-set refuses a late commit. While that tiering commit exists, a user may roll the table back to it, and the late commit
-    lands. The outcome of a grant for another lake table is unknown here: that table may be in the same folder under another name
-    if its round landed, the lake still has a snapshot of that round. Otherwise the files may belong to a copy of the table that a user
-    means to put back. `expired_files` tells which of them only expired snapshots named: these are deleted once they were dead for the
-    time of the guard
+- Its name is one of Lakeward's, and names a round that the coordinator knows.
+- No snapshot of the table names it, including snapshots that only tags and branches keep.
+- It is older than the guard.
+- Its round has ended.
+- Its round was never granted a commit, or it was granted one for this very lake table, on a tiering commit that is gone: then the
+  compare-and-set refuses a late commit. While that tiering commit exists, a user may roll the table back to it, and the late commit lands.
+  The outcome of a grant for another lake table is unknown here: that table may be in the same folder under another name.
+- If its round landed, the lake still has a snapshot of that round. Otherwise the files may belong to a copy of the table that a user means
+  to put back. `expired_files` tells which of them only expired snapshots named: these are deleted once they were dead for the time of the
+  guard.
 
 If a round was open when a coordinator started, its grant may be lost because the store was set back. It then may have been granted on any
 commit of an earlier round. In a lake format with follow-up commits (`FollowUpCommits`) the files of a round stay while its own snapshot
