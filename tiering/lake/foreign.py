@@ -142,8 +142,8 @@ class ForeignWalk:
     `ranges`: per bucket what is tiered; the next round continues at the end. `moved_back`: primary-key buckets that the next round replays
     from there, or, without a range, from a KV snapshot. Only a commit of Lakeward's ends that.
     `newest` is the newest tiering snapshot of the branch, of either service. `newest_added` is the newest foreign one that added rows.
-    `needs_commit`: only a new snapshot of Lakeward's corrects the cluster's record. `needs_telling`: the coordinator corrects it by
-    telling the cluster Lakeward's newest snapshot.
+    `needs_commit`: only a new snapshot of Lakeward's corrects the cluster's record. `needs_notification`: the coordinator
+    corrects it by notifying the cluster of Lakeward's newest snapshot.
     `problem`: no round may build on the table. `ranges` are then set only if the rows are right and merely a record is wrong.
     """
 
@@ -152,7 +152,7 @@ class ForeignWalk:
     newest_added: int | None = None
     moved_back: frozenset[BucketKey] = frozenset()
     needs_commit: bool = False
-    needs_telling: bool = False
+    needs_notification: bool = False
     problem: PermanentTieringError | None = None
 
     @property

@@ -102,8 +102,8 @@ def encode(marker: Marker) -> EncodedMarker:
 def decode(summary: Mapping[str, str], read_file: Callable[[str], bytes]) -> Marker | None:
     """Returns the marker of a snapshot's summary; None if the summary has no marker of Lakeward.
 
-    `read_file` reads an overflow file by its path. Its errors of our tree pass through. Raises MarkerCorrupt for a marker that cannot be
-    read, including one of an unknown version.
+    `read_file` reads an overflow file by its path. Each LakewardError that it raises passes through. Raises MarkerCorrupt for a
+    marker that cannot be read, including one of an unknown version.
     """
     round_id = summary.get(ROUND_ID_KEY)
     present = [key for key in (PLAIN_KEY, ZSTD_KEY, PATH_KEY) if key in summary]

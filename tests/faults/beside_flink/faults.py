@@ -67,13 +67,13 @@ FAULTS = (
     fault(
         "flink-dies-untold",
         "Flink dies after its append, before it registers the snapshot with Fluss.",
-        "shared_base._with_telling: the next round commits and registers it",
+        "shared_base._with_notification: the next round commits and registers it",
         TRACES + "test_11_one_that_died_before_it_told_fluss_is_told_for",
     ),
     fault(
         "flink-tells-twice",
         "Fluss's answer to Flink is lost. Flink registers its snapshot again, and so deletes the live offsets file.",
-        "shared_base._with_telling: a record that cannot be read is written again",
+        "shared_base._with_notification: a record that cannot be read is written again",
         TRACES + "test_9_a_deleted_file_of_offsets_is_made_anew",
     ),
     fault(
@@ -127,7 +127,7 @@ FAULTS = (
     fault(
         "record-request-lost",
         "Lakeward's registration of a snapshot with Fluss is lost.",
-        "shared_base._with_telling: the next round registers it",
+        "shared_base._with_notification: the next round registers it",
         TRACES + "test_a_word_to_fluss_that_gets_lost_is_repeated_by_the_next_round",
     ),
     fault(

@@ -37,7 +37,7 @@ from tiering.coordinator.tierers.named_epochs import note_named_epochs
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.rules.base_check import Base
-from tiering.lake.rules.shared_base import can_tell, is_exact
+from tiering.lake.rules.shared_base import can_notify, is_exact
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -336,7 +336,7 @@ class Commits:
         cluster_record, _ = recorded_by_cluster(self._cluster, info)
         if is_exact(walk, cluster_record):
             return True
-        if walk.newest is None or not in_turn or not can_tell(view, cluster_record, walk):
+        if walk.newest is None or not in_turn or not can_notify(view, cluster_record, walk):
             return False
         self._cluster.rewind_lake_snapshot(info, RecordedLakeSnapshot(walk.newest, walk.ends))
         return True

@@ -156,7 +156,7 @@ def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk,
         _check_not_ahead(view, newest, marker, own, None, is_shared=True)
     moved_back = walk.moved_back != records.moved_back
     ahead = own is None or (own.lake_snapshot_id, dict(own.offsets)) != (walk.newest, walk.ends) or moved_back
-    return Base(view, marker, ahead or walk.needs_telling)
+    return Base(view, marker, ahead or walk.needs_notification)
 
 
 def _is_still_there(view: LakeView, own: RecordedLakeSnapshot, own_round: str | None) -> bool:

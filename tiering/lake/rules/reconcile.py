@@ -255,7 +255,7 @@ def check_places(situation: Situation, lake_rows: RowOffsets) -> None:
 
 
 def _retiered_keys(situation: Situation, occupied: Collection[BucketKey]) -> Ranges:
-    """Returns the ranges of `retier` of a primary-key table. Changes that the lake already has may be applied again, but none may lack."""
+    """Returns the ranges of `retier` of a primary-key table. Changes that the lake has may be applied again, but none may be missing."""
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())

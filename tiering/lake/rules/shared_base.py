@@ -6,10 +6,10 @@ doubles are adopted at once. After a check, the cluster's record must name the n
 
     the record does so                         nothing to do
     the newest tiering snapshot is Lakeward's,
-    and the record is behind it                the coordinator tells the cluster
+    and the record is behind it                the coordinator notifies the cluster
     anything else: the newest is foreign,      a round commits, with an empty marker if there is nothing to tier, and the coordinator
-    the record is ahead, or its snapshot or    tells the cluster that commit. Telling the cluster a foreign snapshot would race with
-    its file of offsets is gone                the service that made it
+    the record is ahead, or its snapshot or    notifies the cluster of that commit. A notification of a foreign snapshot would
+    its file of offsets is gone                race with the service that made it
 
 Only the offset bounds of files that a foreign snapshot added decide. The bounds of files that are merely live decide nothing. Rows of a
 clean layout carry no offsets. So all rows that the foreign snapshots added are compared with the log at once (`clean_comparison`).
@@ -176,7 +176,7 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     if beyond and is_evidence and table_type is TableType.LOG:
         return ForeignWalk(dict(ends.ranges), newest, problem=_record_ahead(view, newest, beyond, ends.ranges))
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
-    return _with_telling(view, records, walk)
+    return _with_notification(view, records, walk)
 
 
 def _take_clean(walk: CleanWalk, ends: RunningEnds, readers: ForeignReaders, partitions: Partitions) -> None:
@@ -252,8 +252,8 @@ def _record_ahead(
     )
 
 
-def _with_telling(view: LakeView, records: SharedRecords, walk: ForeignWalk) -> ForeignWalk:
-    """Returns `walk` with what corrects the cluster's record: nothing, telling the cluster (`needs_telling`), or a commit."""
+def _with_notification(view: LakeView, records: SharedRecords, walk: ForeignWalk) -> ForeignWalk:
+    """Returns `walk` with what corrects the cluster's record: nothing, a notification (`needs_notification`), or a commit."""
     newest = None if walk.newest is None else view.snapshots.get(walk.newest)
     floor = -1 if newest is None else newest.sequence_number
     # The other service's own check also counts snapshots that left the branch. Only a newer snapshot of Lakeward's takes their place.
@@ -266,8 +266,8 @@ def _with_telling(view: LakeView, records: SharedRecords, walk: ForeignWalk) -> 
         return replace(walk, needs_commit=True)
     if is_exact(walk, records.cluster):
         return walk
-    if can_tell(view, records.cluster, walk):
-        return replace(walk, needs_telling=True)
+    if can_notify(view, records.cluster, walk):
+        return replace(walk, needs_notification=True)
     return replace(walk, needs_commit=True)
 
 
@@ -280,8 +280,8 @@ def is_exact(walk: ForeignWalk, record: RecordedLakeSnapshot | None) -> bool:
     return not has_extra and all(record.offsets.get(bucket, 0) == end for bucket, end in ends.items())
 
 
-def can_tell(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
-    """Whether telling the cluster the newest tiering snapshot corrects its record: it is Lakeward's, and the record is of an older one."""
+def can_notify(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
+    """Whether a notification of the newest tiering snapshot corrects the cluster's record: it is Lakeward's and newer than the record's."""
     as_marked = view.marker is not None and walk.ranges == view.marker.buckets and not walk.moved_back
     return walk.newest == view.tiered and as_marked and _is_older(view, record, walk)
 

@@ -63,9 +63,9 @@ def prepare(size: Size, world: World, ack: Ack) -> Step:
     assert ack.stand is not None
     assert ack.lake is not None
     has, _ = world.recorded()
-    is_exact, can_tell = telling_of(ack.stand, ack.lake, has)
-    can_tell = can_tell and (world.turn == "ours" or not size.has(SharedRule.TOLD_IN_TURN))
-    if is_exact or not can_tell:
+    is_exact, can_notify = telling_of(ack.stand, ack.lake, has)
+    can_notify = can_notify and (world.turn == "ours" or not size.has(SharedRule.TOLD_IN_TURN))
+    if is_exact or not can_notify:
         after = answered(size, world._replace(ack=None), ack, None)
         return "the cluster has it already" if is_exact else "the cluster is not told", cleaned_up(after, ack) if is_exact else after
     file, keep = telling_file(size, world, ack.stand.newest or 0, ack.stand.end, ack.lake)

@@ -23,7 +23,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules import shared_base
 from tiering.lake.rules.base_check import Base, CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.foreign_walk import RunningEnds
-from tiering.lake.rules.shared_base import can_tell, is_exact, walked
+from tiering.lake.rules.shared_base import can_notify, is_exact, walked
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
@@ -65,7 +65,7 @@ class Stand(NamedTuple):
     newest_added: int | None
     moved_back: bool
     needs_commit: bool
-    needs_telling: bool
+    needs_notification: bool
     ahead: bool
 
     @property
@@ -130,9 +130,9 @@ def outcome_of(lake: LakeTable, round_id: int, before: Stand) -> CommitOutcome:
 
 @cache
 def telling_of(stand: Stand, lake: LakeTable, cluster: Own | None) -> tuple[bool, bool]:
-    """`is_exact` and `can_tell`: whether the cluster has it already, and whether it may be told."""
+    """`is_exact` and `can_notify`: whether the cluster has it already, and whether it may be told."""
     walk, record = walk_of(stand), _recorded(cluster)
-    return is_exact(walk, record), can_tell(view_of(lake), record, walk)
+    return is_exact(walk, record), can_notify(view_of(lake), record, walk)
 
 
 @cache
@@ -247,7 +247,7 @@ def shared_records(known: Known, cluster: tuple[Own | None, bool]) -> SharedReco
 def walk_of(stand: Stand) -> ForeignWalk:
     """The walk that a base passed with."""
     moved_back = frozenset((BUCKET,)) if stand.moved_back else frozenset()
-    return ForeignWalk(stand.ranges, stand.newest, stand.newest_added, moved_back, stand.needs_commit, stand.needs_telling)
+    return ForeignWalk(stand.ranges, stand.newest, stand.newest_added, moved_back, stand.needs_commit, stand.needs_notification)
 
 
 @cache
@@ -271,7 +271,7 @@ def _stand(base: Base, lake: LakeTable) -> Stand:
         None if walk is None else walk.newest_added,
         bool(base.moved_back),
         base.needs_commit,
-        walk is not None and walk.needs_telling,
+        walk is not None and walk.needs_notification,
         base.ahead,
     )
 
