@@ -30,15 +30,15 @@ KEYS = ("database_name", "table_name", "tiering_epoch", "coordinator_epoch")
 
 
 class WatchedStore(MemoryStore):
-    """Counts the events that are drawn, and remembers what was wanted."""
+    """Counts the events that are drawn, and remembers the requested ranges."""
 
     def __init__(self) -> None:
         super().__init__()
         self.drawn = 0
-        self.history_range: list[HistoryRange] = []
+        self.ranges: list[HistoryRange] = []
 
     def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
-        self.history_range.append(history_range)
+        self.ranges.append(history_range)
         for row in super().read_events(history_range):
             self.drawn += 1
             yield row
@@ -101,7 +101,7 @@ def test_conditions_narrow_the_read_of_the_store(run: Run) -> None:
             odd = await client.table(newest("tiering_events", "message", table_name="\0"))
         assert answer.column("message").to_pylist() == ["2"]
         assert handle.store.drawn == 1 + len(rows), "what no store can be asked for is filtered afterwards"
-        assert handle.store.wanted[0] == HistoryRange(table_name="flights", fields={"level": "ERROR"}, page_rows=100)
+        assert handle.store.ranges[0] == HistoryRange(table_name="flights", fields={"level": "ERROR"}, page_rows=100)
         assert odd.num_rows == 0
 
     run(scenario())
@@ -116,7 +116,7 @@ def test_bounds_of_time_reach_the_store(run: Run) -> None:
         async with serving(handle) as client:
             answer = await client.read("tiering_events", "message", filters=tuple(filters))
         assert answer.column("message").to_pylist() == ["3", "2"]
-        assert (handle.store.wanted[0].since, handle.store.wanted[0].until) == (NOON + SECOND, NOON + 3 * SECOND)
+        assert (handle.store.ranges[0].since, handle.store.ranges[0].until) == (NOON + SECOND, NOON + 3 * SECOND)
 
     run(scenario())
 
