@@ -178,7 +178,7 @@ def test_a_lake_that_is_not_the_clusters_is_refused(start: Start, fluss: LocalFl
         owner.record_lake_snapshot(table, RecordedLakeSnapshot(7, {BucketKey(None, 0): 0}))
     ended = start(fluss.bootstrap_servers)
     assert ended.status == 1
-    assert "the lake catalog is not the cluster's" in ended.err
+    assert "the lake does not belong to the cluster" in ended.err
     assert "--create-lake-tables" in ended.err
     deployment = FlussDeployment(tmp_path, servers=fluss.bootstrap_servers)  # which is told to start all the same
     try:

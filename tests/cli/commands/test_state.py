@@ -170,7 +170,7 @@ def test_a_backup_of_another_cluster_is_refused_and_so_is_a_start_on_it(tmp_path
     with pytest.raises(SetupError, match="has the state of the cluster"):
         restore(tmp_path / "other.db", ours.root)
     shutil.copy(tmp_path / "other.db", ours.store_file)
-    with pytest.raises(SetupError, match="keeps the state of the cluster"):
+    with pytest.raises(SetupError, match="the state store has the state of the cluster"):
         asyncio.run(start(ours))
 
 

@@ -103,7 +103,7 @@ def test_down_returns_when_the_service_has_ended(folder: DataFolder) -> None:
 def test_down_says_how_to_end_a_service_that_does_not(folder: DataFolder) -> None:
     with service(folder, "stubborn") as running, pytest.raises(SetupError, match="did not end within") as caught:
         stop_service(folder, patience_seconds=0.01)
-    assert caught.value.hint == f"End it with: kill -9 {running.pid}"
+    assert caught.value.hint == f"Kill it with: kill -9 {running.pid}"
 
 
 def test_down_returns_when_a_service_that_waited_has_the_folder(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_down_sends_no_signal_to_a_process_that_has_not_the_folder(folder: DataF
     try:
         with FolderLock(folder.root):  # as if by a machine that shares the disk, where the id is another process
             (folder.root / "coordinator.lock").write_text(f"{bystander.pid}\n")
-            with pytest.raises(SetupError, match="no process of this user on this machine"):
+            with pytest.raises(SetupError, match="not as a process of this user on this machine"):
                 stop_service(folder)
         assert bystander.poll() is None
     finally:

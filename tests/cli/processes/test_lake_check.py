@@ -28,7 +28,7 @@ def cluster_of(tables: list[TableInfo]) -> MemoryCluster:
 
 
 def test_a_lake_without_the_clusters_tiered_tables_is_another_one() -> None:
-    with pytest.raises(SetupError, match=r"the lake catalog is not the cluster's: .* sales\.orders0") as caught:
+    with pytest.raises(SetupError, match=r"the lake does not belong to the cluster: .* sales\.orders0") as caught:
         check_lake_is_the_clusters(cluster_of(tables(2)), MemoryLake())
     assert "--create-lake-tables" in caught.value.hint
 

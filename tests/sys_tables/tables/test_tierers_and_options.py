@@ -72,7 +72,7 @@ def test_options_say_what_is_set_and_what_they_mean() -> None:
     by_name = {option.name: option for option in effective_options(options)}
     kept = by_name["keep_table_rounds"]
     assert (kept.scope, kept.value, kept.default, kept.source) == ("coordinator", "7", "5000", "set")
-    assert "Newest rounds of one table" in kept.description
+    assert "the newest rounds of one table" in kept.description
     assert by_name["backoff_min_ms"].source == "default"
     assert by_name["table.datalake.freshness"].default == "3 min"
     assert (by_name["lake.rest.client.socket-timeout-ms"].value, by_name["lake.rest.client.socket-timeout-ms"].source) == ("5000", "set")

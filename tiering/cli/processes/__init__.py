@@ -1,1 +1,1 @@
-"""The processes of Lakeward: here, and only here, all parts meet."""
+"""The processes of Lakeward, and their composition roots: only here are all parts put together."""

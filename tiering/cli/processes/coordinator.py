@@ -1,4 +1,4 @@
-"""One coordinator process: state store, embedded cluster and all services on one port. The composition root of the server side."""
+"""The coordinator process: state store, embedded cluster and all services on one port. The composition root of the server side."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ from tiering.wire.security.call_authentication import CallAuthentication
 log = structlog.get_logger(__name__)
 
 _PROTECT = (
-    "Protect it with TLS (--server-cert, --server-key) and --auth; or listen on 127.0.0.1; or pass --insecure if the network is trusted."
+    "Protect the service with TLS (--server-cert, --server-key) and --auth, or listen on 127.0.0.1, or add --insecure in a trusted network."
 )
 
 
 @dataclass(frozen=True)
 class KeptHistory:
-    """How much history is kept: fields of `CoordinatorOptions`."""
+    """Limits of the stored history: fields of `CoordinatorOptions`."""
 
     keep_history_ms: int
     keep_table_rounds: int
@@ -64,7 +64,7 @@ class KeptHistory:
 
 @dataclass(frozen=True)
 class BacklogRounds:
-    """How a backlog is worked through: fields of `CoordinatorOptions`."""
+    """Settings for rounds of a backlog: fields of `CoordinatorOptions`."""
 
     backlog_reset_after_ms: int = CoordinatorOptions.backlog_reset_after_ms
     backlog_duration_factor: int = CoordinatorOptions.backlog_duration_factor
@@ -72,7 +72,7 @@ class BacklogRounds:
 
 @dataclass(frozen=True)
 class CoordinatorSettings:
-    """What the command line says. `lake_properties` None = the lake in the data folder."""
+    """Settings from the command line. `lake_properties` None: the lake in the data folder."""
 
     data: Path
     host: str
@@ -82,27 +82,27 @@ class CoordinatorSettings:
     lake_properties: Mapping[str, str] | None = None
     insecure: bool = False
     create_lake_tables: bool = False
-    """Start although a cluster that others tiered before has none of its tables in this lake."""
+    """Start even if the cluster reports tiered tables, and this lake has none of them."""
     cluster_kind: str = EMBEDDED
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
-    """As that kind's `host` takes them."""
+    """Settings for `host` of the cluster kind."""
     held_tables: int = CoordinatorOptions.held_tables
     history: KeptHistory | None = None
-    """None = as much as is kept by default."""
+    """None: the defaults of `CoordinatorOptions`."""
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     backlog: BacklogRounds = field(default_factory=BacklogRounds)
     lake_format: str = DEFAULT_LAKE_FORMAT
     access: AccessSettings = field(default_factory=AccessSettings)
     state: str | None = field(default=None, repr=False)
-    """The URL of the state store in PostgreSQL; None = a file in the data folder."""
+    """URL of the state store in PostgreSQL. None: a file in the data folder."""
     advertise: str | None = None
-    """Where other coordinators on the same `state` find this one; None = where it listens."""
+    """Address at which other coordinators with the same `state` reach this one. None: the address that it listens on."""
     grants: GrantSettings = field(default_factory=GrantSettings)
 
 
 @dataclass(frozen=True)
 class RunningCoordinator:
-    """A coordinator that serves."""
+    """A coordinator whose services answer calls."""
 
     coordinator: Coordinator
     server: RunningServer
@@ -112,11 +112,11 @@ class RunningCoordinator:
         return self.server.address
 
     def tierer_connected(self) -> bool:
-        """Whether any tierer sends heartbeats."""
+        """Returns whether any tierer sends heartbeats."""
         return self.coordinator.heartbeats.connected(self.coordinator.table_records.now())
 
     async def wait(self, stopping: asyncio.Event) -> None:
-        """Until `stopping` is set. Raises Fenced if another coordinator took the store over."""
+        """Waits until `stopping` is set. Raises Fenced if another coordinator took over the store."""
         ended = {asyncio.create_task(self.server.wait()), asyncio.create_task(stopping.wait())}
         done, pending = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:
@@ -127,9 +127,9 @@ class RunningCoordinator:
 
 @asynccontextmanager
 async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.Event) -> AsyncIterator[RunningCoordinator | None]:
-    """Serves while the context is open; None if `stopping` was set while another coordinator still had the folder.
+    """Runs a coordinator while the context is open. Yields None if `stopping` is set while another coordinator still has the folder.
 
-    Raises SetupError: folder, port, another version's store.
+    Raises SetupError for a folder or port that cannot be used, and for a store of another version.
     """
     check_host(settings.host, settings.insecure or settings.access.is_protected, _PROTECT)
     check_host(settings.monitoring.host, settings.insecure)
@@ -169,7 +169,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
 
 @dataclass(frozen=True)
 class _Lead:
-    """That this coordinator leads. `lock` None: on a store that only one process can open."""
+    """The lead of this coordinator. `lock` is None for a store that only one process can open."""
 
     port: int
     store: SqlStore
@@ -177,7 +177,7 @@ class _Lead:
 
     @asynccontextmanager
     async def shown(self, settings: CoordinatorSettings, coordinator: Coordinator, server: RunningServer) -> AsyncIterator[None]:
-        """While the context is open, other coordinators on the store see that this one is awake, and where it serves."""
+        """Tells other coordinators on the store that this one runs, and its address, while the context is open."""
         if self.lock is None:
             yield
             return
@@ -192,7 +192,7 @@ class _Lead:
 
 
 async def _lead(settings: CoordinatorSettings, folder: DataFolder, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
-    """Waits for the folder, and until this coordinator leads; None if `stopping` was set before."""
+    """Waits for the folder and for the lead. Returns None if `stopping` is set first."""
     folder_lock = FolderLock(folder.root)
     stack.callback(folder_lock.release)
     if not await _acquired(folder_lock, stopping):
@@ -211,7 +211,7 @@ async def _lead(settings: CoordinatorSettings, folder: DataFolder, stopping: asy
 
 
 async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
-    """Waits for the folder, but not beyond a stop."""
+    """Waits for the lock of the folder. Returns False if `stopping` is set first."""
     acquiring, stopped = asyncio.create_task(lock.acquire_async()), asyncio.create_task(stopping.wait())
     await asyncio.wait({acquiring, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -243,18 +243,20 @@ def _open(
     state = {} if settings.state is None else {STATE_URL: settings.state}
     cluster = stack.enter_context(kind.host(folder.cluster, {**settings.cluster_settings, **state}, check_lake))
     check_cluster(store, cluster.owner.cluster_id)
-    if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
+    if (
+        cluster.add_to_server is None and not settings.create_lake_tables
+    ):  # the cluster has its own servers, so another service may have tiered it
         check_lake_is_the_clusters(cluster.owner, lake_of(options.lake_format))
     options = replace(options, cluster_properties=cluster.properties)
     validator = _validator(settings, folder, options, cluster.owner.cluster_id)
     coordinator = Coordinator(store, cluster.owner, lake_of, options, validator=validator, grants=grants, audit=audit)
-    if settings.state is None:  # one in PostgreSQL is told with each beat
+    if settings.state is None:  # a store in PostgreSQL gets this with each beat
         store.lead(Leader(coordinator.table_records.epoch, "", cluster.owner.cluster_id))
     return coordinator, cluster
 
 
 def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
-    """Raises BadRequest for a table that its lake cannot hold."""
+    """Returns a function that raises BadRequest for a table that its lake cannot hold."""
     return lambda table: lake_of(table.lake_format).check_schema(table)
 
 
@@ -272,7 +274,7 @@ def _validator(settings: CoordinatorSettings, folder: DataFolder, options: Coord
 
 
 async def serve_coordinator(settings: CoordinatorSettings) -> None:
-    """`lakeward coordinator`: prints the ready line, serves until SIGTERM or SIGINT."""
+    """Runs `lakeward coordinator`: prints the ready line, and serves until SIGTERM or SIGINT."""
     stopping = stop_signal()
     async with running_coordinator(settings, stopping) as running:
         if running is not None:
@@ -282,12 +284,12 @@ async def serve_coordinator(settings: CoordinatorSettings) -> None:
 
 
 def announce(uri: str) -> None:
-    """The line that scripts wait for."""
+    """Prints the ready line, for which scripts wait."""
     print(f"lakeward is ready: {uri}", flush=True)
 
 
 def stop_signal() -> asyncio.Event:
-    """Set by SIGTERM and SIGINT."""
+    """Returns an event that SIGTERM and SIGINT set."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""How a coordinator's process stands, as its health pages tell: what alive and ready mean; and who may see which tables in its metrics."""
+"""Health of a coordinator process for its health pages, and the tables that a scrape of its metrics may see."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tiering.telemetry.coordinator_metrics import CoordinatorCollector
 from tiering.telemetry.http_server import new_registry
 
 ANSWER_SECONDS = 5.0
-"""An event loop that comes to nothing else for so long hangs."""
+"""An event loop that does not answer for this long hangs."""
 
 
 _NOTHING = Access(UNCHECKED, CedarEngine(""))
-"""Of a scrape that does not say who makes it: no policy permits it anything."""
+"""The access of a scrape without a token: no policy permits anything."""
 
 
 class CoordinatorHealth:
-    """How a coordinator's process stands. Made in its event loop, asked from other threads."""
+    """The health of a coordinator process. It is created in the event loop of the process, and other threads call it."""
 
     def __init__(self, settings: MonitoringSettings) -> None:
         self.registry = new_registry()
@@ -34,17 +34,17 @@ class CoordinatorHealth:
         self._stopping = False
 
     def serving(self, coordinator: Coordinator, authenticator: Authenticator | None) -> None:
-        """It owns its store, and its server answers: from now on its tables are in the metrics. `authenticator` says who scrapes them."""
+        """Marks the coordinator as serving, and adds its tables to the metrics. `authenticator` identifies the callers of scrapes."""
         self._coordinator = coordinator
         self._authenticator = authenticator
         self.registry.register(CoordinatorCollector(coordinator, self._settings.tables))
 
     def stopping(self) -> None:
-        """It is not ready any more."""
+        """Marks the coordinator as not ready any more."""
         self._stopping = True
 
     def access_of(self, bearer: str | None, peer: str) -> Access:
-        """What a scrape may see: where callers are asked who they are, no table without a token. Raises Unauthenticated."""
+        """Returns the access of a scrape. If callers authenticate, a scrape without a token sees no table. Raises Unauthenticated."""
         if self._coordinator is None or self._authenticator is None:
             return EVERYTHING
         if bearer is None:
@@ -53,16 +53,16 @@ class CoordinatorHealth:
         return self._coordinator.grants.access_of(identifying.result(ANSWER_SECONDS))
 
     def not_ready(self) -> str | None:
-        """Why it does not answer calls now."""
+        """Returns why the coordinator does not answer calls now, or None if it does."""
         if self._stopping:
             return "this coordinator is stopping"
         if self._coordinator is None:
-            return "this coordinator stands by, waits for its data folder, which another one has, or is starting"
+            return "this coordinator is starting, is a standby, or waits for its data folder, which another coordinator has"
         fenced = self._coordinator.table_records.fenced
         return None if fenced is None else fenced.message
 
     def not_alive(self) -> str | None:
-        """Why the process should be started again."""
+        """Returns why the process should be restarted, or None."""
         answer = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
         try:
             answer.result(ANSWER_SECONDS)

@@ -13,14 +13,14 @@ from tiering.files.sqlite_files import read_only_url
 from tiering.lake.registry import LAKE_CATALOG_FILE, local_lake_properties
 
 FORMAT_VERSION = "1"
-NOBODYS_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
-"""What file managers and file systems leave in folders: a folder with nothing else is empty."""
+IGNORED_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
+"""Files that file managers and file systems create. A folder with only such files counts as empty."""
 PARTS = ("cluster", "lake", "logs")
 
 
 @dataclass(frozen=True)
 class DataFolder:
-    """Where everything lives. Made by `open_data_folder`; paths are absolute."""
+    """The paths in a data folder, which are absolute. `open_data_folder` creates it."""
 
     root: Path
 
@@ -30,12 +30,12 @@ class DataFolder:
 
     @property
     def restoring_file(self) -> Path:
-        """A whole store that `lakeward state restore` is about to put in the place of `store_file`."""
+        """A complete store that `lakeward state restore` is moving to `store_file`."""
         return self.root / "coordinator.db.restoring"
 
     @property
     def store_url(self) -> str:
-        from tiering.coordinator.memory.sql_store import sqlite_url  # not for commands that leave the store alone
+        from tiering.coordinator.memory.sql_store import sqlite_url  # commands that do not use the store do not need it
 
         return sqlite_url(self.store_file)
 
@@ -49,31 +49,33 @@ class DataFolder:
 
     @property
     def lake_properties(self) -> dict[str, str]:
-        """The default lake: a SQL catalog on SQLite and a folder, as pyiceberg's `load_catalog` takes them."""
+        """Properties of the default lake for pyiceberg's `load_catalog`: a SQL catalog in SQLite, and a folder."""
         return local_lake_properties(self.root)
 
     @property
     def read_only_lake_properties(self) -> dict[str, str]:
-        """The same, for whoever only reads: a catalog that is not there is not made."""
+        """Properties of the default lake for readers, which do not create a missing catalog."""
         return {**self.lake_properties, "uri": read_only_url(self.root / LAKE_CATALOG_FILE)}
 
 
 def read_data_folder(path: Path) -> DataFolder:
-    """A folder that is there already; nothing of it is touched. Raises SetupError if it is none, or another version's."""
+    """Returns an existing data folder, without a change to it. Raises SetupError for another folder or another version."""
     root = path.expanduser().resolve()
     try:
         version = read_version(root / "VERSION")
     except OSError as error:
-        raise SetupError(f"{root} is not a Lakeward data folder: {error.strerror or error}", hint="Name one with --data.") from error
+        raise SetupError(
+            f"{root} is not a Lakeward data folder: {error.strerror or error}", hint="Name a data folder with --data."
+        ) from error
     _check_version(root, version)
     check_links(root, of_others=True)
     return DataFolder(root)
 
 
 def open_data_folder(path: Path) -> DataFolder:
-    """The folder, made if need be, and its owner's alone from then on.
+    """Returns the data folder. Creates it if it is missing, and makes it accessible only to its owner.
 
-    Raises SetupError if it cannot be written, is another owner's, another program's or another version's.
+    Raises SetupError for a folder that cannot be written, or that belongs to another user, program or version.
     """
     root = path.expanduser().resolve()
     try:
@@ -85,35 +87,35 @@ def open_data_folder(path: Path) -> DataFolder:
             version.write_text(FORMAT_VERSION + "\n")
         for name in PARTS:
             make_folder(root / name, mode=0o700)
-            make_private([root / name])  # it may be a link to another disk
+            make_private([root / name])  # the part may be a link to another disk
             probe = root / name / ".writable"
             probe.touch()
             probe.unlink()
         check_links(root, of_others=False)
     except OSError as error:
         raise SetupError(
-            f"the data folder {root} cannot be written: {error.strerror or error}",
-            hint="Name a folder that this user may write, with --data.",
+            f"cannot write to the data folder {root}: {error.strerror or error}",
+            hint="Name with --data a folder that this user can write to.",
         ) from error
     return DataFolder(root)
 
 
 def check_restore_ended(folder: DataFolder) -> None:
-    """Raises SetupError where a restore died after it had put the former store aside: a start would take the state for lost."""
+    """Raises SetupError if a restore died after it moved the former store aside: a start would then create an empty store."""
     if folder.restoring_file.exists() and not folder.store_file.exists():
         raise SetupError(
-            f"a restore of the state store in {folder.root} was interrupted: {folder.store_file.name} is put aside, and the other one is "
-            "not in its place",
+            f"a restore of the state store in {folder.root} was interrupted: it moved {folder.store_file.name} aside, and did not put the "
+            "backup into its place",
             hint=f"Run the same `lakeward state restore FILE --data {folder.root}` again.",
         )
 
 
 def check_version(root: Path) -> None:
-    """Raises SetupError if the folder is another program's or another version's; an empty one is nobody's yet."""
+    """Raises SetupError if the folder belongs to another program or another version. An empty folder is accepted."""
     version = root / "VERSION"
     if not version.exists():
-        if any(entry.name not in NOBODYS_NAMES for entry in root.iterdir()):
-            raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
+        if any(entry.name not in IGNORED_NAMES for entry in root.iterdir()):
+            raise SetupError(f"{root} contains other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
         return
     _check_version(root, read_version(version))
 

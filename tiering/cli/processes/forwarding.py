@@ -1,6 +1,6 @@
-"""What a standby answers: each call goes on to the coordinator that leads, and its answer comes back as it is.
+"""The server of a standby. It forwards each call to the leading coordinator, and returns the answer unchanged.
 
-Messages pass as bytes, and headers as they came, a token among them: the leader decides who calls, and what they may.
+It forwards messages as bytes, and headers unchanged, with the token of the caller. The leader authenticates and authorizes the call.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tiering.wire.security.server_tls import ServerTls, server_credentials
 from tiering.wire.server import open_server
 
 FORWARDED = "lakeward-forwarded"
-"""A header of calls that a standby passed on: nobody passes them on again."""
+"""Header of a forwarded call. A standby does not forward such a call again."""
 _FILES = (status_pb2, coordinator_pb2, control_pb2, sys_catalog_pb2, health_pb2)
 _GRPCS_OWN = ("grpc-", "user-agent", "te", "content-type", ":")
-"""How headers begin that gRPC makes anew for each connection."""
+"""Prefixes of the headers that gRPC itself sets for each connection."""
 
 
 class ForwardingServer:
-    """Answers at `host:port` while a standby waits; port 0 picks a free one. Make it in its event loop. Raises SetupError."""
+    """Answers at `host:port` while a standby waits. Port 0 picks a free port. Create it in its event loop. Raises SetupError."""
 
     def __init__(self, host: str, port: int, tls: ServerTls | None = None) -> None:
         self._leader: str | None = None
         self._channel: grpc.aio.Channel | None = None
         self._is_exposed = False
-        """Whether what is passed on leaves this machine in clear text."""
+        """Whether forwarded calls leave this machine in clear text."""
         self._server = open_server()
         for file in _FILES:
             for service in file.DESCRIPTOR.services_by_name.values():
@@ -51,20 +51,21 @@ class ForwardingServer:
             )
         except RuntimeError as error:
             raise SetupError(
-                f"port {port} on {host} cannot be had: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
+                f"cannot listen on port {port} of {host}: the port is in use, or not allowed",
+                hint="Choose another port; 0 picks a free port.",
             ) from error
 
     async def start(self) -> None:
-        """From now on it answers."""
+        """Starts to answer calls."""
         await self._server.start()
 
     async def stop(self) -> None:
-        """Cuts off the calls under way, and frees the port; harmless to repeat."""
+        """Ends running calls and releases the port. A second call does nothing."""
         await self._server.stop(0)
         await self.follow(None)
 
     async def follow(self, leader: str | None) -> None:
-        """Calls go to the coordinator at that address from now on; None = nobody leads."""
+        """Forwards calls to the coordinator at this address from now on. None: no coordinator leads."""
         if leader == self._leader:
             return
         former, self._leader, self._channel = self._channel, leader, None if leader is None else _channel(leader)
@@ -104,23 +105,26 @@ class ForwardingServer:
         return passing
 
     def _route(self, context: Any) -> tuple[grpc.aio.Channel, tuple[tuple[str, str | bytes], ...]]:
-        """Where to and with which headers. Raises ServiceUnreachable if no coordinator leads, InsecureConnection for a token that would
-        leave this machine in clear text.
+        """Returns the channel and the headers for a call.
+
+        Raises ServiceUnreachable if no coordinator leads, and InsecureConnection for a token that would leave this machine in clear text.
         """
         headers = tuple(context.invocation_metadata() or ())
         channel = self._channel
         if channel is None or any(name == FORWARDED for name, _ in headers):
-            raise ServiceUnreachable("this coordinator stands by, and none leads at the moment", hint="Try again in some seconds.")
+            raise ServiceUnreachable(
+                "this coordinator is a standby, and no coordinator leads at the moment", hint="Try again in some seconds."
+            )
         if self._is_exposed and any(name == AUTHORIZATION for name, _ in headers):
             raise InsecureConnection(
-                f"this coordinator stands by, and does not pass a token on to the leader at {self._leader} in clear text",
+                f"this coordinator is a standby, and does not forward a token to the leader at {self._leader} in clear text",
                 hint=f"Start both with --server-cert and --server-key, and with {TLS_CA} in their environment.",
             )
         return channel, (*((name, value) for name, value in headers if not name.startswith(_GRPCS_OWN)), (FORWARDED, "1"))
 
 
 def _channel(leader: str) -> grpc.aio.Channel:
-    """Without a token of its own: that of the caller goes on."""
+    """Opens a channel without a token: each call carries the token of its caller."""
     credentials = channel_credentials(access_from_environment())
     if credentials is None:
         return grpc.aio.insecure_channel(target(leader), options=CHANNEL_OPTIONS)

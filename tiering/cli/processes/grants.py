@@ -1,4 +1,4 @@
-"""The grants and the audit log of a service, as its command line says."""
+"""Opens the grants and the audit log of a service, from its command line."""
 
 from __future__ import annotations
 
@@ -16,16 +16,25 @@ from tiering.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class GrantSettings:
-    """`policy` None = whoever is known may do everything; `audit_log` None = `audit.jsonl` in the data folder, where callers are asked."""
+    """Settings of grants and audit.
+
+    `policy` None: every known caller may do everything. `audit_log` None: `audit.jsonl` in the data folder, if callers authenticate.
+    """
 
     policy: Path | None = None
     audit_log: Path | None = None
 
 
 def open_grants(settings: GrantSettings, access: AccessSettings, data: Path, stack: ExitStack) -> tuple[Grants, AuditTrail | None]:
-    """Both, closed with the stack. Raises InvalidArgument for a policy file with an error or without `--auth`, SetupError for the log."""
+    """Opens both and closes them with the stack.
+
+    Raises InvalidArgument for a policy file with an error or without `--auth`, and SetupError for the audit log.
+    """
     if settings.policy is not None and access.auth is Auth.NONE:
-        raise InvalidArgument("--policy needs to know who calls", hint="Add --auth token, mtls or oidc (docs/security.md).")
+        raise InvalidArgument(
+            "--policy needs --auth: without it, the service does not know its callers",
+            hint="Add --auth token, mtls or oidc (docs/security.md).",
+        )
     grants = Grants(settings.policy)
     decide_impersonation(grants.may_impersonate)
     stack.callback(decide_impersonation, nobody_may)

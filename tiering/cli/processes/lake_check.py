@@ -1,4 +1,4 @@
-"""Whether the lake that was named is the cluster's: looked at before the first round, of a cluster that others tiered before."""
+"""Checks before the first round that the named lake belongs to a cluster that another service tiered before."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from tiering.model.tables import TableInfo
 log = structlog.get_logger(__name__)
 
 LOOKED_AT = 5
-"""Tables. One of them may have been dropped from the lake by a user; a lake that has none of them is another one."""
+"""Tables that are checked. A user may have dropped one of them from the lake; a lake without all of them belongs to another cluster."""
 
 
 def check_lake_is_the_clusters(cluster: TableCatalog, lake: Lake) -> None:
-    """Raises SetupError if the cluster says that tables of the lake's format are tiered, and none of the first few of them is in it.
+    """Raises SetupError if the cluster reports tiered tables in the format of the lake, and the lake has none of the first few.
 
-    While the cluster or the lake does not answer nothing is known, and rounds do not begin either: the log says so.
+    If the cluster or the lake does not answer, the check is skipped with a warning: rounds cannot begin then, either.
     """
     try:
         check_lake(cluster, lake)
     except TransientTieringError as error:
-        log.warning("whether the lake is the cluster's could not be looked at", error=error.message)
+        log.warning("could not check that the lake belongs to the cluster", error=error.message)
 
 
 def check_lake(cluster: TableCatalog, lake: Lake) -> None:
-    """The same; raises ClusterUnavailable, LakeUnavailable as well."""
+    """Raises SetupError like `check_lake_is_the_clusters`, and also ClusterUnavailable and LakeUnavailable."""
     tiered = list(islice(_tiered(cluster, lake.format), LOOKED_AT))
     if not tiered or any(lake.view(table.path) is not None for table in tiered):
         return
     tables = ", ".join(str(table.path) for table in tiered)
     raise SetupError(
-        f"the lake catalog is not the cluster's: the cluster says that {tables} {'is' if len(tiered) == 1 else 'are'} tiered, and the lake "
-        "that was named does not have it",
-        hint="Name the cluster's own lake, with its server.yaml (--fluss-conf). If its lake tables are gone for good, --create-lake-tables "
-        "starts all the same; CALL sys.reconcile_lake then says how each table goes on.",
+        f"the lake does not belong to the cluster: the cluster reports {tables} as tiered, and the lake has "
+        f"{'no such table' if len(tiered) == 1 else 'none of these tables'}",
+        hint="Name the cluster's lake with its server.yaml (--fluss-conf). If its lake tables are lost, start with --create-lake-tables; "
+        "CALL sys.reconcile_lake then says how to continue with each table.",
     )
 
 
 def _tiered(cluster: TableCatalog, lake_format: str) -> Iterator[TableInfo]:
-    """Asks the cluster about one table after the other: whoever has seen enough of them stops."""
+    """Yields the tiered tables of this format. It asks the cluster about one table at a time, so the caller can stop early."""
     for table in cluster.tables():
         if table.lake_enabled and table.lake_format == lake_format and cluster.lake_snapshot(table) is not None:
             yield table

@@ -1,4 +1,4 @@
-"""Where the long-running processes serve metrics and health, and which addresses they listen on."""
+"""Serves metrics and health pages of long-running processes, and checks the addresses that they listen on."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tiering.telemetry.metrics import DEFAULT_TABLES
 
 @dataclass(frozen=True)
 class MonitoringSettings:
-    """What the command line says. `port` None = nothing is served; 0 = a free one."""
+    """Settings from the command line. `port` None: nothing is served. 0: a free port."""
 
     port: int | None = None
     host: str = "127.0.0.1"
     tables: int = DEFAULT_TABLES
-    """With series of their own."""
+    """Most tables with metrics of their own."""
 
 
 @contextmanager
 def monitoring(
     settings: MonitoringSettings, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf = everything
 ) -> Iterator[None]:
-    """Serves while the context is open, and prints where. Raises SetupError for a port that cannot be had."""
+    """Serves the pages while the context is open, and prints their address. Raises SetupError for a port that cannot be used."""
     if settings.port is None:
         yield
         return
@@ -40,7 +40,9 @@ def monitoring(
         server.close()
 
 
-def check_host(host: str, insecure: bool, hint: str = "Listen on 127.0.0.1, or pass --insecure if the network is trusted.") -> None:
-    """Off loopback only with --insecure, or where the service is protected otherwise (DESIGN 10). Raises SetupError with the hint."""
+def check_host(host: str, insecure: bool, hint: str = "Listen on 127.0.0.1, or add --insecure in a trusted network.") -> None:
+    """Raises SetupError with the hint for an address other than loopback without `insecure` (DESIGN 10)."""
     if not insecure and not is_loopback(host):
-        raise SetupError(f"refusing to listen on {host}: anyone who reaches that address could read and steer the tiering", hint=hint)
+        raise SetupError(
+            f"refusing to listen on {host}: every program that reaches this address could read and control the tiering", hint=hint
+        )

@@ -1,4 +1,4 @@
-"""What a data folder may not bring along when somebody else made it: links out of it, and a VERSION that is no small file."""
+"""Checks of a data folder that another user may have prepared: it must not have links that lead out of it, or a special file as VERSION."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PARTS = (".", "cluster", *_INSIDE)
 
 
 def read_version(file: Path) -> str:
-    """The content of a VERSION, cut. Raises OSError; SetupError for what is no file: reading a pipe or a device may never end."""
+    """Returns the beginning of a VERSION file. Raises OSError, and SetupError for a pipe or device, which might never end."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SetupError(f"{file} is no regular file", hint="Name a data folder that Lakeward made.")
+            raise SetupError(f"{file} is not a regular file", hint="Name a data folder that Lakeward created.")
         content = os.read(descriptor, VERSION_BYTES).decode("ascii", errors="replace").strip()
     finally:
         os.close(descriptor)
@@ -29,7 +29,7 @@ def read_version(file: Path) -> str:
 def check_links(root: Path, *, of_others: bool) -> None:
     """Raises SetupError for a link in the folder that leads out of it.
 
-    `of_others`: also for a link to a whole part of it, such as `lake`, which an operator may have made to put it on another disk.
+    With `of_others`, this includes links in the place of parts such as `lake`, with which operators put a part on another disk.
     """
     real = os.path.realpath(root)
     for link in _links(root, _PARTS if of_others else _INSIDE):
@@ -37,7 +37,7 @@ def check_links(root: Path, *, of_others: bool) -> None:
         if target != real and not target.startswith(f"{real}/"):
             raise SetupError(
                 f"{link} is a link to {target}, outside of the data folder",
-                hint="Nothing was read. If it is yours, put the files into the folder, or mount their disk there.",
+                hint="Nothing was read. If you trust the link, move the files into the folder, or mount their disk there.",
             )
 
 

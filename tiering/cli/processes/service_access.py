@@ -1,4 +1,4 @@
-"""Who may call the service that starts here: what `--auth` and its other options say, as an authenticator."""
+"""Creates the authenticator of a service from `--auth` and the other options of the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class AccessSettings:
-    """What the command line says. `tokens` None = the file in the data folder."""
+    """Settings from the command line. `tokens` None: the file in the data folder."""
 
     auth: Auth = Auth.NONE
     tokens: Path | None = None
@@ -41,13 +41,13 @@ class AccessSettings:
 
     @property
     def is_protected(self) -> bool:
-        """Whether it may be reached from other machines: what is said is encrypted, and who says it is known."""
+        """Whether other machines may connect: connections are encrypted, and callers authenticate."""
         return self.auth is not Auth.NONE and self.tls is not None
 
 
 @dataclass(frozen=True)
 class ServiceAccess:
-    """`authenticator` None = nobody is asked who they are."""
+    """The access control of a running service. `authenticator` None: callers do not authenticate."""
 
     authenticator: Authenticator | None = None
     owner_token: str | None = None
@@ -55,7 +55,7 @@ class ServiceAccess:
 
     @contextmanager
     def found_by_its_owner(self, target: str) -> Iterator[None]:
-        """While the service at `host:port` serves, its owner's clients find the token. A folder that cannot be written is told of."""
+        """Keeps the owner's token where the owner's clients find it, while the service at `host:port` serves. Warns if that fails."""
         if self.owner_token is None:
             yield
             return
@@ -72,14 +72,14 @@ class ServiceAccess:
 
 
 def owner_token_path(data: Path) -> Path:
-    """Where the token of the service's owner is, in the data folder."""
+    """Returns the path of the owner's token in the data folder."""
     return data / ACCESS_FOLDER / OWNER_TOKEN_FILE
 
 
 def open_access(settings: AccessSettings, data: Path) -> ServiceAccess:
-    """Makes the owner's token, anew with each start: one that somebody caught on the port of a service that had ended is worth nothing.
+    """Creates the owner's token and the authenticator. Raises SetupError for files that cannot be read or written.
 
-    Raises SetupError for files that cannot be read or written.
+    Each start creates another token. A program that received the token on the port of an ended service cannot use it.
     """
     if settings.auth is Auth.NONE:
         return ServiceAccess()
@@ -93,7 +93,7 @@ def open_access(settings: AccessSettings, data: Path) -> ServiceAccess:
 
 
 def _authenticator(settings: AccessSettings, data: Path) -> Authenticator:
-    """Of everybody but the owner."""
+    """Returns the authenticator of all callers except the owner."""
     if settings.auth is Auth.MTLS:
         return CertificateAuthenticator()
     if settings.oidc is not None:
@@ -115,7 +115,7 @@ def _user_name() -> str:
 
 
 def check_tierer_access(settings: AccessSettings, host: str) -> None:
-    """Raises SetupError if the tierer of `lakeward up`, which listens on `host`, could not connect."""
+    """Raises SetupError if the tierer of `lakeward up` could not connect to the service, which listens on `host`."""
     shown = access_from_environment()
     if settings.auth is not Auth.NONE and settings.tls is None and not shown.is_encrypted and not stays_on_this_machine(host):
         raise SetupError(
@@ -124,13 +124,13 @@ def check_tierer_access(settings: AccessSettings, host: str) -> None:
         )
     if settings.tls is not None and settings.tls.client_ca is not None and (shown.tls_cert is None or shown.tls_key is None):
         raise SetupError(
-            "with --client-ca the tierer of `lakeward up` needs a certificate, too",
-            hint=f"Put the paths of one and of its key into {TLS_CERT} and {TLS_KEY}.",
+            "with --client-ca, the tierer of `lakeward up` needs a certificate, too",
+            hint=f"Set {TLS_CERT} and {TLS_KEY} to the paths of a certificate and its key.",
         )
 
 
 def tierer_access(settings: AccessSettings, data: Path) -> dict[str, str]:
-    """What the tierer of `lakeward up` shows and trusts, as environment variables: the owner's token, the service's own certificate."""
+    """Returns the environment variables of the tierer of `lakeward up`: it shows the owner's token and trusts the service's certificate."""
     shown = {} if settings.auth is Auth.NONE else {TOKEN_FILE: str(owner_token_path(data))}
     if settings.tls is not None and access_from_environment().tls_ca is None:
         shown[TLS_CA] = str(settings.tls.certificate.expanduser().resolve())
@@ -138,7 +138,7 @@ def tierer_access(settings: AccessSettings, data: Path) -> dict[str, str]:
 
 
 def tierer_uri(settings: AccessSettings, uri: str) -> str:
-    """Where the tierer of `lakeward up` finds the service: under a name of its certificate."""
+    """Returns the uri at which the tierer of `lakeward up` connects: with TLS, under a name of the certificate."""
     if settings.tls is None:
         return uri
     names = certificate_names(settings.tls)

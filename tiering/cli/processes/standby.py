@@ -1,7 +1,7 @@
-"""Several coordinators on one PostgreSQL: one leads, the others stand by and pass calls on to it.
+"""Several coordinators on one PostgreSQL: one leads, and the others are standbys that forward calls to it.
 
-A standby takes over as soon as the leader's session is gone, or when the leader has not beaten for `ASLEEP_SECONDS`. What a leader that
-was only asleep writes afterwards is refused by the store, and it ends.
+A standby takes over as soon as the leader's session ends, or when the leader has sent no beat for `ASLEEP_SECONDS`. If that leader was only
+asleep, the store refuses its later writes, and it ends.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from tiering.wire.channel import host_and_port
 from tiering.wire.security.server_tls import ServerTls
 
 LOOK_SECONDS = 0.25
-"""Between two looks of a standby whether it may lead."""
+"""Time between two attempts of a standby to lead."""
 BEAT_SECONDS = 1.0
 ASLEEP_SECONDS = 10.0
-"""A leader without a beat for so long hangs, sleeps or is cut off from the database."""
+"""A leader without a beat for this long hangs, is suspended, or has no connection to the database."""
 FORMER_SECONDS = 5.0
-"""How long a coordinator that must not stand by waits for the end of its predecessor: the server may notice that late."""
+"""How long a coordinator that cannot be a standby waits for the end of its predecessor, which the database may notice late."""
 _ANY_HOST = ("0.0.0.0", "::", "[::]", "")
 
 _log = structlog.get_logger(__name__)
 
 
 def advertised(host: str, port: int, advertise: str | None) -> str:
-    """Where other coordinators find this one."""
+    """Returns the address at which other coordinators reach this one."""
     if advertise is not None:
         return advertise
     return host_and_port(socket.gethostname() if host in _ANY_HOST else host, port)
 
 
 def check_cluster(store: SqlStore, cluster: str) -> None:
-    """Raises SetupError for a store that is about another cluster."""
+    """Raises SetupError for a store with the state of another cluster."""
     leader = store.leader()
     if leader is not None and leader.cluster != cluster:
         raise SetupError(
-            f"the state store keeps the state of the cluster {leader.cluster!r}, and this coordinator's is {cluster!r}",
-            hint="Start it with the data folder or the --fluss-cluster-id as before, or name another store: a database of its own with "
-            "--state, or a backup of this cluster's store with `lakeward state restore`.",
+            f"the state store has the state of the cluster {leader.cluster!r}, and this coordinator is for the cluster {cluster!r}",
+            hint="Start with the same data folder or --fluss-cluster-id as before. Or use another store: another database with --state, or "
+            "a backup of this cluster's store with `lakeward state restore`.",
         )
 
 
 class Standby:
-    """One coordinator's wait for the lead. Make it in its event loop."""
+    """The wait of one coordinator for the lead. Create it in its event loop."""
 
     def __init__(self, store: SqlStore, lock: LeaderLock, refusal: str | None, tls: ServerTls | None = None) -> None:
         self._tls = tls
@@ -63,9 +63,9 @@ class Standby:
         self._beaten_at = 0.0
 
     async def wait(self, host: str, port: int, stopping: asyncio.Event) -> int | None:
-        """Returns, when this coordinator leads, the port to serve at; None if `stopping` was set before.
+        """Waits until this coordinator leads, and returns the port to serve at. Returns None if `stopping` is set first.
 
-        Raises SetupError where another one leads, and this one must not stand by.
+        Raises SetupError if another coordinator leads and this one cannot be a standby.
         """
         patience = FORMER_SECONDS if self._refusal else 0.0
         if await self._acquired(stopping, patience):
@@ -92,12 +92,15 @@ class Standby:
         return True
 
     def _try_to_lead(self) -> bool:
-        """Whether it got the lock. Whoever takes the store over after this look is not pushed out by a coordinator that slept over it."""
+        """Returns whether this coordinator got the lock.
+
+        It reads the owner of the store first. So a coordinator that is suspended here cannot displace one that takes over meanwhile.
+        """
         self._store.look_at_owner()
         return self._lock.acquire()
 
     async def _stood_by(self, server: ForwardingServer, address: str, stopping: asyncio.Event) -> bool:
-        """Whether it leads now; False if `stopping` was set before."""
+        """Forwards calls until this coordinator leads. Returns False if `stopping` is set first."""
         self._beaten_at = asyncio.get_running_loop().time()
         print(f"lakeward stands by: {address}", flush=True)
         warned = False
@@ -117,7 +120,7 @@ class Standby:
         return False
 
     async def _look(self, server: ForwardingServer) -> None:
-        """Follows whoever leads; ends the session of one that has not beaten for too long."""
+        """Follows the current leader. Ends the database session of a leader that has sent no beat for too long."""
         leader = await asyncio.to_thread(self._store.leader)
         await server.follow(None if leader is None else leader.address)
         now = asyncio.get_running_loop().time()
@@ -133,34 +136,36 @@ class Standby:
 
 
 _SHARED_HINT = (
-    "A standby needs a cluster and a lake that both coordinators reach (--fluss, and a lake with a catalog of its own), and callers that "
-    "prove in each call who they are, and not by the certificate of their connection. "
-    "Or stop the other coordinator, or name another database with --state."
+    "A standby needs a cluster and a lake that both coordinators reach (--fluss, and a lake with its own catalog), and callers that "
+    "authenticate with each call instead of by a client certificate. "
+    "Otherwise stop the other coordinator, or name another database with --state."
 )
 
 
 def refusal(is_embedded: bool, has_own_lake: bool, knows_by_certificate: bool) -> str | None:
-    """Why a coordinator must not stand by; None if it may."""
+    """Returns why a coordinator cannot be a standby, or None if it can."""
     if is_embedded:
-        return "another coordinator leads on the database of --state, and the embedded cluster is in this one's data folder alone"
+        return (
+            "another coordinator leads on the database of --state, and the embedded cluster is only in the data folder of this coordinator"
+        )
     if has_own_lake:
-        return "another coordinator leads on the database of --state, and the lake is in this one's data folder alone"
+        return "another coordinator leads on the database of --state, and the lake is only in the data folder of this coordinator"
     if knows_by_certificate:
-        return "another coordinator leads on the database of --state, and with --auth mtls a standby cannot pass on who calls"
+        return "another coordinator leads on the database of --state, and with --auth mtls a standby cannot forward the identity of callers"
     return None
 
 
 def check_leader_is_trusted(tls: ServerTls | None) -> None:
-    """Raises SetupError where a standby speaks TLS, and could pass no call on: nothing tells it who vouches for its leader."""
+    """Raises SetupError if a standby with TLS could not forward calls, because no certificate authority for its leader is named."""
     if tls is not None and not access_from_environment().is_encrypted:
         raise SetupError(
-            "another coordinator leads on the database of --state, and this one, with TLS, does not know who vouches for its certificate",
-            hint=f"Put the file of who issued it into {TLS_CA} of each coordinator.",
+            "another coordinator leads on the database of --state, and this standby has no certificate authority to verify its certificate",
+            hint=f"Set {TLS_CA} of each coordinator to the file of the certificate authority.",
         )
 
 
 async def beat(store: SqlStore, lock: LeaderLock, leader: Callable[[], Leader], fenced: Callable[[Fenced], None]) -> None:
-    """Shows that this coordinator leads, as `leader` says now, until it is cancelled or another one took over, which `fenced` hears."""
+    """Writes a beat every second, until the task is cancelled. If another coordinator took over, calls `fenced` and ends."""
     warned = False
     while True:
         try:
@@ -177,6 +182,6 @@ async def beat(store: SqlStore, lock: LeaderLock, leader: Callable[[], Leader], 
 
 
 def _beat_once(store: SqlStore, lock: LeaderLock, leader: Leader) -> None:
-    """The epoch first: who finds the lock lost and the epoch its own may take the lock again."""
+    """Writes the epoch, then takes the lock again: a leader that lost its lock may take it while the epoch is still its own."""
     store.lead(leader)
     lock.acquire()

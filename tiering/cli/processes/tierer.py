@@ -1,4 +1,4 @@
-"""One tierer process: a PySpark driver that runs rounds until it is told to stop."""
+"""The tierer process: a PySpark driver that runs rounds until a signal stops it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from tiering.telemetry.traces import open_traces
 log = structlog.get_logger(__name__)
 
 END_SECONDS = 9.0
-"""After a SIGTERM the process is gone by then, whatever Spark does (the promise is ten seconds)."""
+"""The process ends this long after a SIGTERM, whatever Spark does. The promise is ten seconds."""
 PARENT_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class TiererSettings:
-    """What the command line says."""
+    """Settings from the command line."""
 
     uri: str
     master: str = "local[*]"
@@ -52,20 +52,20 @@ class TiererSettings:
     tierer_id: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     parent_pid: int | None = None
-    """Stop when this process is no longer the parent: `lakeward up` was killed."""
+    """Stop when this process is no longer the parent, because `lakeward up` was killed."""
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     insecure: bool = False
-    """Metrics may be served off loopback."""
+    """Whether metrics may be served on an address other than loopback."""
     stalled_after_ms: int = TiererOptions.stalled_after_ms
 
 
 def run_tierer(settings: TiererSettings) -> None:
-    """Runs until SIGTERM or SIGINT. Raises SetupError without Java, InvalidArgument for a tierer id that cannot be."""
+    """Runs the tierer until SIGTERM or SIGINT. Raises SetupError without Java, and InvalidArgument for an invalid tierer id."""
     check_tierer_id(settings.tierer_id or "")
     check_host(settings.monitoring.host, settings.insecure)
     require_java()
     clock, ids = SystemClock(), RandomIds()
-    # Spark first: starting its JVM forks, which a process with open gRPC channels should not do.
+    # Start Spark first: the start of its JVM forks, and a process with open gRPC channels should not fork.
     spark = open_spark(settings.master, "lakeward tierer", settings.spark_conf)
     threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
     tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
@@ -121,7 +121,7 @@ def _world(
 
 
 def _catch_signals(transport: GrpcTransport, parent_pid: int | None) -> threading.Event:
-    """An event that SIGTERM, SIGINT and the parent's death set; from then on the process has END_SECONDS."""
+    """Returns an event that SIGTERM, SIGINT and the death of the parent set. The process then ends within END_SECONDS."""
     stopping = threading.Event()
 
     def stop(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""`lakeward up`: coordinator and embedded cluster in this process, a tierer as its child, on one data folder."""
+"""Runs `lakeward up`: coordinator and embedded cluster in this process, and a tierer as a child process, on one data folder."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tiering.lake.catalog_properties import lake_environment
 log = structlog.get_logger(__name__)
 
 READY_SECONDS = 120
-"""A tierer that is not ready by then is started again; the next has twice as long, for the machine may be slow."""
+"""A tierer that is not ready after this time is restarted. Each restart doubles the time, because the machine may be slow."""
 TIERER_END_SECONDS = 11
 """A tierer ends within ten seconds of a SIGTERM."""
 RESTART_SECONDS = (1, 2, 5, 10, 30)
-"""How long to wait before the tierer is started again, by how often it died in a row."""
+"""Wait before a restart of the tierer, by the number of its deaths in a row."""
 LOG_SECONDS = 30
-"""How often the size of the tierer's log is looked at."""
+"""Time between two checks of the size of the tierer's log."""
 TIERER_LOG = "tierer.log"
 LASTED_SECONDS = 60
-"""A tierer that ran for this long did not die in a row."""
+"""After a run of this length, the count of deaths in a row starts again."""
 
 
 @dataclass(frozen=True)
 class UpSettings:
-    """What the command line says."""
+    """Settings from the command line."""
 
     coordinator: CoordinatorSettings
     master: str
@@ -48,11 +48,11 @@ class UpSettings:
     log_format: LogFormat = LogFormat.CONSOLE
     tierer_metrics_port: int | None = None
     stalled_after_ms: int = 0
-    """0 = rounds are never given up."""
+    """0: the tierer never gives up a round."""
 
 
 async def serve_up(settings: UpSettings) -> None:
-    """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT, also while no tierer starts. Raises SetupError."""
+    """Runs until SIGTERM or SIGINT, also while no tierer starts. Prints the ready line when all parts are ready. Raises SetupError."""
     _check_ports(settings)
     check_tierer_access(settings.coordinator.access, settings.coordinator.host)
     require_java()
@@ -64,12 +64,12 @@ async def serve_up(settings: UpSettings) -> None:
 
 
 def _check_ports(settings: UpSettings) -> None:
-    """Raises SetupError for one port that both processes are to have: the tierer would die of it again and again."""
+    """Raises SetupError if both processes would use the same port: the tierer would fail at every start."""
     port = settings.tierer_metrics_port
     if port and port in (settings.coordinator.monitoring.port, settings.coordinator.port):
         raise SetupError(
-            f"port {port} is given twice: it is the --tierer-metrics-port, and another port of this service",
-            hint="Give each a port of its own; 0 picks a free one.",
+            f"port {port} is used twice: as --tierer-metrics-port, and as another port of this service",
+            hint="Choose different ports; 0 picks a free port.",
         )
 
 
@@ -102,7 +102,7 @@ async def _tierer_connected(running: RunningCoordinator) -> None:
 
 
 async def keep_log_small(file: Path, most_bytes: int = MOST_BYTES, every_seconds: float = LOG_SECONDS) -> None:
-    """Rotates a log that may not exist once it has grown, until cancelled."""
+    """Rotates a log whenever it is larger than `most_bytes`, until the task is cancelled. The log may be missing."""
     while True:
         await asyncio.sleep(every_seconds)
         try:
@@ -112,7 +112,7 @@ async def keep_log_small(file: Path, most_bytes: int = MOST_BYTES, every_seconds
 
 
 async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> None:
-    """Runs the tierer, and again when it dies or does not become ready; ends it when this task is cancelled."""
+    """Runs the tierer, and restarts it when it dies or does not become ready. Ends it when this task is cancelled."""
     deaths, patience = 0, float(READY_SECONDS)
     loop = asyncio.get_running_loop()
     while True:
@@ -126,17 +126,17 @@ async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> Non
 
 
 def deaths_in_a_row(before: int, lasted_seconds: float) -> int:
-    """With the one of a tierer that ran for so long."""
+    """Returns the number of deaths in a row, with the death of a tierer that ran for `lasted_seconds`."""
     return 1 if lasted_seconds > LASTED_SECONDS else before + 1
 
 
 def restart_pause(deaths: int) -> int:
-    """Seconds until a tierer that died so often in a row is started again."""
+    """Returns the seconds until the restart of a tierer after this many deaths in a row."""
     return RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
 
 
 async def _tierer_status(settings: UpSettings, running: RunningCoordinator, patience: float) -> int | str:
-    """Runs the tierer once; its exit status, or why it could not be started, or was ended: then a later attempt may do better."""
+    """Runs the tierer once. Returns its exit status, or the reason why it did not start or was ended."""
     try:
         process = await _start_tierer(settings, running.uri)
     except OSError as error:
@@ -179,7 +179,7 @@ async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Pr
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, then SIGKILL; the whole process group, for Spark's JVM is in it."""
+    """Ends the process with SIGTERM, then the whole process group, which includes Spark's JVM, with SIGKILL."""
     for number, patience in ((signal.SIGTERM, TIERER_END_SECONDS), (signal.SIGKILL, 5)):
         if process.returncode is not None:
             return
