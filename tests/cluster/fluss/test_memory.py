@@ -39,7 +39,7 @@ def test_remembering_a_table_twice_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_it_can_be_read_beside_its_owner_and_not_made_by_a_reader(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="knows of no Fluss cluster"):
+    with pytest.raises(SetupError, match="has no state of a Fluss cluster"):
         FlussMemory(tmp_path, read_only=True)
     memory = FlussMemory(tmp_path)
     memory.set_fact("cluster-id", "north")

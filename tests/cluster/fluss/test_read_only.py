@@ -87,5 +87,5 @@ def test_another_cluster_under_the_address_is_not_read_for_the_folders(fluss: Lo
 
 
 def test_a_folder_that_knows_no_fluss_cluster_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="knows of no Fluss cluster"):
+    with pytest.raises(SetupError, match="has no state of a Fluss cluster"):
         CLUSTER_KIND.open_read_only(tmp_path)

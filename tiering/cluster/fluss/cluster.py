@@ -1,6 +1,7 @@
-"""A Fluss cluster as the coordinator sees it: a tierer's view, the lake record, table options, and whether it still is the same cluster.
+"""A Fluss cluster as the coordinator sees it: a tierer's view, the lake record, table options, and the check that it is still the same
+cluster.
 
-And as somebody sees it who only reads, such as a validation while the coordinator is stopped.
+Also a Fluss cluster for readers, such as a validation while the coordinator is stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SET, _DELETE = 0, 1
 class FlussCluster(FlussSource):
     """A `ClusterOwner` with `TableOptionSetting` and `LakeCommitCleanUp`.
 
-    `memory` is what it keeps in the data folder; whoever opened it closes it.
+    `memory` is the state in the data folder; its opener closes it.
     """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
@@ -49,36 +50,40 @@ class FlussCluster(FlussSource):
         self._lake_record = LakeRecord(client, self._offsets_files)
         self._leases = FlussLeases(client, LeaseLedger(memory.engine), SystemClock())
         self._known_lock = threading.Lock()
-        self._known = dict(memory.known_tables())
+        self._known_tables = dict(memory.known_tables())
         self._own_options = memory.table_options()
         shared = settings.mode is ServiceMode.SHARED
         self._assignments = FlussAssignments(FlussClient(connection)) if shared else None
 
     @property
     def assignments(self) -> TableAssignments | None:
-        """As `AssigningCluster.assignments`."""
+        """Returns the scheduler of tables; None unless the cluster is shared. Implements `AssigningCluster.assignments`."""
         return self._assignments
 
     def close(self) -> None:
-        """As `SplitSource.close`."""
+        """Closes the connections. Implements `SplitSource.close`."""
         if self._assignments is not None:
             self._assignments.close()
         super().close()
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
-        """As `ClusterOwner.prepare_lake_commit`: Fluss's commit user, and an offsets file that is never registered (R6)."""
+        """Returns Fluss's commit user, and the path of an offsets file that is never registered (R6). Implements
+        `ClusterOwner.prepare_lake_commit`.
+        """
         return summary_properties(self._lake_record.prepare(table, offsets))
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """As `ClusterOwner.record_lake_snapshot`."""
+        """Registers a lake snapshot with Fluss. Implements `ClusterOwner.record_lake_snapshot`."""
         self._lake_record.write(table, snapshot, self._living(table))
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """As `ClusterOwner.rewind_lake_snapshot`. Tablet servers keep the largest offset that they were ever told."""
+        """Registers a lake snapshot whose offsets may be lower. Tablet servers keep the highest offset that they received. Implements
+        `ClusterOwner.rewind_lake_snapshot`.
+        """
         self._lake_record.write(table, snapshot, self._living(table), may_go_back=True)
 
     def clean_up_lake_commits(self, table: TableInfo, newest_snapshot_id: int, snapshots: Mapping[int, str]) -> None:
-        """As `LakeCommitCleanUp.clean_up_lake_commits`."""
+        """Deletes offsets files that are not needed any more. Implements `LakeCommitCleanUp.clean_up_lake_commits`."""
         clean_up(
             self._offsets_files,
             table,
@@ -89,25 +94,25 @@ class FlussCluster(FlussSource):
         )
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """As `LeaseListing.leases`."""
+        """Returns the leases in the ledger. Implements `LeaseListing.leases`."""
         return self._leases.leases()
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
-        """As `KvSnapshotLeases.acquire_lease`."""
+        """Leases KV snapshots; returns the buckets whose snapshot is unavailable. Implements `KvSnapshotLeases.acquire_lease`."""
         return self._leases.acquire_lease(lease_id, ttl_ms, snapshots, owner)
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """As `KvSnapshotLeases.release_lease`."""
+        """Releases buckets of a lease; returns the released ones. Implements `KvSnapshotLeases.release_lease`."""
         return self._leases.release_lease(lease_id, buckets)
 
     def drop_lease(self, lease_id: str) -> bool:
-        """As `KvSnapshotLeases.drop_lease`."""
+        """Ends a lease. Implements `KvSnapshotLeases.drop_lease`."""
         return self._leases.drop_lease(lease_id)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """As `TableOptionSetting.set_table_option`: Fluss's own in Fluss, the others here."""
+        """Sets or resets one option: Fluss's own options in Fluss, others in `memory`. Implements `TableOptionSetting.set_table_option`."""
         table_options.check_option(name, value)
         table = self.table(path)
         if dry_run:
@@ -126,43 +131,47 @@ class FlussCluster(FlussSource):
         return self.table(path)
 
     def _living(self, table: TableInfo) -> frozenset[int] | None:
-        """Returns ids of the table's partitions; None if it has no partition keys. Raises UnknownTable if the table id is gone (H2)."""
+        """Returns the ids of the table's partitions; None if it has no partition keys. Raises UnknownTable if the table id does not exist
+        any more (H2).
+        """
         partitions = self.partitions(table)
         return frozenset(partition.partition_id for partition in partitions) if table.partition_keys else None
 
     def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
-        """Raises ClusterUnavailable for tables of another cluster; those of this one are remembered."""
-        listed = _known(descriptions)
+        """Raises ClusterUnavailable for tables of another cluster; remembers new tables of this one."""
+        listed = _as_known_tables(descriptions)
         with self._known_lock:
-            check_identity(self.cluster_id, self._known, listed)
-            new = [table for table in listed if table.table_id not in self._known]
+            check_identity(self.cluster_id, self._known_tables, listed)
+            new = [table for table in listed if table.table_id not in self._known_tables]
             if new:
                 self._memory.remember_tables(new)
-                self._known.update({table.table_id: table for table in new})
+                self._known_tables.update({table.table_id: table for table in new})
 
 
 class ReadOnlyFlussCluster(FlussSource):
-    """A `ReadOnlyCluster`: asks the cluster's servers, and `memory`, which is closed with it, for what only that knows."""
+    """A `ReadOnlyCluster`: reads from the cluster's servers, and from `memory` what only the coordinator knows. `close` also closes
+    `memory`.
+    """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
         super().__init__(connection, client, settings, FlussTables(client, self._check_identity, memory.table_options))
         self._memory = memory
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """As `LeaseListing.leases`: those in the ledger of the coordinator."""
+        """Returns the leases in the coordinator's ledger. Implements `LeaseListing.leases`."""
         return LeaseLedger(self._memory.engine).leases(SystemClock().now())
 
     def close(self) -> None:
-        """As `SplitSource.close`."""
+        """Closes the connections and the memory. Implements `SplitSource.close`."""
         super().close()
         self._memory.close()
 
     def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
-        """Raises ClusterUnavailable for tables of another cluster than the coordinator's."""
-        check_identity(self.cluster_id, self._memory.known_tables(), _known(descriptions))
+        """Raises ClusterUnavailable for tables of a cluster other than the coordinator's."""
+        check_identity(self.cluster_id, self._memory.known_tables(), _as_known_tables(descriptions))
 
 
-def _known(descriptions: Sequence[TableDescription]) -> list[KnownTable]:
+def _as_known_tables(descriptions: Sequence[TableDescription]) -> list[KnownTable]:
     return [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
 
 

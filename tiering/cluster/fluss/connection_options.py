@@ -1,6 +1,6 @@
-"""How a Fluss cluster is reached. Pickles, so that it can go to executors; the password never does.
+"""Connection options of a Fluss cluster. They can be pickled for executors; the password is never part of them.
 
-The password is read from the environment where a connection logs in: `FLUSS_PASSWORD`.
+The password is read from the environment variable `FLUSS_PASSWORD` where a connection logs in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ServerAddress:
 
     @staticmethod
     def parse(text: str) -> ServerAddress:
-        """`HOST:PORT`, an IPv6 host in brackets. Raises InvalidArgument."""
+        """Parses `HOST:PORT`, with an IPv6 host in brackets. Raises InvalidArgument."""
         host, colon, port = text.strip().rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         if (
@@ -42,22 +42,22 @@ class ServerAddress:
 
 @dataclass(frozen=True)
 class FlussConnection:
-    """Where a cluster is asked first, as whom, and how long answers are waited for."""
+    """The servers of a cluster, the user, and timeouts."""
 
     bootstrap_servers: tuple[str, ...]
     """`HOST:PORT` of some of its servers; the others are learned from them."""
     username: str | None = None
-    """For SASL/PLAIN; None where the cluster asks for no login."""
+    """User for SASL/PLAIN; None if the cluster requires no login."""
     connect_timeout_s: float = 10.0
-    """For the connection, and again for each answer until it can be used."""
+    """Timeout for the connection, and again for each answer until the connection can be used."""
     request_timeout_s: float = 30.0
-    """For one answer. Fluss's own clients wait as long."""
+    """Timeout for one answer, as in Fluss's own clients."""
     patience_s: float = 10.0
-    """How long a call that may be repeated is tried again while servers go away and come back."""
+    """How long an idempotent call is retried while servers are unavailable."""
 
     @staticmethod
     def parse(servers: str, username: str | None = None) -> FlussConnection:
-        """From `HOST:PORT[,HOST:PORT]`. Raises InvalidArgument."""
+        """Parses `HOST:PORT[,HOST:PORT]`. Raises InvalidArgument."""
         texts = [text for text in servers.split(",") if text.strip()]
         if not texts:
             raise InvalidArgument("no server of the Fluss cluster is named", hint="Write HOST:PORT[,HOST:PORT].")
@@ -65,15 +65,15 @@ class FlussConnection:
 
     @property
     def bootstrap(self) -> tuple[ServerAddress, ...]:
-        """The servers that are asked first. Raises InvalidArgument."""
+        """Returns the servers that are asked first. Raises InvalidArgument."""
         return tuple(ServerAddress.parse(server) for server in self.bootstrap_servers)
 
     def password(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The password of `username`, from the environment. Raises SetupError."""
+        """Returns the password of `username` from the environment. Raises SetupError."""
         password = environment.get(PASSWORD_VARIABLE)
         if not password:
             raise SetupError(
                 f"there is no password for the Fluss user {self.username!r}",
-                hint=f"Put it into the environment variable {PASSWORD_VARIABLE} of this process (and of Spark's executors).",
+                hint=f"Set the environment variable {PASSWORD_VARIABLE} of this process (and of Spark's executors).",
             )
         return password

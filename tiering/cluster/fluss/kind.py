@@ -1,6 +1,6 @@
-"""How a Fluss cluster is reached by the coordinator, by tierers and by whoever validates: its line in `tiering.cluster.registry`.
+"""How the coordinator, tierers and validations connect to a Fluss cluster: its entry in `tiering.cluster.registry`.
 
-Each process needs one part of it alone, so every function imports its own.
+Each process needs only one part of it, so every function imports what it needs.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 NEEDED_MODULES = ("google_crc32c", "rocksdict")
-"""Of the extra `fluss`; what writes to Fluss needs pyfluss as well."""
+"""Modules of the extra `fluss`. Writing to Fluss needs pyfluss as well."""
 
 
 class FlussKind:
-    """A `ClusterKind`: a cluster with servers of its own. The folder holds what the coordinator remembers of it."""
+    """A `ClusterKind`: a cluster with its own servers. The folder has the coordinator's state about it."""
 
     @contextmanager
     def host(self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]) -> Iterator[HostedCluster]:
-        """As `ClusterKind.host`.
+        """Opens the cluster for the coordinator.
 
-        Raises SetupError: no extra `fluss`, another cluster id than the folder's, a cluster that refuses the login or lacks
-        calls, and, at the first start, one that does not answer. Later a cluster that is away is waited for.
+        Raises SetupError if the extra `fluss` is missing, the folder belongs to another cluster id, the cluster refuses the login or lacks
+        calls, or at the first start does not answer. At later starts an unavailable cluster is waited for.
         """
         _check_extra()
         from tiering.cluster.fluss.cluster import FlussCluster
@@ -80,7 +80,7 @@ class FlussKind:
             memory.close()
 
     def connect(self, address: ClusterAddress) -> SplitSource:
-        """As `ClusterKind.connect`: tierers ask the cluster's own servers, as the user of their own environment."""
+        """Connects to the cluster's own servers, as the user of the tierer's environment."""
         _check_extra()
         from tiering.cluster.fluss.source import FlussSource
         from tiering.cluster.fluss.wire.client import FlussClient
@@ -90,7 +90,7 @@ class FlussKind:
         return FlussSource(connection, FlussClient(connection), settings)
 
     def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
-        """As `ClusterKind.open_writer`: commands write to the cluster's own servers, as the user of their own environment."""
+        """Opens a writer to the cluster's own servers, as the user of the command's environment."""
         _check_extra()
         from tiering.cluster.fluss.writing.writer import fluss_writer
 
@@ -98,16 +98,16 @@ class FlussKind:
         return fluss_writer(_connection(settings), settings)
 
     def is_in(self, folder: Path) -> bool:
-        """As `ClusterKind.is_in`."""
+        """Returns whether the folder has the state of a Fluss cluster."""
         from tiering.cluster.fluss.memory import FILE_NAME
 
         return (folder / FILE_NAME).is_file()
 
     def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last.
+        """Opens the cluster's own servers for reading, at the address that the coordinator used last.
 
-        A login goes only to servers that `properties` name, and only for them an address of S3, to which requests would be signed, is taken
-        from the folder.
+        A login is sent only to servers that `properties` name. Only with these, an S3 address is taken from the folder, because requests to
+        it would be signed.
         """
         _check_extra()
         from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
@@ -117,8 +117,8 @@ class FlussKind:
         memory = FlussMemory(folder, read_only=True)
         try:
             names = (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE, *(REMOTE_FILE_PROPERTIES if properties.get(BOOTSTRAP_SERVERS) else ()))
-            known = {name: memory.fact(name) or "" for name in names}
-            settings = read_settings({**known, **{name: value for name, value in properties.items() if value}})
+            remembered = {name: memory.fact(name) or "" for name in names}
+            settings = read_settings({**remembered, **{name: value for name, value in properties.items() if value}})
             connection = _connection(settings)
             if not properties.get(BOOTSTRAP_SERVERS):
                 connection = replace(connection, username=None)
@@ -128,7 +128,7 @@ class FlussKind:
             raise
 
     def preload(self) -> None:
-        """As `ClusterKind.preload`; nothing where the extra is not installed."""
+        """Imports the readers of splits; does nothing if the extra is not installed."""
         if not missing_modules():
             import tiering.cluster.fluss.kv.snapshot_reader
             import tiering.cluster.fluss.log.reader  # noqa: F401
@@ -141,34 +141,34 @@ def _connection(settings: FlussSettings) -> FlussConnection:
 
 
 def missing_modules() -> list[str]:
-    """Modules of the extra that are not installed."""
+    """Returns the modules of the extra that are not installed."""
     return [name for name in NEEDED_MODULES if find_spec(name) is None]
 
 
 def _check_extra() -> None:
-    """Raises SetupError naming what to install."""
+    """Raises SetupError naming the package to install."""
     missing = missing_modules()
     if missing:
         raise SetupError(
             f"a Fluss cluster needs Python packages that are not installed: {', '.join(missing)}",
-            hint=f"{install_hint('fluss')} pyfluss, with which `lakeward ingest` writes to Fluss, has no wheel for Python 3.13: use Python "
-            "3.11 or 3.12 for that.",
+            hint=f"{install_hint('fluss')} pyfluss, which `lakeward ingest` needs to write to Fluss, has no wheel for Python 3.13: "
+            "use Python 3.11 or 3.12 for that.",
         )
 
 
 def _check_cluster_id(memory: FlussMemory, cluster_id: str) -> bool:
     """Returns whether this is the first start. Raises SetupError if the folder belongs to another cluster."""
-    known = memory.fact(CLUSTER_ID)
-    if known is not None and known != cluster_id:
+    former_id = memory.fact(CLUSTER_ID)
+    if former_id is not None and former_id != cluster_id:
         raise SetupError(
-            f"this data folder belongs to the Fluss cluster {known!r}, and --fluss-cluster-id names {cluster_id!r}",
-            hint="A cluster's id never changes: it stands in every lake table. Give the former one, or another data folder with --data.",
+            f"this data folder belongs to the Fluss cluster {former_id!r}, but --fluss-cluster-id names {cluster_id!r}",
+            hint="A cluster's id never changes: every lake table contains it. Use the former id, or another data folder with --data.",
         )
-    return known is None
+    return former_id is None
 
 
 def _check_reachable(cluster: FlussCluster, settings: FlussSettings, *, is_first_start: bool) -> None:
-    """Lists the cluster's tables once, which tells as well whether it is another one than before."""
+    """Lists the cluster's tables once, which also shows whether it is the same cluster as before. Raises SetupError."""
     try:
         cluster.tables()
     except ClusterAccessDenied as error:
@@ -176,7 +176,7 @@ def _check_reachable(cluster: FlussCluster, settings: FlussSettings, *, is_first
     except ClusterUnavailable as error:
         another = error.ids.get("cluster_id") is not None
         if is_first_start or another:
-            raise SetupError(f"{error.message}", hint=error.hint or "Is the address that of the Fluss cluster, and does it run?") from error
+            raise SetupError(f"{error.message}", hint=error.hint or "Check that the Fluss cluster runs at that address.") from error
         _log.warning("the Fluss cluster does not answer; going on until it does", servers=settings.bootstrap_servers, error=error.message)
 
 

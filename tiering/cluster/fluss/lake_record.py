@@ -1,11 +1,11 @@
-"""What a Fluss cluster remembers of a table's lake copy: read, prepared and committed so that no file that somebody needs is deleted.
+"""The record that a Fluss cluster keeps of a table's lake copy. It is read, prepared and committed so that no needed file is deleted.
 
 Fluss keeps the offsets of a lake snapshot in a file that PrepareLakeTableSnapshot writes, and CommitLakeTableSnapshot registers. It deletes
-files that are registered: those of other snapshots, unless it is told from which on to keep them, and with a repeated registration even
-the live one (fluss-facts.md, H1). So each lake snapshot gets two files (beside-flink.md, R6): the path of one stands in its summary, for a
-committer of Fluss's own that finds the snapshot before Fluss was told of it; the other is the one that is registered here.
+registered files: those of other snapshots, unless the request names the earliest one to keep, and with a repeated registration even the
+live file (fluss-facts.md, H1). So each lake snapshot gets two files (beside-flink.md, R6). The path of one is in its summary, for a
+committer of Fluss's own that finds the snapshot before Fluss was informed of it; the other one is registered here.
 
-Nothing of this is fenced in Fluss (H2): whoever calls has the table's lock, and has read the lake.
+Fluss fences none of these calls (H2): the caller must hold the table's lock, and must have read the lake.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ from tiering.rpc.fluss import fluss_pb2 as fluss
 UNKNOWN_SERVER_ERROR = -1
 NO_FILE_SIGNS = ("FileNotFoundException", "NoSuchFileException", "NoSuchKey")
 BROKEN_FILE_SIGNS = ("UncheckedIOException", "NullPointerException", "UnsupportedFileSystemSchemeException")
-"""Fluss has no code of its own for an offsets file that is gone, on a disk or in an object store, or that holds something else: only its
-stack trace tells them from a cluster that is ill."""
+"""Fluss has no error code for an offsets file that does not exist, on a disk or in an object store, or that has other content. Only the
+stack trace in its answer distinguishes these from a failure of the cluster.
+"""
 KEEP_ALL = -1
-"""`earliest_snapshot_id_to_keep` that deletes nothing; left unset it deletes what is live when a request is repeated (H1)."""
+"""Value of `earliest_snapshot_id_to_keep` that deletes nothing; if it is unset, a repeated request deletes live files (H1)."""
 
 
 class LakeRecord:
-    """The lake record of a cluster's tables. Safe to use from several threads; of one table only under its lock."""
+    """The lake records of a cluster's tables. Safe to use from several threads; for one table only under its lock."""
 
     def __init__(self, client: FlussClient, ledger: OffsetsFileLedger | None = None) -> None:
-        """`ledger`: of whoever writes; None = it only reads."""
+        """`ledger` is needed by a writer; None = the record is only read."""
         self._client = client
         self._ledger = ledger
 
     def read(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """What is registered; None = nothing yet. Raises LakeRecordUnreadable (its offsets file is gone or broken), UnknownTable."""
+        """Returns the registered lake snapshot; None = nothing yet. Raises LakeRecordUnreadable (its offsets file is missing or broken),
+        UnknownTable.
+        """
         try:
             answer = self._client.coordinator(fluss.GetLakeSnapshotRequest(table_path=path_to_pb(table.path)))
         except LakewardError as error:
@@ -50,13 +53,12 @@ class LakeRecord:
                 return None
             if _is_about_the_file(error):
                 raise LakeRecordUnreadable(
-                    f"the cluster cannot read what it recorded of the lake table {table.path}: the offsets file that is registered is gone "
-                    "or broken",
+                    f"the cluster cannot read its record of the lake table {table.path}: the registered offsets file is missing or broken",
                     table_id=table.table_id,
                 ) from error
             raise
         if answer.table_id != table.table_id:
-            raise UnknownTable(f"{table.path} was dropped and made anew", table_id=table.table_id, new_table_id=answer.table_id)
+            raise UnknownTable(f"{table.path} was dropped and recreated", table_id=table.table_id, new_table_id=answer.table_id)
         offsets = {
             bucket_of(bucket): bucket.log_offset
             for bucket in answer.bucket_snapshots
@@ -65,7 +67,9 @@ class LakeRecord:
         return RecordedLakeSnapshot(answer.snapshot_id, offsets)
 
     def is_registered(self, table: TableInfo, snapshot_id: int) -> bool:
-        """Whether Fluss has this lake snapshot, its newest or one that it keeps behind it. One that it cannot read is registered."""
+        """Returns whether Fluss has registered this lake snapshot, as its newest or as a kept older one. True also for one that it cannot
+        read.
+        """
         try:
             self._client.coordinator(fluss.GetLakeSnapshotRequest(table_path=path_to_pb(table.path), snapshot_id=snapshot_id))
         except LakewardError as error:
@@ -73,15 +77,16 @@ class LakeRecord:
         return True
 
     def prepare(self, table: TableInfo, offsets: Offsets, snapshot_id: int | None = None) -> str:
-        """Writes a new offsets file with exactly these offsets; its path. Nobody looks at it until it is named somewhere.
+        """Writes a new offsets file with exactly these offsets; returns its path. The file is unused until it is named somewhere.
 
-        `snapshot_id`: the lake snapshot that it is to be registered for. Enters it in the ledger; raises StoreError.
+        `snapshot_id`: the lake snapshot for which it will be registered. Adds the file to the ledger; raises StoreError.
         """
-        wanted = fluss.PbTableOffsets(table_id=table.table_id, table_path=path_to_pb(table.path))
+        table_offsets = fluss.PbTableOffsets(table_id=table.table_id, table_path=path_to_pb(table.path))
         for bucket in sorted(offsets, key=BucketKey.sort_key):
-            wanted.bucket_offsets.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=offsets[bucket])
-        # Whole as it is: merged with what is registered, a vanished partition would stay for ever, and a file that is gone would fail it.
-        request = fluss.PrepareLakeTableSnapshotRequest(bucket_offsets=[wanted], ignore_previous_table_offsets=True)
+            table_offsets.bucket_offsets.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=offsets[bucket])
+        # The file is complete: merged with the registered one, it would keep vanished partitions for ever, and the call would fail if the
+        # registered file is missing.
+        request = fluss.PrepareLakeTableSnapshotRequest(bucket_offsets=[table_offsets], ignore_previous_table_offsets=True)
         answer = self._client.coordinator(request)
         for of_table in answer.prepare_lake_table_resp:
             _check(of_table, table)
@@ -93,14 +98,14 @@ class LakeRecord:
         raise error_of(-1, f"the cluster prepared no offsets file for {table.path}")
 
     def write(self, table: TableInfo, snapshot: RecordedLakeSnapshot, living: Collection[int] | None, *, may_go_back: bool = False) -> None:
-        """Registers `snapshot`, unless it is registered already: looked at first, so that it may be repeated.
+        """Registers `snapshot`, unless it is registered already; the record is read first, so the call is idempotent.
 
-        `living` are ids of the partitions that there are; None = all that are named. Raises Fenced if an offset would go back.
+        `living` are ids of the existing partitions; None = all named ones. Raises Fenced if an offset would move back.
         """
         try:
             recorded = self.read(table)
         except LakeRecordUnreadable:
-            recorded = None  # what cannot be read is replaced: nothing else mends it (H1)
+            recorded = None  # an unreadable record is replaced, because nothing else repairs it (H1)
         if recorded is not None and _same(recorded, snapshot):
             return
         if recorded is not None and not may_go_back:
@@ -109,10 +114,12 @@ class LakeRecord:
         crash_points.reach(crash_points.LAKE_RECORD_PREPARED)
         self._commit(table, snapshot, path, _keep(recorded, snapshot))
         if self._ledger is not None:
-            self._ledger.forget([path])  # Fluss's own from now on
+            self._ledger.forget([path])  # the file belongs to Fluss from now on
 
     def _commit(self, table: TableInfo, snapshot: RecordedLakeSnapshot, path: str, keep: int) -> None:
-        """Both lists: the coordinator keeps the second, and tells tablet servers of the first, which then let go of remote log."""
+        """Registers the snapshot. Both lists are needed: the coordinator stores the second, and sends the first to tablet servers, which
+        then delete their remote log.
+        """
         request = fluss.CommitLakeTableSnapshotRequest()
         notice = request.tables_req.add(table_id=table.table_id, snapshot_id=snapshot.lake_snapshot_id, table_path=path_to_pb(table.path))
         for bucket in sorted(snapshot.offsets, key=BucketKey.sort_key):
@@ -129,30 +136,31 @@ class LakeRecord:
 
 
 def path_to_pb(path: TablePath) -> fluss.PbTablePath:
-    """A table's path as Fluss has it."""
+    """Returns a table's path as a message of Fluss."""
     return fluss.PbTablePath(database_name=path.database_name, table_name=path.table_name)
 
 
 def bucket_of(message: Any) -> BucketKey:
-    """The bucket that a message with `partition_id` and `bucket_id` is about."""
+    """Returns the bucket of a message with `partition_id` and `bucket_id`."""
     return BucketKey(message.partition_id if message.HasField("partition_id") else None, message.bucket_id)
 
 
 def summary_properties(path: str) -> Mapping[str, str]:
-    """What the summary of a lake snapshot carries for Fluss, whose offsets file is at `path`."""
+    """Returns the properties for Fluss in the summary of a lake snapshot whose offsets file is at `path`."""
     return {FLUSS_COMMIT_USER_KEY: FLUSS_COMMIT_USER, FLUSS_OFFSETS_KEY: path}
 
 
 def _same(recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot) -> bool:
-    """A bucket at offset 0 may be left out of either."""
+    """Returns whether both records are equal. A bucket at offset 0 may be missing in either."""
     offsets, others = ({bucket: offset for bucket, offset in copy.offsets.items() if offset} for copy in (recorded, snapshot))
     return recorded.lake_snapshot_id == snapshot.lake_snapshot_id and offsets == others
 
 
 def _keep(recorded: RecordedLakeSnapshot | None, snapshot: RecordedLakeSnapshot) -> int:
-    """The registered snapshot stays readable until the next one is told; those before it would grow for ever in the cluster's ZooKeeper.
+    """Returns the earliest snapshot to keep. The registered snapshot stays readable until the next one is announced; older ones would
+    accumulate in the cluster's ZooKeeper.
 
-    Their files were registered here, and so stand in no snapshot's summary.
+    The files of the older ones were registered here, and so are in no snapshot's summary.
     """
     if recorded is None or recorded.lake_snapshot_id == snapshot.lake_snapshot_id:
         return KEEP_ALL

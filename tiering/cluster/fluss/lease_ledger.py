@@ -1,7 +1,7 @@
-"""The ledger of leases on KV snapshots that were taken through this coordinator: Fluss keeps leases, but lists none.
+"""The ledger of leases on KV snapshots that were taken through this coordinator: Fluss keeps leases, but cannot list them.
 
-A lease is in the ledger before Fluss has it, and leaves it after Fluss let go: whoever dies in between leaves a lease that is listed until
-it expires, never one that is not. Times are wall times, as Fluss's own; it looks for expired leases every ten minutes.
+A lease is added to the ledger before Fluss has it, and removed after Fluss has released it. After a crash in between, a lease is listed
+until it expires; an existing lease is never missing. Times are wall times, as in Fluss, which deletes expired leases every ten minutes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, TableBucket
 
 SWEEP = timedelta(minutes=10)
-"""How long after its end a lease may live on in Fluss, where it can be renewed still."""
+"""How long an expired lease may live on in Fluss, where it can still be renewed."""
 _NO_PARTITION = -1
-"""Fluss counts partitions from 0."""
+"""Stands for no partition; Fluss's partition ids start at 0."""
 
 _leases = sa.Table(
     "kv_snapshot_leases",
@@ -58,13 +58,13 @@ class SnapshotEntry:
 
 
 class LeaseLedger:
-    """The ledger in one database. Safe for several threads; every call may raise StoreError."""
+    """The ledger in one database. Safe to use from several threads; every call may raise StoreError."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def leases(self, now: datetime) -> Sequence[KvSnapshotLease]:
-        """As `LeaseListing.leases`; those that Fluss has swept by now are left out."""
+        """Returns all leases, without those that Fluss has deleted by now. Implements `LeaseListing.leases`."""
         with _border("read"), self._engine.connect() as connection:
             leases = connection.execute(sa.select(_leases).where(~_swept(now)).order_by(_leases.c.lease_id)).all()
             rows = connection.execute(sa.select(_leased).order_by(_leased.c.table_id, _leased.c.partition_id, _leased.c.bucket_id)).all()
@@ -75,7 +75,7 @@ class LeaseLedger:
         return [_lease(row, tuple(snapshots.get(row.lease_id, ()))) for row in leases]
 
     def entries(self, lease_id: str) -> Mapping[TableBucket, SnapshotEntry] | None:
-        """What a lease holds; None if there is no such lease."""
+        """Returns the snapshots of a lease; None if the lease does not exist."""
         with _border("read"), self._engine.connect() as connection:
             if connection.execute(sa.select(_leases.c.lease_id).where(_leases.c.lease_id == lease_id)).first() is None:
                 return None
@@ -83,36 +83,36 @@ class LeaseLedger:
         return {_place(row): SnapshotEntry(row.snapshot_id, row.log_offset, row.is_gone) for row in rows}
 
     def count(self) -> int:
-        """How many leases there are."""
+        """Returns the number of leases."""
         with _border("read"), self._engine.connect() as connection:
             return connection.execute(sa.select(sa.func.count()).select_from(_leases)).scalar_one()
 
     def sweep(self, now: datetime) -> None:
-        """Forgets leases that Fluss has swept by now."""
+        """Deletes leases that Fluss has deleted by now."""
         with _border("write"), self._engine.begin() as connection:
             connection.execute(sa.delete(_leases).where(_swept(now)))
             connection.execute(sa.delete(_leased).where(_leased.c.lease_id.not_in(sa.select(_leases.c.lease_id))))
 
     def renew(self, lease_id: str, ttl_ms: int, owner: str | None, now: datetime, entries: Mapping[TableBucket, SnapshotEntry]) -> None:
-        """Makes or renews a lease, and replaces what it says of the buckets of `entries`. An owner of None leaves the former one."""
+        """Creates or renews a lease, and replaces its entries of the buckets in `entries`. An owner of None keeps the former owner."""
         renewal = {"renewed_us": to_microseconds(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
         with _border("write"), self._engine.begin() as connection:
             if not connection.execute(sa.update(_leases).where(_leases.c.lease_id == lease_id).values(renewal)).rowcount:
                 connection.execute(sa.insert(_leases).values(lease_id=lease_id, acquired_us=to_microseconds(now), **renewal))
             for place, entry in entries.items():
-                connection.execute(sa.delete(_leased).where(_held(lease_id, place)))
+                connection.execute(sa.delete(_leased).where(_is_entry(lease_id, place)))
                 connection.execute(sa.insert(_leased).values(lease_id=lease_id, **_key(place), **vars(entry)))
 
     def remove(self, lease_id: str, places: Collection[TableBucket]) -> None:
-        """Forgets buckets of a lease, and the lease if none is left."""
+        """Removes buckets of a lease, and the lease if none is left."""
         with _border("write"), self._engine.begin() as connection:
             for place in places:
-                connection.execute(sa.delete(_leased).where(_held(lease_id, place)))
+                connection.execute(sa.delete(_leased).where(_is_entry(lease_id, place)))
             is_empty = ~sa.exists().where(_leased.c.lease_id == lease_id)
             connection.execute(sa.delete(_leases).where(_leases.c.lease_id == lease_id, is_empty))
 
     def drop(self, lease_id: str) -> bool:
-        """Forgets a lease; False if there was none."""
+        """Removes a lease; returns False if it did not exist."""
         with _border("write"), self._engine.begin() as connection:
             connection.execute(sa.delete(_leased).where(_leased.c.lease_id == lease_id))
             return connection.execute(sa.delete(_leases).where(_leases.c.lease_id == lease_id)).rowcount > 0
@@ -148,13 +148,13 @@ def _key(place: TableBucket) -> Mapping[str, int]:
     }
 
 
-def _held(lease_id: str, place: TableBucket) -> sa.ColumnElement[bool]:
+def _is_entry(lease_id: str, place: TableBucket) -> sa.ColumnElement[bool]:
     return sa.and_(_leased.c.lease_id == lease_id, *(_leased.c[name] == value for name, value in _key(place).items()))
 
 
 @contextmanager
 def _border(doing: str) -> Iterator[None]:
-    """Turns errors of the database into our own, with the cause kept."""
+    """Converts errors of the database to StoreError, with the cause kept."""
     try:
         yield
     except sa.exc.SQLAlchemyError as error:

@@ -1,4 +1,4 @@
-"""Leases on KV snapshots of a Fluss cluster: taken there, and remembered in the ledger, which alone can list them."""
+"""Leases on KV snapshots of a Fluss cluster: they are taken in Fluss, and recorded in the ledger, because Fluss cannot list them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 _UNKNOWN_FAILURE = -1
 _NULL_TABLE_LEASE = "KvSnapshotTableLease"
-"""Of the failure with which 0.9.1 answers a release when the lease holds nothing of the table."""
+"""Part of the failure with which 0.9.1 answers a release if the lease holds nothing of the table."""
 
 
 class FlussLeases:
     """The `KvSnapshotLeases` of a Fluss cluster. Changes run one at a time.
 
-    Fluss leases what does not exist, and deletes a superseded snapshot at any moment before its lease: so each snapshot is looked up
-    before it is leased, and once more afterwards.
+    Fluss leases snapshots that do not exist, and may delete a superseded snapshot at any moment before its lease. So each snapshot is
+    looked up before it is leased, and once more afterwards.
     """
 
     def __init__(self, client: FlussClient, ledger: LeaseLedger, clock: Clock) -> None:
@@ -37,39 +37,42 @@ class FlussLeases:
         self._changing = threading.Lock()
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """As `LeaseListing.leases`. Raises StoreError."""
+        """Returns the leases in the ledger. Raises StoreError. Implements `LeaseListing.leases`."""
         return self._ledger.leases(self._clock.now())
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
-        """As `KvSnapshotLeases.acquire_lease`. Fluss renews by acquiring again, so all that the lease holds is named each time.
+        """Leases KV snapshots; returns the buckets whose snapshot is unavailable. Implements `KvSnapshotLeases.acquire_lease`.
 
-        Raises PeerTooOld for a Fluss without leases, StoreError.
+        Fluss renews a lease by acquiring it again, so each call names all snapshots of the lease. Raises PeerTooOld for a Fluss without
+        leases, StoreError.
         """
         check_lease(lease_id, ttl_ms)
         self._check_offered()
         with self._changing:
             now = self._clock.now()
             self._ledger.sweep(now)
-            held = self._ledger.entries(lease_id)
-            if held is None and not snapshots:
+            held_entries = self._ledger.entries(lease_id)
+            if held_entries is None and not snapshots:
                 raise UnknownLease(f"there is no lease {lease_id!r} to renew", hint="It may have expired: acquire the snapshots again.")
-            if held is None:
+            if held_entries is None:
                 check_room(self._ledger.count())
-            return self._renew(lease_id, ttl_ms, owner, dict(snapshots), held or {})
+            return self._renew(lease_id, ttl_ms, owner, dict(snapshots), held_entries or {})
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """As `KvSnapshotLeases.release_lease`. Raises PeerTooOld, StoreError."""
+        """Releases buckets of a lease; returns the released ones. Raises PeerTooOld, StoreError. Implements
+        `KvSnapshotLeases.release_lease`.
+        """
         self._check_offered()
         with self._changing:
-            held = self._ledger.entries(lease_id) or {}
-            released = {place: held[place].snapshot_id for place in buckets if place in held}
-            self._let_go(lease_id, released)
+            held_entries = self._ledger.entries(lease_id) or {}
+            released = {place: held_entries[place].snapshot_id for place in buckets if place in held_entries}
+            self._release(lease_id, released)
             return list(released)
 
     def drop_lease(self, lease_id: str) -> bool:
-        """As `KvSnapshotLeases.drop_lease`. Raises PeerTooOld, StoreError."""
+        """Ends a lease. Raises PeerTooOld, StoreError. Implements `KvSnapshotLeases.drop_lease`."""
         self._check_offered()
         with self._changing:
             self._client.coordinator(pb.DropKvSnapshotLeaseRequest(lease_id=lease_id))
@@ -79,46 +82,57 @@ class FlussLeases:
         if not self._client.offers(*LEASES):
             raise PeerTooOld(
                 f"the Fluss cluster has no leases on KV snapshots ({', '.join(map(str, LEASES))})",
-                hint="Use Fluss 0.9.1 or newer for them. Rounds go on without: one whose KV snapshot is deleted meanwhile is tried again.",
+                hint="Use Fluss 0.9.1 or newer. Rounds continue without leases; a round whose KV snapshot is deleted meanwhile is retried.",
             )
 
     def _renew(
-        self, lease_id: str, ttl_ms: int, owner: str | None, named: Mapping[TableBucket, int], held: Mapping[TableBucket, SnapshotEntry]
+        self,
+        lease_id: str,
+        ttl_ms: int,
+        owner: str | None,
+        named: Mapping[TableBucket, int],
+        held_entries: Mapping[TableBucket, SnapshotEntry],
     ) -> Collection[TableBucket]:
-        """Looks up, leases and looks up again; the named buckets whose snapshot is not there."""
-        wanted = {**{place: entry.snapshot_id for place, entry in held.items()}, **named}
-        offsets = log_offsets_of(self._client, wanted)
-        there = {place: snapshot_id for place, snapshot_id in wanted.items() if place in offsets}
-        if not held and not there:
+        """Looks up, leases and looks up again; returns the named buckets whose snapshot does not exist."""
+        snapshot_ids = {**{place: entry.snapshot_id for place, entry in held_entries.items()}, **named}
+        offsets = log_offsets_of(self._client, snapshot_ids)
+        existing = {place: snapshot_id for place, snapshot_id in snapshot_ids.items() if place in offsets}
+        if not held_entries and not existing:
             return list(named)
-        entries = {place: SnapshotEntry(snapshot_id, offsets[place]) for place, snapshot_id in there.items()}
+        entries = {place: SnapshotEntry(snapshot_id, offsets[place]) for place, snapshot_id in existing.items()}
         now = self._clock.now()
         self._ledger.renew(lease_id, ttl_ms, owner, now, entries)
-        if there:
-            request = pb.AcquireKvSnapshotLeaseRequest(lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=_leased_to_pb(there))
+        if existing:
+            request = pb.AcquireKvSnapshotLeaseRequest(
+                lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=_leased_to_pb(existing)
+            )
             self._client.coordinator(request)
-            offsets = log_offsets_of(self._client, there)
-        gone = [place for place in wanted if place not in offsets]
-        lost = {place: replace(held[place], is_gone=True) for place in gone if place in held and held[place].snapshot_id == wanted[place]}
+            offsets = log_offsets_of(self._client, existing)
+        gone = [place for place in snapshot_ids if place not in offsets]
+        lost = {
+            place: replace(held_entries[place], is_gone=True)
+            for place in gone
+            if place in held_entries and held_entries[place].snapshot_id == snapshot_ids[place]
+        }
         self._ledger.renew(lease_id, ttl_ms, owner, now, lost)
-        self._let_go(lease_id, {place: there[place] for place in gone if place in there and place not in lost})
+        self._release(lease_id, {place: existing[place] for place in gone if place in existing and place not in lost})
         return [place for place in gone if place in named]
 
-    def _let_go(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
-        """Releases buckets, table by table: 0.9.1 refuses all of a request for one table that it does not know (any more)."""
+    def _release(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
+        """Releases buckets, table by table: 0.9.1 refuses a whole request because of one table that it does not know (any more)."""
         for table_id in {place.table_id for place in snapshots}:
             of_table = {place: snapshot_id for place, snapshot_id in snapshots.items() if place.table_id == table_id}
             request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=map(_place_to_pb, of_table))
             try:
                 self._client.coordinator(request)
             except ClusterUnavailable as error:
-                if not self._holds_nothing(error, of_table):
+                if not self._has_nothing_to_release(error, of_table):
                     raise
             self._ledger.remove(lease_id, list(of_table))
 
-    def _holds_nothing(self, error: ClusterUnavailable, snapshots: Mapping[TableBucket, int]) -> bool:
-        """Whether a refused release says that there is nothing to release."""
-        if error_code(error) == UNKNOWN_TABLE_OR_BUCKET:  # dropped; or just after a start of Fluss's coordinator
+    def _has_nothing_to_release(self, error: ClusterUnavailable, snapshots: Mapping[TableBucket, int]) -> bool:
+        """Returns whether the error of a refused release means that there is nothing to release."""
+        if error_code(error) == UNKNOWN_TABLE_OR_BUCKET:  # a dropped table; or a table just after a start of Fluss's coordinator
             return not log_offsets_of(self._client, snapshots)
         return error_code(error) == _UNKNOWN_FAILURE and _NULL_TABLE_LEASE in error.message
 

@@ -1,6 +1,6 @@
-"""How far the logs of many tables reach: ListOffsets, one question for all buckets of a table or partition that a server leads.
+"""Reads the log ends of many tables: ListOffsets, one request for all buckets of a table or partition that one server leads.
 
-Fluss asks of one table or partition at a time, and of one end of the log; so the questions are sent side by side.
+A request of Fluss covers one table or partition, and one end of the log; so the requests are sent concurrently.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tiering.rpc.fluss import fluss_pb2 as fluss
 EARLIEST, LATEST = 0, 1
 """`offset_type` of ListOffsets."""
 CLIENT = -1
-"""`follower_server_id` of whoever is no replica."""
+"""`follower_server_id` of a caller that is not a replica."""
 THREADS = 16
-"""Questions under way at one time: they wait for servers, and share one connection a server."""
+"""Maximum number of concurrent requests: they wait for servers, and share one connection for each server."""
 ATTEMPTS = 2
-"""A bucket whose leader has moved is asked for once more, at its new leader."""
+"""A bucket whose leader has moved is requested once more, from its new leader."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """About one end of the log of the buckets that one server leads."""
+    """A request for one end of the logs of the buckets that one server leads."""
 
     table: TableInfo
     partition_id: int | None
@@ -39,18 +39,18 @@ class _Question:
 
 
 class FlussLogOffsets:
-    """Asks for offsets. Safe to use from several threads."""
+    """Reads offsets. Safe to use from several threads."""
 
     def __init__(self, client: FlussClient) -> None:
         self._client = client
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="fluss-offsets")
 
     def of(self, tables: Sequence[tuple[TableInfo, Sequence[Partition]]]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """Start and end of every bucket's log, by table id; a table one of whose buckets does not answer is left out.
+        """Returns start and end of every bucket's log, by table id; a table with a bucket that does not answer is left out.
 
-        Partitions that vanish meanwhile are left out of their table. Raises ClusterUnavailable if no table's log answers.
+        Partitions that vanish in the meantime are left out of their table. Raises ClusterUnavailable if no table's log answers.
         """
-        wanted = {table.table_id: _buckets(table, partitions) for table, partitions in tables}
+        buckets_by_table = {table.table_id: _buckets(table, partitions) for table, partitions in tables}
         infos = {table.table_id: table for table, _ in tables}
         ends: dict[tuple[int, BucketKey, int], int] = {}
         gone: set[tuple[int, int | None]] = set()
@@ -60,7 +60,7 @@ class FlussLogOffsets:
                 table_id: [
                     bucket for bucket in buckets if (table_id, bucket, LATEST) not in ends or (table_id, bucket, EARLIEST) not in ends
                 ]
-                for table_id, buckets in wanted.items()
+                for table_id, buckets in buckets_by_table.items()
             }
             errors = {}
             questions = self._questions(infos, missing, gone, errors)
@@ -68,7 +68,7 @@ class FlussLogOffsets:
                 self._take(question, answer, ends, errors)
             if not errors:
                 break
-        return _whole(wanted, ends, gone, errors)
+        return _whole(buckets_by_table, ends, gone, errors)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -102,7 +102,7 @@ class FlussLogOffsets:
         ]
 
     def _ask(self, question: _Question) -> Any:
-        """The answer, or the error of the tree that came instead."""
+        """Returns the answer, or the LakewardError that came instead."""
         request = fluss.ListOffsetsRequest(
             follower_server_id=CLIENT,
             offset_type=question.offset_type,
@@ -125,21 +125,22 @@ class FlussLogOffsets:
         table = question.table
         if isinstance(answer, LakewardError):
             for bucket_id in question.bucket_ids:
-                self._doubt(table, BucketKey(question.partition_id, bucket_id), answer, errors)
+                self._record_error(table, BucketKey(question.partition_id, bucket_id), answer, errors)
             return
         for of_bucket in answer.buckets_resp:
             bucket = BucketKey(question.partition_id, of_bucket.bucket_id)
             if of_bucket.HasField("error_code") and of_bucket.error_code:
                 error = error_of(of_bucket.error_code, f"{table.path} bucket {bucket}: {of_bucket.error_message}")
-                self._doubt(table, bucket, error, errors)
+                self._record_error(table, bucket, error, errors)
             else:
                 ends[table.table_id, bucket, question.offset_type] = of_bucket.offset
 
-    def _doubt(self, table: TableInfo, bucket: BucketKey, error: LakewardError, errors: dict[int, LakewardError]) -> None:
-        """The leader may have moved, or the bucket is gone: the coordinator is asked.
+    def _record_error(self, table: TableInfo, bucket: BucketKey, error: LakewardError, errors: dict[int, LakewardError]) -> None:
+        """Records the error of a bucket whose leader may have moved, or which may not exist any more: the next attempt asks Fluss's
+        coordinator.
 
-        What a tablet server alone says of that is no proof (fluss-facts H4): a living bucket that is taken for gone is tiered again from
-        its start.
+        The statement of a single tablet server is no proof (fluss-facts H4): a living bucket that is treated as vanished would be tiered
+        again from its start.
         """
         self._client.forget_leader(table.path, table.table_id, bucket)
         unproved = isinstance(error, UnknownTable | UnknownPartition)
@@ -152,18 +153,19 @@ def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKe
 
 
 def _whole(
-    wanted: Mapping[int, Sequence[BucketKey]],
+    buckets_by_table: Mapping[int, Sequence[BucketKey]],
     ends: Mapping[tuple[int, BucketKey, int], int],
     gone: set[tuple[int, int | None]],
     errors: Mapping[int, LakewardError],
 ) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-    """Tables with all buckets of those partitions that are left."""
+    """Returns the tables with all buckets of their remaining partitions."""
     offsets: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
-    for table_id, buckets in wanted.items():
+    for table_id, buckets in buckets_by_table.items():
         if table_id in errors or (table_id, None) in gone:
             continue
         offsets[table_id] = {
-            # An end that was read before records came, and a start that retention moved since: nothing is left of what was there.
+            # If the end was read before records came, and retention has moved the start since, the former records are gone and the log is
+            # empty.
             bucket: BucketOffsets(ends[table_id, bucket, EARLIEST], max(ends[table_id, bucket, EARLIEST], ends[table_id, bucket, LATEST]))
             for bucket in buckets
             if (table_id, bucket.partition_id) not in gone

@@ -1,7 +1,7 @@
-"""What a coordinator keeps beside a Fluss cluster: which cluster it is, the tables it had, and options of ours.
+"""The coordinator's state about a Fluss cluster: which cluster it is, its known tables, and Lakeward's table options.
 
-Fluss itself has no name for ever and takes no table options but its own. One SQLite file, owned by the coordinator's process, or
-tables in the PostgreSQL that `--state` names; other modules of this room add tables of theirs to `SCHEMA`.
+Fluss itself has no permanent name and accepts no table options but its own. The state is one SQLite file, owned by the coordinator's
+process, or tables in the PostgreSQL database that `--state` names. Other modules of this package add their tables to `SCHEMA`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tiering.library_guards.sql_timeouts import bound_waits
 from tiering.model.tables import TablePath
 
 FILE_NAME = "fluss.db"
-"""In a data folder's `cluster/`."""
+"""Name of the file in a data folder's `cluster/`."""
 SCHEMA = sa.MetaData()
 FORMAT_VERSION = "1"
 
@@ -44,7 +44,7 @@ _options = sa.Table(
 
 @dataclass(frozen=True)
 class KnownTable:
-    """A table that this deployment has met. Fluss gives a table id to one table alone."""
+    """A table that this deployment has seen. Fluss never reuses a table id."""
 
     table_id: int
     path: TablePath
@@ -52,13 +52,15 @@ class KnownTable:
 
 
 class FlussMemory:
-    """Opens `folder`'s file, made if need be unless `read_only`, or the database of `url`. Safe for several threads. Raises SetupError."""
+    """Opens the file in `folder`, and creates it unless `read_only`; or opens the database of `url`. Safe to use from several threads.
+    Raises SetupError.
+    """
 
     def __init__(self, folder: Path, *, read_only: bool = False, url: str | None = None) -> None:
         file = folder / FILE_NAME
         if read_only and not file.is_file():
             raise SetupError(
-                f"{folder} knows of no Fluss cluster: {FILE_NAME} is missing", hint="Name a data folder of `lakeward up --fluss`."
+                f"{folder} has no state of a Fluss cluster: {FILE_NAME} is missing", hint="Name a data folder of `lakeward up --fluss`."
             )
         where = str(file) if url is None else "the state store"
         self.engine = _file_engine(file, read_only) if url is None else bound_waits(sa.create_engine(url, pool_pre_ping=True))
@@ -71,15 +73,16 @@ class FlussMemory:
             version = self.fact("format_version")
         except sa.exc.SQLAlchemyError as error:
             self.engine.dispose()
-            raise SetupError(f"cannot open {where}: {error}", hint="Is it a Lakeward data folder that this user may write?") from error
+            hint = "Check that it is a Lakeward data folder that this user may write to."
+            raise SetupError(f"cannot open {where}: {error}", hint=hint) from error
         if version != FORMAT_VERSION:
             self.engine.dispose()
             raise SetupError(
-                f"{where} has format version {version}, this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward."
+                f"{where} has format version {version}, but this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward."
             )
 
     def fact(self, name: str) -> str | None:
-        """A fact of the deployment; None = not known yet."""
+        """Returns a fact of the deployment; None = not known yet."""
         with self.engine.connect() as connection:
             return connection.execute(sa.select(_facts.c.value).where(_facts.c.name == name)).scalar()
 
@@ -90,13 +93,13 @@ class FlussMemory:
             connection.execute(sa.insert(_facts).values(name=name, value=value))
 
     def known_tables(self) -> Mapping[int, KnownTable]:
-        """The tables that this deployment has met, by id; those that are gone since are among them."""
+        """Returns the tables that this deployment has seen, by id, including dropped ones."""
         with self.engine.connect() as connection:
             rows = connection.execute(sa.select(_tables)).all()
         return {row.table_id: KnownTable(row.table_id, TablePath(row.database_name, row.table_name), row.created_ms) for row in rows}
 
     def remember_tables(self, tables: Iterable[KnownTable]) -> None:
-        """Keeps these for ever; harmless to repeat."""
+        """Records these tables permanently; idempotent."""
         rows = [
             {
                 "table_id": table.table_id,
@@ -112,7 +115,7 @@ class FlussMemory:
                 connection.execute(sa.insert(_tables), rows)
 
     def table_options(self) -> Mapping[int, Mapping[str, str]]:
-        """Options of ours by table id."""
+        """Returns Lakeward's options by table id."""
         options: dict[int, dict[str, str]] = {}
         with self.engine.connect() as connection:
             for row in connection.execute(sa.select(_options)):
@@ -120,7 +123,7 @@ class FlussMemory:
         return options
 
     def set_table_option(self, table_id: int, name: str, value: str | None) -> None:
-        """Sets an option of ours; None takes it away."""
+        """Sets one of Lakeward's options; None removes it."""
         with self.engine.begin() as connection:
             connection.execute(sa.delete(_options).where(_options.c.table_id == table_id, _options.c.name == name))
             if value is not None:

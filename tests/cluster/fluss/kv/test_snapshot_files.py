@@ -165,7 +165,7 @@ class TestMissingFiles:
     def test_a_storage_that_this_machine_does_not_have(self, files: Sequence[SnapshotFile], tmp_path: Path) -> None:
         (tmp_path / "remote").rename(tmp_path / "elsewhere")
 
-        with pytest.raises(ClusterUnavailable, match=r"remote\.data\.dir is not at") as raised:
+        with pytest.raises(ClusterUnavailable, match=r"remote\.data\.dir does not exist at") as raised:
             read(files)
         assert "every executor" in raised.value.hint.lower()
 

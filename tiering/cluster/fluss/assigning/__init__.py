@@ -1,1 +1,1 @@
-"""Fluss as the scheduler of its tables: the tiering heartbeat."""
+"""Fluss as the scheduler of its tables, through the tiering heartbeat."""

@@ -1,7 +1,7 @@
-"""`TableAssignments` on Fluss's LakeTieringHeartbeat.
+"""`TableAssignments` through Fluss's LakeTieringHeartbeat.
 
-A session is one connection to Fluss's coordinator, of a client that is used for nothing else. Its epochs begin at 0 again with every
-start of that process, and nothing in an answer tells one process from the next; but no connection outlives one.
+A session is one connection to Fluss's coordinator, of a client that is used only for heartbeats. The coordinator's epochs start at 0 again
+with each start of its process, and answers do not distinguish one process from the next. But no connection outlives its process.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from tiering.model.tables import TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 GONE = frozenset({FENCED_TIERING_EPOCH, INVALID_COORDINATOR, TABLE_NOT_EXIST, UNKNOWN_SERVER_ERROR})
-"""Of another epoch; of another coordinator; dropped, or not yet known to a coordinator that has just started (H4); not in Tiering."""
+"""Error codes for: another tiering epoch; another coordinator; a table that was dropped, or that a just started coordinator does not know
+yet (H4); a table that is not in Tiering.
+"""
 
 
 class FlussAssignments:
-    """The client is its own to close."""
+    """Implements `TableAssignments`. It owns its client and closes it."""
 
     def __init__(self, client: FlussClient, ids: Ids | None = None) -> None:
         self._client = client
@@ -40,7 +42,7 @@ class FlussAssignments:
         self._session = ""
 
     def session(self) -> str:
-        """As `TableAssignments.session`."""
+        """Returns the id of the present session, which changes with each new connection. Implements `TableAssignments.session`."""
         with _answered_or_unavailable():
             connection = self._client.coordinator_connection()
         if connection is not self._connection:
@@ -48,7 +50,7 @@ class FlussAssignments:
         return self._session
 
     def heartbeat(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
-        """As `TableAssignments.heartbeat`."""
+        """Sends a heartbeat. Implements `TableAssignments.heartbeat`."""
         connection = self._connection
         if connection is None or session != self._session or not connection.is_open:
             raise ClusterUnavailable("the connection to Fluss's coordinator, over which tables were assigned, has ended")
@@ -63,21 +65,21 @@ class FlussAssignments:
 
 @contextmanager
 def _answered_or_unavailable() -> Iterator[None]:
-    """Turns whatever a heartbeat as a whole is refused with into ClusterUnavailable.
+    """Converts errors that refuse a heartbeat as a whole to ClusterUnavailable.
 
-    Such as a login that is taken away: nothing is renewed either way, so another service soon has the tables. A refusal by epochs is one
-    of Fluss's coordinator, and no Fenced of ours.
+    An example is a revoked login: nothing is renewed in any case, so another service soon gets the tables. A refusal because of epochs is
+    about Fluss's epochs, and must not become Lakeward's Fenced.
     """
     try:
         yield
     except ClusterUnavailable:
         raise
     except LakewardError as refusal:
-        raise ClusterUnavailable(f"Fluss's coordinator takes no heartbeat: {refusal.message}", hint=refusal.hint) from refusal
+        raise ClusterUnavailable(f"Fluss's coordinator refuses heartbeats: {refusal.message}", hint=refusal.hint) from refusal
 
 
 def request_of(report: AssignmentReport) -> fluss.LakeTieringHeartbeatRequest:
-    """The heartbeat as Fluss takes it."""
+    """Returns the heartbeat as a message of Fluss."""
     return fluss.LakeTieringHeartbeatRequest(
         tiering_tables=_refs_to_pb(report.renewed),
         finished_tables=_refs_to_pb(report.finished),
@@ -87,7 +89,7 @@ def request_of(report: AssignmentReport) -> fluss.LakeTieringHeartbeatRequest:
 
 
 def answer_of(answer: fluss.LakeTieringHeartbeatResponse, report: AssignmentReport) -> AssignmentAnswer:
-    """What Fluss answered to the report: its rows name tables alone."""
+    """Returns Fluss's answer to the report. The entries of the answer identify tables only by id."""
     assigned = None
     if answer.HasField("tiering_table"):
         table = answer.tiering_table

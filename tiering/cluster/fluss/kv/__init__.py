@@ -1,1 +1,1 @@
-"""KV snapshots of a Fluss cluster: which there are, their RocksDB files, and the rows in them."""
+"""KV snapshots of a Fluss cluster: their list, their RocksDB files, and the rows in them."""

@@ -1,7 +1,7 @@
-"""Files of a KV snapshot: a RocksDB, copied under the names that it knows and read as it is, value by value.
+"""Files of a KV snapshot: a RocksDB, copied with its original file names and read value by value.
 
-What is damaged is an error, never the end: RocksDB's iterators stop at a block that does not match its checksum, and a torn manifest
-names fewer tables than there are; both are looked for.
+Damage must be an error, never look like the end of the data. RocksDB's iterators stop at a block that does not match its checksum, and a
+torn manifest names only some of the tables; both cases are checked.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.model.splits import TieringSnapshotSplit
 
 CHUNK_ROWS = 32_768
-"""Values at once at most: decoding's arrays stay small enough for a processor's cache, and the cost per chunk vanishes."""
+"""Maximum number of values in a chunk: the decoding arrays fit in a processor's cache, and the cost per chunk does not matter."""
 CHUNK_BYTES = 32 * 1024 * 1024
-"""Wide values: no more at once than this, and one step."""
+"""Maximum size of a chunk of wide values, plus one step."""
 _STEP_ROWS = 1_024
 _FETCHES = 4
-"""Files at a time: enough to hide the round trips of an object store."""
+"""Number of files that are fetched concurrently: enough to hide the round trips of an object store."""
 _COPY_BYTES = 1024 * 1024
 _TABLE_SUFFIX = ".sst"
 
@@ -42,17 +42,17 @@ class SnapshotFile:
     remote_path: str
     """A path or URI under Fluss's `remote.data.dir`."""
     local_name: str
-    """Its name within the RocksDB."""
+    """The file's name within the RocksDB."""
 
 
 def read_values(
     files: Sequence[SnapshotFile], storage: Mapping[str, str], split: TieringSnapshotSplit, count: Callable[[int], None] = uncounted
 ) -> Iterator[list[bytes]]:
-    """All values of the snapshot, in chunks; `storage` are properties of the file system, as `open_remote` has them. `count` gets the
-    bytes of its files.
+    """Yields all values of the snapshot, in chunks. `storage` has properties of the file system, as in `open_remote`. `count` gets the
+    total size of the files in bytes.
 
-    Nothing is left on disk, whatever happens to the process: files are removed as soon as they are open. Raises KvSnapshotGone if one of
-    them is not there, ClusterUnavailable if the storage does not answer, DataCorrupt.
+    No file stays on the disk, even if the process dies: files are unlinked as soon as they are open. Raises KvSnapshotGone if a file does
+    not exist, ClusterUnavailable if the storage does not answer, DataCorrupt.
     """
     with tempfile.TemporaryDirectory(prefix="lakeward-kv-snapshot-") as folder:
         _fetch(files, storage, Path(folder), split)
@@ -74,7 +74,7 @@ def _fetch(files: Sequence[SnapshotFile], storage: Mapping[str, str], folder: Pa
 
 
 def _fetch_file(file: SnapshotFile, storage: Mapping[str, str], folder: Path, split: TieringSnapshotSplit) -> None:
-    """A local file is linked to, any other copied."""
+    """Links to a local file, or copies another one."""
     system, path = open_remote(file.remote_path, storage)
     local = folder / file.local_name
     try:
@@ -94,25 +94,25 @@ def _fetch_file(file: SnapshotFile, storage: Mapping[str, str], folder: Path, sp
 
 
 def _missing(system: fs.FileSystem, path: str, split: TieringSnapshotSplit) -> KvSnapshotGone | ClusterUnavailable:
-    """What it means that there is no such file; storage whose folder for KV snapshots is not there either is not reached at all."""
+    """Returns the error for a missing file. If the storage has no folder for KV snapshots either, the storage itself is not reachable."""
     storage_folder = path.rpartition("/kv/")[0]
     if system.get_file_info(f"{storage_folder}/kv").type is fs.FileType.NotFound:
         return ClusterUnavailable(
-            f"Fluss's remote.data.dir is not at {storage_folder} here",
-            hint="Every executor must see Fluss's remote.data.dir under the same path.",
+            f"Fluss's remote.data.dir does not exist at {storage_folder} on this machine",
+            hint="Every executor must be able to read Fluss's remote.data.dir under the same path.",
         )
-    message = f"the file {path} of KV snapshot {split.snapshot_id} of {_place(split)} is not there"
+    message = f"the file {path} of KV snapshot {split.snapshot_id} of {_place(split)} does not exist"
     return KvSnapshotGone(message, bucket=split.bucket, snapshot_id=split.snapshot_id)
 
 
 def _open(folder: Path, files: Sequence[SnapshotFile], storage: Mapping[str, str], split: TieringSnapshotSplit) -> Rdict:
-    """The RocksDB in `folder`, with all of its files open."""
+    """Opens the RocksDB in `folder`, with all of its files."""
     options = Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)
     try:
         database = Rdict(str(folder), options, access_type=AccessType.read_only(False))
-    except Exception as error:  # rocksdict raises nothing more precise
+    except Exception as error:  # rocksdict raises no more specific error
         if missing := next((file for file in files if not (folder / file.local_name).exists()), None):
             raise _missing(*open_remote(missing.remote_path, storage), split) from error
         raise corrupt_snapshot(split, str(error)) from error
@@ -142,7 +142,7 @@ def _values(database: Rdict, split: TieringSnapshotSplit) -> Iterator[list[bytes
 
 
 def _check_end(database: Rdict, last_key: Any, split: TieringSnapshotSplit) -> None:
-    """Raises DataCorrupt if something other than the end of the database is behind the last key that was read."""
+    """Raises DataCorrupt unless the last key that was read is followed by the end of the database."""
     end = database.iter()
     try:
         if last_key is None:
@@ -151,17 +151,17 @@ def _check_end(database: Rdict, last_key: Any, split: TieringSnapshotSplit) -> N
             end.seek(last_key)
             end.next()
         end.status()
-    except Exception as error:  # rocksdict raises nothing more precise
+    except Exception as error:  # rocksdict raises no more specific error
         raise corrupt_snapshot(split, str(error)) from error
     if end.valid():
         raise corrupt_snapshot(split, "reading it ended early")
 
 
 def corrupt_snapshot(split: TieringSnapshotSplit, damage: str) -> DataCorrupt:
-    """The error for a snapshot of which `damage` was found."""
+    """Returns the error for a snapshot with the given damage."""
     return DataCorrupt(
         f"KV snapshot {split.snapshot_id} of {_place(split)} is damaged: {damage}",
-        hint="Check Fluss's remote storage. Once the bucket has a newer KV snapshot, CALL sys.retry_tiering goes on with that.",
+        hint="Check Fluss's remote storage. Once the bucket has a newer KV snapshot, CALL sys.retry_tiering continues with that one.",
         bucket=split.bucket,
         snapshot_id=split.snapshot_id,
     )

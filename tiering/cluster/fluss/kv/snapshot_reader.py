@@ -1,4 +1,4 @@
-"""The executor side of a snapshot split: all rows of one KV snapshot, read from remote files without asking a server."""
+"""The executor side of a snapshot split: reads all rows of one KV snapshot from remote files, without a call to a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMESTAMP_US = SNAPSHOT_OFFSET * 1_000
 
 @dataclass(frozen=True)
 class FlussSnapshotReader:
-    """A `SplitReader`. Pickles: it carries the list of files, not a connection."""
+    """Implements `SplitReader`. It can be pickled: it contains the list of files, not a connection."""
 
     split: TieringSnapshotSplit
     schema: pa.Schema
@@ -33,15 +33,16 @@ class FlussSnapshotReader:
     storage: Mapping[str, str]
     """Properties of the remote file system, without secrets."""
     encoding: RowEncoding = RowEncoding.COMPACTED
-    """Of the rows in it."""
+    """Encoding of the rows in the snapshot."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since),
-        BucketStopped (a value that the table's types do not have)."""
+        """Yields the rows. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since), BucketStopped
+        (a value that the table's types cannot hold).
+        """
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """As `CountingReader`: all files of the snapshot, before its first row."""
+        """Yields the rows; before the first row, passes the size of all files to `count`. Implements `CountingReader`."""
         decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas, self.encoding)
         for values in read_values(self.files, self.storage, self.split, count):
             try:

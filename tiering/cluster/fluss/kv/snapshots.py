@@ -1,4 +1,4 @@
-"""Which KV snapshots a Fluss cluster has, and what it says of each."""
+"""Looks up the KV snapshots of a Fluss cluster and their metadata."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tiering.model.tables import BucketKey, Partition, TableBucket, TableInfo, T
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 _CALLS_AT_ONCE = 8
-"""Questions under way at a time about many partitions or snapshots: their answers take a millisecond or two."""
+"""Maximum number of concurrent calls about partitions or snapshots; each answer takes a millisecond or two."""
 
 
 @dataclass(frozen=True)
 class SnapshotMetadata:
-    """A KV snapshot as its cluster describes it."""
+    """The cluster's description of a KV snapshot."""
 
     log_offset: int
     files: tuple[SnapshotFile, ...]
@@ -31,10 +31,10 @@ class SnapshotMetadata:
 def newest_kv_snapshots(
     client: FlussClient, table: TableInfo, partitions: Callable[[], Sequence[Partition]]
 ) -> Mapping[BucketKey, KvSnapshot]:
-    """As `SplitSource.kv_snapshots`; `partitions` lists the table's partitions as they are now.
+    """Returns the newest KV snapshot of each bucket; `partitions` lists the table's present partitions. Implements
+    `SplitSource.kv_snapshots`.
 
-    None of a table whose rows are stored in a form that is not known: such a table is read from its log. Raises UnknownTable,
-    ClusterUnavailable.
+    Returns nothing for a table with an unknown row encoding: such a table is read from its log. Raises UnknownTable, ClusterUnavailable.
     """
     if table.table_type is TableType.LOG or kv_encoding(table.properties) is None:
         return {}
@@ -48,7 +48,7 @@ def newest_kv_snapshots(
 
 
 def snapshot_metadata(client: FlussClient, place: TableBucket, snapshot_id: int) -> SnapshotMetadata:
-    """Raises KvSnapshotGone if the cluster does not have that snapshot (any more), ClusterUnavailable."""
+    """Returns the metadata of a snapshot. Raises KvSnapshotGone if the cluster does not have it (any more), ClusterUnavailable."""
     request = pb.GetKvSnapshotMetadataRequest(
         table_id=place.table_id, partition_id=place.bucket.partition_id, bucket_id=place.bucket.bucket_id, snapshot_id=snapshot_id
     )
@@ -59,7 +59,7 @@ def snapshot_metadata(client: FlussClient, place: TableBucket, snapshot_id: int)
 
 
 def log_offsets_of(client: FlussClient, snapshots: Mapping[TableBucket, int]) -> Mapping[TableBucket, int]:
-    """The log offset of each snapshot (bucket -> snapshot id); those that are not there are left out. Raises ClusterUnavailable."""
+    """Returns the log offset of each snapshot (bucket -> snapshot id), without snapshots that do not exist. Raises ClusterUnavailable."""
 
     def log_offset(place: TableBucket) -> int | None:
         try:
@@ -75,7 +75,7 @@ def log_offsets_of(client: FlussClient, snapshots: Mapping[TableBucket, int]) ->
 def open_snapshot_reader(
     client: FlussClient, table: TableInfo, split: TieringSnapshotSplit, schemas: Mapping[int, bytes], storage: Mapping[str, str]
 ) -> FlussSnapshotReader:
-    """How an executor reads `split`. `schemas`: the JSON of each schema id of the table; `storage`: as `open_remote` has it.
+    """Returns the reader of `split`. `schemas`: the JSON of each schema id of the table; `storage`: as in `open_remote`.
 
     Raises KvSnapshotGone, ClusterUnavailable.
     """
@@ -89,7 +89,7 @@ def _partition_snapshots(
 ) -> Collection[tuple[BucketKey, KvSnapshot]]:
     try:
         return list(_bucket_snapshots(client, table, partition))
-    except (ClusterUnavailable, UnknownPartition):  # 0.9.1 answers with a failure of its own for a partition that vanished
+    except (ClusterUnavailable, UnknownPartition):  # 0.9.1 answers with a generic failure for a partition that vanished
         if partition in partitions():
             raise
         return ()
@@ -100,7 +100,7 @@ def _bucket_snapshots(client: FlussClient, table: TableInfo, partition: Partitio
     partition_name = None if partition is None else partition.partition_name
     answer = client.coordinator(pb.GetLatestKvSnapshotsRequest(table_path=path, partition_name=partition_name))
     if answer.table_id != table.table_id:
-        raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+        raise UnknownTable(f"the table {table.path} with id {table.table_id} does not exist", table_id=table.table_id)
     if partition is not None and answer.partition_id != partition.partition_id:
         return  # another partition has its name now
     for snapshot in answer.latest_snapshots:

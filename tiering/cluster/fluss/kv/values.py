@@ -1,4 +1,4 @@
-"""Values of a KV snapshot (`schema id i16 | row`) as rows of their table, whatever schema id each was written with."""
+"""Decodes values of a KV snapshot (`schema id i16 | row`) to rows of their table, for values of any schema id."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ValueDecoder:
         self._layouts: dict[int, LogLayout] = {}
 
     def decode(self, values: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-        """Rows with the table's columns, a batch for each schema id among the values, of which there is one at least.
+        """Yields rows with the table's columns, one batch for each schema id among the values, of which there is at least one.
 
-        Raises SourceChanged for a schema id, or a column, that the table did not have yet; ValueError for bytes that are no such values;
-        UnwritableRow for a row with a value that the table's types do not have.
+        Raises SourceChanged for a schema id, or a column, that the table did not have yet; ValueError for bytes that are not valid values;
+        UnwritableRow for a row with a value that the table's types cannot hold.
         """
         lengths = np.fromiter(map(len, values), np.int64, len(values))
         if lengths.min() < _SCHEMA_ID_BYTES:
