@@ -50,8 +50,8 @@ def test_records_are_read_with_their_changes_and_trimmed_to_the_split(encoding: 
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda content: content[:-1], "its records end elsewhere"),
-        (lambda content: content + b"\0", "end elsewhere"),
+        (lambda content: content[:-1], "the records do not end"),
+        (lambda content: content + b"\0", "do not end at the end"),
         (lambda content: struct.pack("<i", 0) + content[4:], "a length of 0 bytes"),
         (lambda content: content[:4] + b"\x09" + content[5:], "unknown change type"),
         (lambda content: b"", "ends within a record"),

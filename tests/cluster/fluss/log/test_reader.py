@@ -209,7 +209,7 @@ def test_a_column_added_later_is_null_in_the_rows_before(tables: FlussTables, pr
 def test_schemas_of_a_namesake_are_never_taken(tables: FlussTables) -> None:
     table = tables.create("twice", ORDERS)
     tables.create("twice", ORDERS.append(pa.field("other", pa.int32())))
-    with pytest.raises(SourceChanged, match=r"sales\.twice was dropped and made anew"):
+    with pytest.raises(SourceChanged, match=r"sales\.twice was dropped and recreated"):
         SchemaHistory(tables.client).of(table)
 
 
@@ -308,7 +308,7 @@ def test_a_remote_segment_that_is_not_there_is_named(tables: FlussTables) -> Non
     file = Path(info.remote_log_tablet_dir) / first.remote_log_segment_id / f"{first.remote_log_start_offset:020d}.log"
     content = bytearray(file.read_bytes())
     file.unlink()
-    with pytest.raises(ClusterUnavailable, match=rf"{file} of bucket 0 of sales\.lost is not there"):
+    with pytest.raises(ClusterUnavailable, match=rf"{file} of bucket 0 of sales\.lost does not exist"):
         rows(reader(tables, table))
     content[100] ^= 1
     file.write_bytes(content)

@@ -1,13 +1,13 @@
-"""Record batches of Fluss's log in the Arrow format, from bytes to Arrow (docs/fluss-facts.md, "Log record batches").
+"""Decodes record batches of Fluss's log in the Arrow format (docs/fluss-facts.md, "Log record batches").
 
-    baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | crc u32 |
-    schemaId i16 | attributes i8, bit 0: append-only | lastOffsetDelta i32 | writerId i64 | sequence i32 | count i32 |
-    `count` change types i8, unless append-only | an Arrow record batch message without its schema
+   baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | crc u32 |
+   schemaId i16 | attributes i8, bit 0: append-only | lastOffsetDelta i32 | writerId i64 | sequence i32 | count i32 |
+   `count` change types i8, unless append-only | an Arrow record batch message without its schema
 
-All of it little-endian. The CRC32C covers what follows it. Before it stand the offset, which must follow the batch before, and the
-length and the magic, which a wrong checksum betrays; the commit time alone is protected by nothing. Everything here is a function of bytes.
+All numbers are little-endian. The CRC32C covers the bytes after it. Before it are the offset, which must follow the previous batch, and the
+length and the magic, whose damage leads to a wrong checksum; only the commit time is unprotected. All functions here work on bytes only.
 
-Only magic 0 is read, which all versions of Fluss write by default. Fluss 1.0 writes magic 1 where a table has `table.statistics.columns`,
+Only magic 0 is read, which all versions of Fluss write by default. Fluss 1.0 writes magic 1 for a table with `table.statistics.columns`,
 and defines magic 2. In the source of 0.9.1 magic 1 has another layout, which no release writes by default (fluss-facts.md, "Record batch
 versions").
 """
@@ -31,35 +31,35 @@ _LENGTH_AND_MAGIC = struct.Struct("<qib")
 _COMMIT_TIME = struct.Struct("<q")
 _MAGIC = 0
 _LATER_MAGICS = frozenset({1, 2})
-"""Versions of the format that Fluss defines and that are not read."""
+"""Versions of the format that Fluss defines but this module cannot read."""
 _FROM_CRC = struct.Struct("<Ihbiqii")
 _LENGTH_END = 12
-"""Bytes of a batch that its length does not count."""
+"""Number of bytes of a batch that its length does not count."""
 _SCHEMA_ID_PLACE = 4
-"""Bytes of the checksum, which does not cover itself."""
+"""Number of bytes of the checksum, which does not cover itself."""
 _APPEND_ONLY = 1
 _CRC_START = _LENGTH_AND_MAGIC.size + _COMMIT_TIME.size
 MAX_HEADER_BYTES = _CRC_START + _FROM_CRC.size
-"""48: with so many bytes of a batch its offsets and commit time are known."""
+"""48: this many bytes of a batch are enough to know its offsets and commit time."""
 MAX_DECOMPRESSED_BYTES = 1 << 30
-"""Of a batch. Clients send some MB at once; this bounds what a hostile one can make of them."""
+"""Maximum decompressed size of a batch. Clients send some MB at a time; the limit protects against a hostile batch."""
 
 
 @dataclass(frozen=True)
 class LogPlace:
-    """Where bytes of a log come from, for errors."""
+    """The origin of log bytes, for errors."""
 
     table_path: TablePath
     bucket: BucketKey
     source: str
-    """The file, or the server that sent them."""
+    """The file, or the server that sent the bytes."""
 
     def corrupt(self, damage: str, starting_offset: int, stopping_offset: int | None = None) -> DataCorrupt:
-        """What to raise: names source, bucket and offset range."""
+        """Returns the error for damaged bytes, which names source, bucket and offset range."""
         stop = "..." if stopping_offset is None else stopping_offset
         return DataCorrupt(
             f"{damage}: {self.source}, bucket {self.bucket} of {self.table_path}, offsets [{starting_offset}, {stop})",
-            hint="Have the bucket served by another replica, or restore the file; nothing past it can be read until then.",
+            hint="Let another replica serve the bucket, or restore the file; records after it cannot be read until then.",
             path=self.source,
             bucket=self.bucket,
             starting_offset=starting_offset,
@@ -67,9 +67,9 @@ class LogPlace:
         )
 
     def unsupported(self, magic: int, starting_offset: int) -> UnsupportedLogVersion:
-        """What to raise for a batch in a version of the format that is not read."""
+        """Returns the error for a batch in a version of the format that is not supported."""
         return UnsupportedLogVersion(
-            f"record batches of version {magic} are not read by this release: "
+            f"this release cannot read record batches of version {magic}: "
             f"{self.source}, bucket {self.bucket} of {self.table_path}, from offset {starting_offset} on",
             path=self.source,
             bucket=self.bucket,
@@ -79,10 +79,10 @@ class LogPlace:
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What a record batch says of itself: records `[starting_offset, stopping_offset)`, of which the first `count` exist."""
+    """The header of a record batch: records `[starting_offset, stopping_offset)`, of which the first `count` exist."""
 
     position: int
-    """Of its first byte, in the bytes that it was found in."""
+    """Position of its first byte in the surrounding bytes."""
     size: int
     starting_offset: int
     stopping_offset: int
@@ -92,18 +92,18 @@ class BatchHeader:
     is_append_only: bool
     count: int
     crc_end: int
-    """Bytes before what the checksum covers."""
+    """Number of bytes before those that the checksum covers."""
 
     @property
     def records_start(self) -> int:
-        """Bytes before the change types or, append-only, the Arrow message."""
+        """Number of bytes before the change types or, if append-only, before the Arrow message."""
         return self.crc_end + _FROM_CRC.size - _SCHEMA_ID_PLACE
 
 
 def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset: int) -> BatchHeader | None:
-    """The header at `position`; None if the bytes end before the header does. `offset` is the one for which it was looked up.
+    """Returns the header at `position`; None if the bytes end before the header does. `offset` is the offset that is read, for errors.
 
-    Raises DataCorrupt for what no batch can have, UnsupportedLogVersion for a batch of Fluss 1.0.
+    Raises DataCorrupt for an impossible header, UnsupportedLogVersion for a batch of Fluss 1.0.
     """
     left = len(data) - position
     if left < _LENGTH_AND_MAGIC.size:
@@ -136,15 +136,16 @@ def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset:
 
 
 def complete_batches(data: pa.Buffer, first: tuple[int, int], stop: int, place: LogPlace) -> Iterator[BatchHeader]:
-    """Yields the batches below offset `stop` that the bytes hold whole, verified; a last one that is cut is left out.
+    """Yields the complete batches below offset `stop`, verified; a last incomplete one is left out.
 
-    The first begins at an offset from `first[0]` to `first[1]`, and each further one where the one before ends. Raises DataCorrupt.
+    The first batch begins at an offset from `first[0]` to `first[1]`, and each further one where the previous one ends. Raises
+    DataCorrupt.
     """
     position = 0
     lowest, highest = first
     while highest < stop and (header := read_header(data, position, place, highest)) is not None and position + header.size <= len(data):
         if not lowest <= header.starting_offset <= highest:
-            raise place.corrupt(f"the log goes on at offset {header.starting_offset} instead of {highest}", highest)
+            raise place.corrupt(f"the log continues at offset {header.starting_offset} instead of {highest}", highest)
         if google_crc32c.value(data.slice(position + header.crc_end, header.size - header.crc_end)) != header.crc:
             raise damaged("a record batch does not match its checksum", header, place)
         yield header
@@ -162,7 +163,7 @@ class DecodedBatch:
 
 
 def decode_batch(data: pa.Buffer, header: BatchHeader, bodies: BodyReader, place: LogPlace) -> DecodedBatch:
-    """The records of a batch that has some; `bodies` reads those of its schema id. Raises DataCorrupt."""
+    """Returns the records of a non-empty batch; `bodies` reads those of its schema id. Raises DataCorrupt."""
     start, stop = header.position + header.records_start, header.position + header.size
     change_types = None
     if not header.is_append_only:
@@ -180,12 +181,12 @@ def decode_batch(data: pa.Buffer, header: BatchHeader, bodies: BodyReader, place
 
 
 def damaged(damage: str, header: BatchHeader, place: LogPlace) -> DataCorrupt:
-    """The error for a batch of which `damage` was found."""
+    """Returns the error for a batch with the given damage."""
     return place.corrupt(damage, header.starting_offset, header.stopping_offset)
 
 
 def _aligned(data: pa.Buffer, start: int, stop: int) -> pa.Buffer:
-    """The bytes at an address that Arrow's buffers may have: messages follow change types, so they lie anywhere."""
+    """Returns the bytes at an aligned address, as Arrow's buffers require: messages follow change types, so they may begin anywhere."""
     part = data.slice(start, stop - start)
     if part.address % 8 == 0:
         return part

@@ -1,6 +1,6 @@
-"""One bucket's log, asked of its leader wherever that is now: FetchLog and ListOffsets, repeated while leaders move.
+"""Reads one bucket's log from its present leader: FetchLog and ListOffsets, repeated while leaders move.
 
-Both questions change nothing, so they are asked again until the patience is over.
+Both calls change nothing, so they are repeated until the patience is over.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 PATIENCE_S = 30.0
-"""How long a bucket may be without a leader that answers: an election takes some seconds, the restart of a server more."""
+"""How long a bucket may be without an answering leader: an election takes some seconds, the restart of a server more."""
 _TRUNCATED_PATIENCE_S = 5.0
-"""How long a log must start too late before that is believed: a new leader does not know its remote segments for a moment."""
+"""How long a log must start too late before that is believed: for a moment a new leader does not know its remote segments."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _EARLIEST, _LATEST = 0, 1
 """`offset_type` of ListOffsets."""
 _CLIENT = -1
-"""`follower_server_id` of those who are no replica."""
+"""`follower_server_id` of a caller that is not a replica."""
 _MAX_WAIT_MS = 500
-"""How long a server may hold a FetchLog that has nothing to answer."""
+"""How long a server may hold a FetchLog without records."""
 
 _Answer = TypeVar("_Answer")
 
 
 class _AskAgain(Exception):
-    """The answer may be another one soon. `error` is what to raise if it is the same for `patience_s`."""
+    """The answer may soon be different. `error` is raised if it is the same for `patience_s`."""
 
     def __init__(self, error: Exception, patience_s: float = PATIENCE_S) -> None:
         super().__init__(str(error))
@@ -43,8 +43,9 @@ class _AskAgain(Exception):
 
 @dataclass(frozen=True)
 class BucketLog:
-    """One bucket's log. Every question raises ClusterUnavailable once patience is over, SourceChanged for a table or partition that
-    is gone, ClusterAccessDenied."""
+    """One bucket's log. Every call raises ClusterUnavailable once the patience is over, SourceChanged for a table or partition that does
+    not exist any more, ClusterAccessDenied.
+    """
 
     client: FlussClient
     table_path: TablePath
@@ -53,7 +54,7 @@ class BucketLog:
     patience_s: float = PATIENCE_S
 
     def fetch(self, offset: int, stop: int, max_bytes: int) -> tuple[str, Any]:
-        """Returns records from `offset` on, or the remote segments that hold them: who answered, and its PbFetchLogRespForBucket.
+        """Returns records from `offset` on, or the remote segments that have them: the answering server, and its PbFetchLogRespForBucket.
 
         Raises LogTruncated if the log starts after `offset`, ClusterUnavailable if it stays shorter than `stop`.
         """
@@ -71,7 +72,7 @@ class BucketLog:
         return self._asked_of_the_leader(ask)
 
     def bounds(self) -> BucketOffsets:
-        """Returns where the log starts and ends now."""
+        """Returns the present start and end of the log."""
         return self._asked_of_the_leader(self._bounds)
 
     def _bounds(self, server: ServerAddress) -> BucketOffsets:
@@ -91,7 +92,7 @@ class BucketLog:
         return BucketOffsets(*ends)
 
     def _nothing_from(self, offset: int, stop: int, server: ServerAddress) -> _AskAgain:
-        """Returns why no records came, though nothing failed."""
+        """Returns why no records came, although no call failed."""
         bounds = self._bounds(server)
         log = f"the log of bucket {self.bucket} of {self.table_path}"
         ids: dict[str, Any] = {"table_id": self.table_id, "bucket": self.bucket}
@@ -100,12 +101,14 @@ class BucketLog:
             return _AskAgain(truncated, _TRUNCATED_PATIENCE_S)
         if bounds.log_end < stop:
             return _AskAgain(ClusterUnavailable(f"{log} ends at offset {bounds.log_end}, before {stop}", **ids))
-        missing = f"has no records at offset {offset}, though it is said to hold [{bounds.log_start}, {bounds.log_end})"
-        hint = "Look at the log of the tablet server that leads the bucket, and start it again: a leader that starts knows its log anew."
+        missing = f"has no records at offset {offset}, although its bounds are [{bounds.log_start}, {bounds.log_end})"
+        hint = "Check the log of the tablet server that leads the bucket, and restart it: a restarted leader reads its log again."
         return _AskAgain(ClusterUnavailable(f"{log} {missing}", hint=hint, **ids))
 
     def _check_table(self) -> None:
-        """Raises SourceChanged if the table is gone: servers answer of a table that was dropped as of one that is not loaded yet."""
+        """Raises SourceChanged if the table does not exist any more: servers give the same answer for a dropped table and for one that is
+        not loaded yet.
+        """
         path = fluss.PbTablePath(database_name=self.table_path.database_name, table_name=self.table_path.table_name)
         try:
             table_id = self.client.coordinator(fluss.GetTableInfoRequest(table_path=path)).table_id
@@ -114,10 +117,10 @@ class BucketLog:
         except (UnknownTable, UnknownDatabase) as gone:
             raise self._gone(gone) from gone
         if table_id != self.table_id:
-            raise self._gone(UnknownTable(f"another table has the name {self.table_path} now"))
+            raise self._gone(UnknownTable(f"another table now has the name {self.table_path}"))
 
     def _refusal(self, code: int, message: str) -> Exception:
-        """Returns what to raise for an error code of the bucket."""
+        """Returns the error for an error code of the bucket."""
         error = error_of(code, message, table_id=self.table_id, bucket=self.bucket)
         if isinstance(error, UnknownTable | UnknownPartition):
             return self._gone(error)
@@ -147,12 +150,12 @@ class BucketLog:
 
 
 def fetch_request(max_bytes: int, max_wait_ms: int = _MAX_WAIT_MS) -> fluss.FetchLogRequest:
-    """Returns a FetchLog that is answered as soon as there is anything, with `max_bytes` in all but at least one record batch."""
+    """Returns a FetchLog that is answered as soon as there are records, with at most `max_bytes` in total but at least one record batch."""
     return fluss.FetchLogRequest(follower_server_id=_CLIENT, max_bytes=max_bytes, max_wait_ms=max_wait_ms, min_bytes=1)
 
 
 def add_bucket(request: fluss.FetchLogRequest, table_id: int, bucket: BucketKey, offset: int, max_bytes: int) -> None:
-    """Asks for a bucket's records from `offset` on as well, at most `max_bytes` of them."""
+    """Adds a bucket to the request: its records from `offset` on, at most `max_bytes` of them."""
     if not request.tables_req:
         request.tables_req.add(table_id=table_id, projection_pushdown_enabled=False)
     request.tables_req[0].buckets_req.add(

@@ -1,6 +1,6 @@
-"""The connections of a process that reads: opened at the first use, kept for the tasks that follow, never shared with a fork.
+"""The connections of a reading process: opened on first use, kept for later tasks, never shared with a fork.
 
-Spark's Python workers are forked; sockets and locks of the process before them are left alone.
+Spark's Python workers are forked; a worker does not use the sockets and locks of its parent process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Clients:
 
 _clients = _Clients()
 _of_parents: list[_Clients] = []
-"""Kept so that nothing of them is closed: the sockets belong to the process before the fork."""
+"""Kept so that they are never closed: the sockets belong to the process before the fork."""
 
 
 def executor_client(connection: FlussConnection) -> FlussClient:

@@ -1,6 +1,6 @@
-"""A range of one bucket's log as chunks of record batches: from the leader's answers, and from remote segments where it names them.
+"""Yields a range of one bucket's log as chunks of record batches: from the leader's answers, and from the remote segments that these name.
 
-The next chunk is fetched while the one before is decoded, so that at most two are in memory.
+The next chunk is fetched while the previous one is decoded, so at most two are in memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tiering.cluster.fluss.log.rows import LogChunk
 from tiering.errors import ClusterUnavailable, LogTruncated
 
 FETCH_BYTES = 8 * 1024 * 1024
-"""Of one answer. Larger ones are no faster; two of them are what reading takes in memory."""
+"""Maximum size of one answer. Larger ones are not faster; reading holds two of them in memory."""
 
 
 def log_chunks(log: BucketLog, start: int, stop: int, remote_properties: Mapping[str, str]) -> Iterator[LogChunk]:
-    """Yields the record batches of `[start, stop)`, whole, verified and without a hole; the last chunk may go on behind `stop`.
+    """Yields the record batches of `[start, stop)`, complete, verified and without a gap; the last chunk may extend beyond `stop`.
 
     Raises DataCorrupt, LogTruncated, ClusterUnavailable, SourceChanged, SetupError.
     """
@@ -39,12 +39,12 @@ def log_chunks(log: BucketLog, start: int, stop: int, remote_properties: Mapping
             data = pa.py_buffer(answer.records)
             headers = list(complete_batches(data, (lowest, offset), stop, place))
             if not headers:
-                raise place.corrupt("the answer does not hold one whole record batch", offset, stop)
+                raise place.corrupt("the answer has no complete record batch", offset, stop)
             yield LogChunk(data, headers, place)
             offset = headers[-1].stopping_offset
         if offset <= before:
             raise place.corrupt(f"the log goes back from offset {before} to {offset}", before, stop)
-        lowest = offset  # the next record batch begins just there
+        lowest = offset  # the next record batch begins exactly there
 
 
 def _remote(
@@ -60,22 +60,22 @@ def _remote(
 
 
 def segment_gone(log: BucketLog, error: RemoteSegmentGone, offset: int) -> LogTruncated | ClusterUnavailable:
-    """Returns what to raise for a segment that is not there: retention removed it, or this process sees another storage."""
+    """Returns the error for a missing segment: retention removed it, or this process sees another storage."""
     bounds = log.bounds()
     name = f"bucket {log.bucket} of {log.table_path}"
     if bounds.log_start > offset:
         message = f"the log of {name} starts at offset {bounds.log_start}, after {offset}: {error.path} was removed"
         return LogTruncated(message, table_id=log.table_id, bucket=log.bucket)
     return ClusterUnavailable(
-        f"the remote log segment {error.path} of {name} is not there",
-        hint="Every executor, and the coordinator, must see the cluster's remote.data.dir under the same path.",
+        f"the remote log segment {error.path} of {name} does not exist",
+        hint="Every executor, and the coordinator, must be able to read the cluster's remote.data.dir under the same path.",
         table_id=log.table_id,
         bucket=log.bucket,
     )
 
 
 def remote_log(info: Any) -> RemoteLog:
-    """Returns what a PbRemoteLogFetchInfo says."""
+    """Returns the content of a PbRemoteLogFetchInfo."""
     segments = [
         RemoteSegment(segment.remote_log_segment_id, segment.remote_log_start_offset, segment.remote_log_end_offset)
         for segment in info.remote_log_segments
@@ -84,7 +84,7 @@ def remote_log(info: Any) -> RemoteLog:
 
 
 def ahead(chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
-    """Yields the same chunks, the next of which is fetched by another thread while the caller works on one."""
+    """Yields the same chunks; a thread fetches the next one while the caller works on one."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="fluss-fetch")
     try:
         following = pool.submit(next, chunks, None)
@@ -92,5 +92,5 @@ def ahead(chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
             following = pool.submit(next, chunks, None)
             yield chunk
     finally:
-        # A caller that stops early does not wait for the answer that it no longer needs.
+        # A caller that stops early does not wait for the outstanding answer.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Headers of record batches, asked of the leaders of their buckets: a small fetch a tablet server.
+"""Fetches headers of record batches from the leaders of their buckets, with one small call for each tablet server.
 
-A server answers with at most as many bytes of each bucket as a header has, but for the first that has any, of which it sends a whole
-record batch (Fluss: the limits count from the second bucket on).
+A server answers with at most as many bytes of each bucket as a header has, except for the first bucket with records, of which it sends a
+complete record batch (in Fluss the limits count from the second bucket on).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, Offsets, TableInfo
 
 _HEADER_FETCH_BYTES = MAX_HEADER_BYTES + 12
-"""A little more: a server takes a limit of less than a header for nothing at all."""
+"""A little more than a header, because a server ignores a limit that is smaller than a header."""
 _ANSWER_BYTES = 2**31 - 1
-"""Of all buckets, so that the record batch of the first leaves room for the headers of the others."""
+"""Limit for all buckets together, so that the record batch of the first leaves room for the headers of the others."""
 
 
 @dataclass(frozen=True)
 class HeaderAnswer:
-    """What a server said of a bucket at an offset: `content` is a PbFetchLogRespForBucket without an error, `place` where it is from."""
+    """A server's answer for a bucket at an offset: `content` is a PbFetchLogRespForBucket without an error, `place` is its origin."""
 
     bucket: BucketKey
     offset: int
@@ -35,7 +35,7 @@ class HeaderAnswer:
 
 
 def header_answers(client: FlussClient, table: TableInfo, offsets: Offsets) -> Iterator[HeaderAnswer]:
-    """Yields what the leaders say of the batches at these offsets. Buckets that nobody leads now, or that are refused, are left out.
+    """Yields the leaders' answers for the batches at these offsets. Buckets without a leader, or with an error, are left out.
 
     Raises ClusterUnavailable if no server answers, UnknownTable, UnknownPartition.
     """

@@ -1,7 +1,7 @@
-"""Record batches of a log whose rows are packed one by one (`table.log.format` INDEXED or COMPACTED), from bytes to Arrow.
+"""Decodes record batches of a log whose rows are packed one by one (`table.log.format` INDEXED or COMPACTED).
 
-Behind the header, which is that of every batch: for each record `length i32, of what follows it | change type i8 | row`
-(Fluss 0.9.1, IndexedLogRecord and CompactedLogRecord).
+After the header, which is the same for every batch, each record has: `length i32, of what follows it | change type i8 | row` (Fluss 0.9.1,
+IndexedLogRecord and CompactedLogRecord).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _CHANGE_TYPE_BYTES = 1
 def decode_packed_batch(
     data: pa.Buffer, header: BatchHeader, written: pa.Schema, encoding: RowEncoding, place: LogPlace, window: range | None = None
 ) -> DecodedBatch:
-    """The records of a batch that has some, or those of `window`; `written`: the columns of its schema id.
+    """Returns the records of a non-empty batch, or those of `window`; `written`: the columns of its schema id.
 
-    Raises DataCorrupt, UnwritableRow for the first record of the window whose value Lakeward's types do not have.
+    Raises DataCorrupt, UnwritableRow for the first record of the window with a value that Lakeward's types cannot hold.
     """
     start, stop = header.position + header.records_start, header.position + header.size
     window = range(header.count) if window is None else window
@@ -45,17 +45,17 @@ def decode_packed_batch(
 
 
 def _records(data: pa.Buffer, start: int, stop: int, count: int) -> tuple[Positions, Positions]:
-    """Where each record begins and ends among the packed bytes. Raises ValueError if they do not fill `[start, stop)`."""
+    """Returns where each record begins and ends in the packed bytes. Raises ValueError if the records do not fill `[start, stop)`."""
     at, positions = start, [start]
     for _ in range(count):
         if at + _LENGTH.size + _CHANGE_TYPE_BYTES > stop:
-            raise ValueError("it ends within a record")
+            raise ValueError("the batch ends within a record")
         (length,) = _LENGTH.unpack_from(data, at)
         if length < _CHANGE_TYPE_BYTES:
             raise ValueError(f"a record has a length of {length} bytes")
         at += _LENGTH.size + length
         positions.append(at)
     if at != stop:
-        raise ValueError("its records end elsewhere than it does")
+        raise ValueError("the records do not end at the end of the batch")
     places = np.array(positions, np.int64) + (len(PADDING) - start)
     return places[:-1], places[1:]

@@ -1,4 +1,4 @@
-"""The executor side: one log split read from the leader of its bucket and from remote segments.
+"""The executor side of a log split: reads it from the leader of its bucket and from remote segments.
 
 It serves both kinds of tables: the decoder is faster than pyfluss's scanner of log tables, and reads changelogs as well.
 """
@@ -23,22 +23,24 @@ from tiering.model.tables import BucketOffsets, TableInfo
 
 @dataclass(frozen=True)
 class FlussLogSplitReader:
-    """A `SplitReader`. Pickles: it carries where to connect, not a connection."""
+    """Implements `SplitReader`. It can be pickled: it contains addresses, not a connection."""
 
     connection: FlussConnection
     table_id: int
     split: TieringLogSplit
     row_format: RowFormat
     remote_properties: Mapping[str, str] = field(default_factory=dict)
-    """How to reach remote segments, see `remote/files.py`; no secrets."""
+    """How to access remote segments, see `remote/files.py`; without secrets."""
     patience_s: float = PATIENCE_S
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Reads as `SplitReader.read` says. Offsets that no record has are left out."""
+        """Yields the records. Offsets without records are left out. Implements `SplitReader.read`."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """As `CountingReader`: the record batches with records of the split, as servers and remote segments have them."""
+        """Yields the records, and passes the sizes of their record batches, in the form of servers and remote segments, to `count`.
+        Implements `CountingReader`.
+        """
         split = self.split
         log = BucketLog(executor_client(self.connection), split.table_path, self.table_id, split.bucket, self.patience_s)
         chunks = log_chunks(log, split.starting_offset, split.stopping_offset, self.remote_properties)
@@ -59,7 +61,7 @@ def open_log_reader(
     schemas: Mapping[int, bytes],
     remote_properties: Mapping[str, str],
 ) -> FlussLogSplitReader:
-    """Returns the reader of `split`; `bounds` is what its bucket's log holds, None = there is no such bucket.
+    """Returns the reader of `split`; `bounds` are those of its bucket's log, None = the bucket does not exist.
 
     Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), SourceChanged (the partition was dropped).
     """

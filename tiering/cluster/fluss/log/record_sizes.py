@@ -1,10 +1,10 @@
-"""How large the records of a log are, from headers of its record batches: Fluss answers with no sizes.
+"""Estimates the size of a log's records from headers of its record batches, because Fluss returns no sizes.
 
-The newest batch of a bucket is looked at when its log has grown, and the one that was newest before counts as well: so an estimate is of
-both ends of what came meanwhile. The first time the batch at the log's start stands for the other end. A batch counts by its records, so
-that a small one, which is mostly header, does not stand for large ones. Of a log that lies in remote storage Fluss names the segments
-with their sizes, which are exact. Logs are compressed, and work goes by rows that are not: so a record counts at least what its columns of
-fixed width take in memory.
+The newest batch of a bucket is sampled when its log has grown, and the previous newest batch counts too: so an estimate covers both ends of
+the new records. The first time, the batch at the log's start is the other end. A batch is weighted by its number of records, so that a
+small one, which is mostly header, does not represent large ones. For a log in remote storage Fluss returns the segments with their sizes,
+which are exact. Logs are compressed, but work is measured in uncompressed rows: so a record has at least the size of its fixed-width
+columns in memory.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 _log = structlog.get_logger(__name__)
 
 _OFFSET_BITS = 32
-"""Of Arrow's strings and lists: where the value of a row ends."""
+"""Size of an offset in Arrow's strings and lists, which says where the value of a row ends."""
 
 Bounds = Mapping[BucketKey, BucketOffsets]
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Bytes of so many offsets, the last of which is before `stopping_offset`."""
+    """Bytes of a number of offsets, the last of which is before `stopping_offset`."""
 
     size_bytes: int
     offsets: int
@@ -41,7 +41,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Of one bucket: the newest, and the one before."""
+    """The samples of one bucket: the newest, and the one before."""
 
     newest: _Sample
     earlier: _Sample
@@ -52,7 +52,7 @@ class _Samples:
 
 
 class RecordSizes:
-    """Averages by bucket, as far as they were looked at. Safe to use from several threads."""
+    """Average record sizes by bucket, as far as they were sampled. Safe to use from several threads."""
 
     def __init__(self, client: FlussClient) -> None:
         self._client = client
@@ -60,52 +60,55 @@ class RecordSizes:
         self._samples: dict[int, dict[BucketKey, _Samples]] = {}
 
     def attached(self, table: TableInfo, bounds: Bounds) -> Bounds:
-        """`bounds`, which are of all of the table's buckets, with the averages that are known; asks nobody. Those of other buckets,
-        whose partitions have vanished, are forgotten."""
+        """Returns `bounds`, which are of all of the table's buckets, with the known averages; makes no calls. Averages of other buckets,
+        whose partitions have vanished, are forgotten.
+        """
         with self._lock:
-            samples = {bucket: known for bucket, known in self._samples.get(table.table_id, {}).items() if bucket in bounds}
+            samples = {bucket: known_samples for bucket, known_samples in self._samples.get(table.table_id, {}).items() if bucket in bounds}
             if table.table_id in self._samples:
                 self._samples[table.table_id] = samples
         least = _bytes_in_memory(table.schema)
-        sizes = {bucket: max(least, known.bytes_per_record) for bucket, known in samples.items() if _has_records(bounds[bucket])}
+        sizes = {
+            bucket: max(least, known_samples.bytes_per_record) for bucket, known_samples in samples.items() if _has_records(bounds[bucket])
+        }
         return {bucket: replace(log, bytes_per_record=sizes.get(bucket)) for bucket, log in bounds.items()}
 
     def sampled(self, table: TableInfo, bounds: Bounds) -> Bounds:
-        """`bounds` with averages, for which logs that have grown are looked at: a small fetch a tablet server, of new buckets two.
+        """Returns `bounds` with averages, and samples logs that have grown: one small call for each tablet server, two for new buckets.
 
-        A bucket of which nothing can be learned keeps what is known of it, or none: an estimate fails nothing.
+        A bucket that cannot be sampled keeps its known average, or none: an estimate must not fail the caller.
         """
         with self._lock:
-            known = dict(self._samples.get(table.table_id, {}))
+            known_samples = dict(self._samples.get(table.table_id, {}))
         grown = {
             bucket: log.log_end - 1
             for bucket, log in bounds.items()
-            if _has_records(log) and (bucket not in known or known[bucket].newest.stopping_offset < log.log_end)
+            if _has_records(log) and (bucket not in known_samples or known_samples[bucket].newest.stopping_offset < log.log_end)
         }
         newest = self._ask(table, grown)
-        first = self._ask(table, {bucket: bounds[bucket].log_start for bucket in newest if bucket not in known})
+        first = self._ask(table, {bucket: bounds[bucket].log_start for bucket in newest if bucket not in known_samples})
         for bucket, sample in newest.items():
-            earlier = known[bucket].newest if bucket in known else first.get(bucket, sample)
-            known[bucket] = _Samples(sample, earlier)
+            earlier = known_samples[bucket].newest if bucket in known_samples else first.get(bucket, sample)
+            known_samples[bucket] = _Samples(sample, earlier)
         with self._lock:
-            self._samples[table.table_id] = known
+            self._samples[table.table_id] = known_samples
         return self.attached(table, bounds)
 
     def note(self, table_id: int, headers: Mapping[BucketKey, BatchHeader]) -> None:
-        """Takes headers that were read for something else."""
+        """Uses headers that were read for another purpose."""
         with self._lock:
             of_table = self._samples.setdefault(table_id, {})
             for bucket, header in headers.items():
                 sample = _of_header(header)
-                known = of_table.get(bucket)
-                if known is None or known.newest.stopping_offset < sample.stopping_offset:
-                    of_table[bucket] = _Samples(sample, sample if known is None else known.newest)
+                known_samples = of_table.get(bucket)
+                if known_samples is None or known_samples.newest.stopping_offset < sample.stopping_offset:
+                    of_table[bucket] = _Samples(sample, sample if known_samples is None else known_samples.newest)
 
     def _ask(self, table: TableInfo, offsets: Offsets) -> dict[BucketKey, _Sample]:
         try:
             answers = list(header_answers(self._client, table, offsets)) if offsets else []
             samples = {answer.bucket: _sample(answer) for answer in answers}
-        except LakewardError as error:  # reading meets it as well, and names what is wrong
+        except LakewardError as error:  # reading the log has the same error, and reports it
             _log.debug("sizes of records could not be estimated", table=str(table.path), error=error.message)
             return {}
         return {bucket: sample for bucket, sample in samples.items() if sample is not None}
@@ -116,14 +119,14 @@ def _has_records(log: BucketOffsets) -> bool:
 
 
 def _bytes_in_memory(schema: pa.Schema) -> float:
-    """Of a row at least: columns of fixed width, and an offset for each other one."""
+    """Returns the minimum size of a row in bytes: fixed-width columns, and an offset for each other column."""
     return sum(_least_bits(field.type) for field in schema) / 8
 
 
 def _least_bits(kind: pa.DataType) -> int:
     try:
         return kind.bit_width
-    except ValueError:  # of no fixed width
+    except ValueError:  # a type of variable width
         return _OFFSET_BITS
 
 

@@ -1,7 +1,7 @@
-"""What tells a record of a bucket's log from any other that ever stands at its offset: the header of the record batch that has it.
+"""Traces of records: a hash that distinguishes a record from any other at its offset, made from the header of its record batch.
 
-Fluss 0.9.1 may lose the end of a log whose bucket has no replicas when its tablet server is killed, and uses the offsets again. A
-record batch never changes, wherever it is copied to: where it begins, when its leader took it and its checksum name it.
+Fluss 0.9.1 may lose the end of a log whose bucket has no replicas when its tablet server is killed, and reuses the offsets. A record batch
+never changes, wherever it is copied: its first offset, its commit time and its checksum identify it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from tiering.model.tables import BucketKey, Offsets, TableInfo
 _log = structlog.get_logger(__name__)
 
 _BYTES = 8
-"""Of a trace: it stands in every marker, once a bucket."""
+"""Size of a trace; every marker has one for each bucket."""
 
 
 def record_traces(client: FlussClient, table: TableInfo, offsets: Offsets, remote_properties: Mapping[str, str]) -> Mapping[BucketKey, str]:
-    """As `RewritableLogs.record_traces`. A fetch a tablet server, of record batches' headers."""
+    """Returns the traces of records, with one call for each tablet server that reads headers of record batches. Implements
+    `RewritableLogs.record_traces`.
+    """
     traces: dict[BucketKey, str] = {}
     answered: set[BucketKey] = set()
     for answer in header_answers(client, table, {bucket: offset - 1 for bucket, offset in offsets.items()}):
@@ -34,15 +36,16 @@ def record_traces(client: FlussClient, table: TableInfo, offsets: Offsets, remot
         try:
             header = header_of(client, table, answer, remote_properties)
         except (ClusterUnavailable, DataCorrupt, SetupError, UnsupportedLogVersion) as error:
-            # A segment of tiered records that is damaged, unreadable or out of reach stops no round: none reads it any more.
+            # A segment of tiered records that is damaged, unreadable or unreachable must not stop a round, because no round reads it any
+            # more.
             _log.debug("a record's trace cannot be read", table=str(table.path), bucket=str(answer.bucket), error=error.message)
             continue
         if header is not None and header.starting_offset <= answer.offset < header.stopping_offset:
             traces[answer.bucket] = _trace(header)
     for bucket in set(offsets) - answered:
         raise ClusterUnavailable(
-            f"no server shows the records of bucket {bucket} of {table.path} now",
-            hint="It gets a leader when a tablet server with a replica of it is up.",
+            f"no server returns the records of bucket {bucket} of {table.path} now",
+            hint="The bucket gets a leader when a tablet server with one of its replicas runs.",
             table_id=table.table_id,
             bucket=bucket,
         )

@@ -1,7 +1,7 @@
-"""Log segments that a tablet server moved to Fluss's remote storage: the same record batches, in files.
+"""Log segments that a tablet server moved to Fluss's remote storage: files with the same record batches.
 
-The file of a segment is `{remote_log_tablet_dir}/{segment_id}/{first offset, 20 digits}.log`. It is read in blocks, so that a segment
-of any size takes little memory.
+The file of a segment is `{remote_log_tablet_dir}/{segment_id}/{first offset, 20 digits}.log`. It is read in blocks, so that a segment of
+any size takes little memory.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tiering.cluster.fluss.remote.files import open_remote
 from tiering.errors import ClusterUnavailable
 
 BLOCK_BYTES = 16 * 1024 * 1024
-"""Read at once; a record batch that is longer is read whole all the same."""
+"""Size of a read; a longer record batch is read as a whole nevertheless."""
 _INDEX_WINDOW_BYTES = 64 * 1024
-"""Of a segment, to find the record batch of an offset: Fluss's index has an entry for every few KiB."""
+"""Size of a read that looks for the record batch of an offset: Fluss's index has an entry for every few KiB."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,22 @@ class RemoteSegment:
     stopping_offset: int
 
     def path(self, folder: str) -> str:
-        """Of its file, below a bucket's remote folder."""
+        """Returns the path of its file below a bucket's remote folder."""
         return f"{folder}/{self.segment_id}/{self.starting_offset:020d}.log"
 
 
 @dataclass(frozen=True)
 class RemoteLog:
-    """Where a tablet server says that records from some offset on are."""
+    """The remote segments of records from an offset on, as a tablet server describes them."""
 
     folder: str
     segments: Sequence[RemoteSegment]
     first_position: int
-    """In the first segment, of a record batch at or before that offset."""
+    """Position in the first segment of a record batch at or before that offset."""
 
 
 class RemoteSegmentGone(Exception):
-    """A segment's file is not there (any more). Whoever reads the log finds out whether retention removed it."""
+    """A segment's file does not exist (any more). The reader of the log checks whether retention removed it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -54,7 +54,7 @@ class RemoteSegmentGone(Exception):
 
 
 def remote_chunks(remote: RemoteLog, start: int, stop: int, place: LogPlace, properties: Mapping[str, str]) -> Iterator[LogChunk]:
-    """The record batches of the segments from offset `start` on, until `stop` or the last segment is reached.
+    """Yields the record batches of the segments from offset `start` on, until `stop` or the end of the last segment.
 
     A chunk is at most BLOCK_BYTES long, or one record batch. Raises DataCorrupt, RemoteSegmentGone, ClusterUnavailable, SetupError.
     """
@@ -94,13 +94,13 @@ def _segment_chunks(
 
 
 def _next_size(data: pa.Buffer, place: LogPlace, offset: int) -> int:
-    """Bytes of the record batch at the beginning of `data`, which it does not hold whole; 0 if not even its header is there."""
+    """Returns the size of the incomplete record batch at the beginning of `data`; 0 if even its header is incomplete."""
     header = read_header(data, 0, place, offset)
     return 0 if header is None else header.size
 
 
 def remote_header(remote: RemoteLog, offset: int, place: LogPlace, properties: Mapping[str, str]) -> BatchHeader:
-    """The header of the record batch with `offset`, which lies in the first segment; reads little, and no records.
+    """Returns the header of the record batch with `offset`, which is in the first segment; reads only few bytes, and no records.
 
     Raises DataCorrupt, RemoteSegmentGone, ClusterUnavailable, SetupError.
     """
@@ -142,7 +142,7 @@ class _File:
         self._file.close()
 
     def read(self, position: int, size: int) -> pa.Buffer:
-        """Up to `size` bytes from `position` on; fewer only at the end."""
+        """Returns up to `size` bytes from `position` on; fewer only at the end."""
         try:
             self._file.seek(position)
             return self._file.read_buffer(size)

@@ -1,7 +1,7 @@
-"""Verified record batches of a range of offsets, as batches of rows that are worth a call: the pure half of reading a split.
+"""Joins verified record batches of a range of offsets to larger batches of rows: the pure half of reading a split.
 
-Small record batches are joined, large ones are passed on as they are decoded. Offsets that no record has (Fluss writes record batches
-without records, which use offsets all the same) are left out.
+Small record batches are joined, large ones are passed on as they are decoded. Offsets without records are left out: Fluss writes record
+batches without records, which use offsets nevertheless.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo, TableType
 
 TARGET_BATCH_ROWS = 65_536
-"""Enough that the cost per batch vanishes; smaller than a row group."""
+"""Rows of a joined batch: enough that the cost per batch does not matter; smaller than a row group."""
 TARGET_BATCH_BYTES = 16 * 1024 * 1024
-"""Wide rows: join no further than this."""
+"""Maximum size of a joined batch, for wide rows."""
 _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)
 
 
@@ -42,7 +42,7 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class RowFormat:
-    """What rows of a table's log become. Pickles."""
+    """The form in which rows of a table's log are returned. It can be pickled."""
 
     schema: pa.Schema
     """The table's own columns."""
@@ -51,24 +51,24 @@ class RowFormat:
     schemas: Mapping[int, bytes]
     """The JSON of each schema id that the table had when it was looked up."""
     encoding: RowEncoding | None = None
-    """Of the rows in record batches; None = Arrow."""
+    """Encoding of the rows in record batches; None = Arrow."""
 
     @staticmethod
     def of(table: TableInfo, schemas: Mapping[int, bytes]) -> RowFormat:
-        """That of `TableInfo.read_schema`."""
+        """Returns the format of `TableInfo.read_schema`."""
         return RowFormat(table.schema, table.table_type is TableType.PRIMARY_KEY, schemas, log_encoding(table.properties))
 
     @property
     def read_schema(self) -> pa.Schema:
-        """As `TableInfo.read_schema`."""
+        """Returns the schema of the rows, which equals `TableInfo.read_schema`."""
         return pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.has_changes else [])])
 
 
 def rows_of(chunks: Iterable[LogChunk], split: TieringLogSplit, row_format: RowFormat) -> Iterator[pa.RecordBatch]:
-    """The records of the split's range in `chunks`, each with the columns of the read schema.
+    """Yields the records of `chunks` in the split's range, with the columns of the read schema.
 
     Raises DataCorrupt, SourceChanged for a record batch with a schema id that is newer than the table's description, BucketStopped for a
-    record with a value that the table's types do not have, once all records before it were yielded.
+    record with a value that the table's types cannot hold, after all records before it were yielded.
     """
     assembly = _Assembly(split, row_format)
     for chunk in chunks:
@@ -93,13 +93,13 @@ class _Piece:
 
 @dataclass
 class _Assembly:
-    """Gathers pieces until they make a batch."""
+    """Collects pieces until they make a batch."""
 
     split: TieringLogSplit
     row_format: RowFormat
     pieces: list[_Piece] = field(default_factory=list)
     stopped: BucketStopped | None = None
-    """A record that cannot be decoded; it comes behind all pieces."""
+    """The error of a record that cannot be decoded, which follows all pieces."""
     _rows: int = 0
     _bytes: int = 0
     _layouts: dict[int, LogLayout] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class _Assembly:
         self._read_schema = self.row_format.read_schema
 
     def _decoded(self, chunk: LogChunk, header: BatchHeader, window: range) -> DecodedBatch:
-        """The records of a batch within `window`. Raises DataCorrupt, SourceChanged, UnwritableRow."""
+        """Returns the records of a batch within `window`. Raises DataCorrupt, SourceChanged, UnwritableRow."""
         bodies = self._bodies_of(header)
         if self.row_format.encoding is not None:
             written = self._layouts[header.schema_id].written
@@ -130,7 +130,7 @@ class _Assembly:
         return self._bodies[header.schema_id]
 
     def add(self, chunk: LogChunk, header: BatchHeader) -> None:
-        """Takes the records of a batch that lie in the split, up to the first one that cannot be decoded. Raises DataCorrupt."""
+        """Adds the records of a batch that are in the split, up to the first one that cannot be decoded. Raises DataCorrupt."""
         first = max(self.split.starting_offset - header.starting_offset, 0)
         window = range(first, min(header.count, self.split.stopping_offset - header.starting_offset))
         if not window:
@@ -146,7 +146,7 @@ class _Assembly:
     def _add(self, batch: DecodedBatch, window: range, place: LogPlace) -> None:
         header, rows, kinds = batch.header, batch.rows, batch.change_types
         if not self.row_format.has_changes and kinds is not None and kinds.any():
-            raise place.corrupt("the log of a log table has a change of a row", header.starting_offset, header.stopping_offset)
+            raise place.corrupt("the log of a log table has a record that is not an append", header.starting_offset, header.stopping_offset)
         self.pieces.append(_Piece(rows, kinds, header.starting_offset + window.start, header.commit_ms, header.schema_id))
         self._rows += rows.num_rows
         self._bytes += rows.get_total_buffer_size()
@@ -158,12 +158,14 @@ class _Assembly:
 
     @property
     def is_full(self) -> bool:
-        # One piece of half the size goes as it is: joining would copy it.
+        # A single piece of at least half the size is passed on as it is, because joining would copy it.
         target = TARGET_BATCH_ROWS // 2 if len(self.pieces) == 1 else TARGET_BATCH_ROWS
         return self._rows >= target or self._bytes >= TARGET_BATCH_BYTES
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """The gathered pieces as a batch, if there are any; none are left. Raises BucketStopped behind it."""
+        """Yields the collected pieces as a batch, if there are any, and removes them. Raises BucketStopped afterwards if a record cannot be
+        decoded.
+        """
         pieces = self.pieces
         self.pieces, self._rows, self._bytes = [], 0, 0
         batch = None
@@ -195,7 +197,7 @@ class _Assembly:
         return pa.RecordBatch.from_arrays(columns, schema=self._read_schema)
 
     def _table_rows(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
-        """The rows in the table's columns, schema id by schema id. Raises UnwritableRow with the row's place among all of them."""
+        """Yields the rows in the table's columns, by schema id. Raises UnwritableRow with the row's position among all of them."""
         before = 0
         for schema_id, run in _runs(pieces):
             written = _joined([piece.rows for piece in run])
@@ -207,7 +209,7 @@ class _Assembly:
 
 
 def _cut(pieces: Sequence[_Piece], row: int) -> tuple[list[_Piece], _Piece]:
-    """The pieces before a row, counted through all of them, and that row."""
+    """Returns the pieces before a row, whose number counts through all of them, and that row."""
     kept: list[_Piece] = []
     for piece in pieces:
         if row < piece.rows.num_rows:

@@ -1,7 +1,7 @@
-"""Columns of one schema id of a Fluss table, and how its log records become rows of the table as it is now.
+"""The columns of one schema id of a Fluss table, and the conversion of its log records to rows of the present table.
 
 Fluss describes a schema in JSON (`SchemaJsonSerde` and `DataTypeJsonSerde` of 0.9.1) and writes its columns in the Arrow types of
-`arrow_type`. A record batch names the schema id that it was written with; columns added since are NULL in its rows.
+`arrow_type`. A record batch names the schema id with which it was written; columns added since are NULL in its rows.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PLAIN_TYPES: Mapping[str, pa.DataType] = {
     "DATE": pa.date32(),
 }
 _UNITS = ("s", "ms", "us", "ns")
-"""Arrow's units of time: the one of precision 0, of 1 to 3, of 4 to 6 and of 7 to 9."""
+"""Arrow's units of time: for precision 0, for 1 to 3, for 4 to 6 and for 7 to 9."""
 
 
 @dataclass(frozen=True)
 class LogColumn:
-    """A column of one schema id. `type` is the one that its log is written in."""
+    """A column of one schema id. `type` is the type in its log."""
 
     column_id: int
     name: str
@@ -54,7 +54,9 @@ class LogSchema:
 
 
 def parse_schema_json(schema_json: bytes | str) -> LogSchema:
-    """The columns of a schema as GetTableSchema answers it, or of a `table_json`'s `schema`. Raises InvalidAnswer, UnsupportedType."""
+    """Returns the columns of a schema in the answer of GetTableSchema, or of a `table_json`'s `schema`. Raises InvalidAnswer,
+    UnsupportedType.
+    """
     try:
         document = json.loads(schema_json)
         columns = tuple(_column(place, column) for place, column in enumerate(document["columns"]))
@@ -70,10 +72,10 @@ def _column(place: int, column: Mapping[str, Any]) -> LogColumn:
 
 
 def arrow_type(kind: Mapping[str, Any], path: str) -> Any:
-    """The Arrow type in which Fluss's log has values of a type that is described in JSON; `path` names it in errors.
+    """Returns the Arrow type of a type's values in Fluss's log; `kind` is its description in JSON, and `path` names it in errors.
 
-    TIMESTAMP_LTZ has the zone UTC here; the log's Arrow messages carry no schema, so that either reading is right. Raises
-    UnsupportedType for a type that 0.9.1 does not have, ValueError and KeyError for a description that lacks something.
+    TIMESTAMP_LTZ gets the zone UTC; the log's Arrow messages have no schema, so either reading is right. Raises UnsupportedType for a type
+    that 0.9.1 does not have, ValueError and KeyError for an incomplete description.
     """
     root = kind["type"]
     if root in _PLAIN_TYPES:
@@ -112,24 +114,27 @@ def _unit(kind: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class LogLayout:
-    """How rows that were written with one schema id are decoded, and become rows of the table."""
+    """How rows that were written with one schema id are decoded and converted to rows of the table."""
 
     written: pa.Schema
-    """What Arrow decodes a record batch with: the columns in the log's order, each already in the table's type where the bytes
-    are the same."""
+    """The schema with which Arrow decodes a record batch: the columns in the log's order, already in the table's type if the bytes are the
+    same.
+    """
     table: pa.Schema
     _casts: tuple[bool, ...]
-    """Per column of `table`, whether what is decoded has to be cast to its type."""
+    """For each column of `table`, whether the decoded values have to be cast to its type."""
     _places: tuple[int, ...]
-    """Per column of `table` its place in `written`; -1 = added later."""
+    """For each column of `table` its place in `written`; -1 = added later."""
 
     @property
     def is_identity(self) -> bool:
-        """Whether decoded rows are the table's as they are."""
+        """Returns whether decoded rows are already rows of the table."""
         return self._places == tuple(range(len(self.written))) and not any(self._casts) and len(self.written) == len(self.table)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The table's rows of a decoded batch. Raises UnwritableRow for the first row with a value that the table's type does not have."""
+        """Returns the table's rows of a decoded batch. Raises UnwritableRow for the first row with a value that the table's type cannot
+        hold.
+        """
         if self.is_identity:
             return batch
         columns: list[pa.Array[Any]] = []
@@ -143,8 +148,7 @@ class LogLayout:
 
 
 def log_layout(schema: LogSchema, table: pa.Schema, where: str) -> LogLayout:
-    """How rows of a schema id become rows of `table`, whose columns are found by their names: Fluss 0.9.1 adds columns and does
-    nothing else to them.
+    """Returns the conversion from rows of a schema id to rows of `table`. Columns are found by name, because Fluss 0.9.1 only adds columns.
 
     Raises SourceChanged if the log has a column that `table` does not have, or one of another type; `where` names the table.
     """
@@ -172,7 +176,7 @@ def _check_cast(kind: Any, field: pa.Field[Any], where: str) -> None:
 
 
 def have_same_bytes(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether values of both types lie in the same bytes: names and nullability within nested types make no difference."""
+    """Returns whether values of both types have the same bytes: names and nullability within nested types make no difference."""
     if left.num_fields or right.num_fields:
         return left.id == right.id and left.num_fields == right.num_fields and all(_children_alike(left, right))
     return left.equals(right)

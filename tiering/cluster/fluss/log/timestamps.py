@@ -1,4 +1,4 @@
-"""Commit times of the records behind offsets, read from headers of record batches."""
+"""Reads commit times of records from headers of record batches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 def oldest_headers(
     client: FlussClient, table: TableInfo, offsets: Offsets, remote_properties: Mapping[str, str]
 ) -> Mapping[BucketKey, BatchHeader]:
-    """Returns the header of the first record batch at or after each offset; one without records counts, since it has to be tiered over.
+    """Returns the header of the first record batch at or after each offset. A batch without records counts, because it has to be tiered
+    over.
 
-    Buckets that nobody leads now, or that have none, are left out. Raises ClusterUnavailable if no server answers, UnknownTable,
+    Buckets without a leader, or without such a batch, are left out. Raises ClusterUnavailable if no server answers, UnknownTable,
     UnknownPartition.
     """
     headers: dict[BucketKey, BatchHeader] = {}
@@ -40,12 +41,12 @@ def oldest_headers(
 
 
 def commit_time(header: BatchHeader) -> datetime:
-    """When the records of a batch were written."""
+    """Returns when the records of a batch were written."""
     return _EPOCH + timedelta(milliseconds=header.commit_ms)
 
 
 def header_of(client: FlussClient, table: TableInfo, answer: HeaderAnswer, properties: Mapping[str, str]) -> BatchHeader | None:
-    """Returns the header that an answer tells of; None = there is no record at or after the offset, or it cannot be told now."""
+    """Returns the header that an answer refers to; None = there is no record at or after the offset, or it cannot be determined now."""
     if not answer.content.HasField("remote_log_fetch_info"):
         return read_header(answer.content.records, 0, answer.place, answer.offset)
     try:
