@@ -1,5 +1,5 @@
 -- Title: Status of one table
--- Answers: how does one table stand, and how much of it is not in the lake yet?
+-- Answers: in which state is one table, and how many of its records are not in the lake yet?
 
 SELECT status_source, table_type, lake_format, freshness_ms, lag_ms, pending_records
 FROM fluss.sys.lake_tiering_status

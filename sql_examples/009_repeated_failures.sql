@@ -1,5 +1,5 @@
--- Title: Tables that fail again and again
--- Answers: which tables have failed more than once, and when are they tried again?
+-- Title: Tables that failed more than once
+-- Answers: which tables have failed more than once, and when does the next attempt begin?
 --   error_count counts for ever, consecutive_failures begins anew with each success.
 
 SELECT database_name, table_name, error_count, consecutive_failures, next_retry_time

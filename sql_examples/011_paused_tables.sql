@@ -1,5 +1,5 @@
 -- Title: Paused tables
--- Answers: which tables are not tiered because somebody paused them, who, and until when?
+-- Answers: which tables are paused, by whom, and until when?
 
 SELECT database_name, table_name, paused_by, paused_reason, paused_until
 FROM fluss.sys.lake_tiering_status

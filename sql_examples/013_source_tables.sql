@@ -1,5 +1,5 @@
 -- Title: The source tables
--- Answers: which tables are there, how are they bucketed, and which of them go to the lake?
+-- Answers: which tables are there, how are they bucketed, and which of them are tiered?
 
 SELECT table_name, table_type, bucket_count, lake_enabled, lake_format, freshness_ms
 FROM fluss.sys.tables

@@ -1,5 +1,5 @@
 -- Title: Tables that are not tiered
--- Answers: which tables have no copy in the lake because lake is disabled?
+-- Answers: which tables have no lake copy because their lake is disabled?
 
 SELECT t.database_name, t.table_name
 FROM fluss.sys.tables AS t

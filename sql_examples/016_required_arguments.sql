@@ -1,5 +1,5 @@
--- Title: Arguments that must be given
--- Answers: which arguments does a procedure insist on?
+-- Title: Required arguments
+-- Answers: which arguments does a procedure require?
 
 SELECT procedure_name, p.name AS parameter, p.type AS type
 FROM fluss.sys.procedures

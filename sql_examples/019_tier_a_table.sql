@@ -1,5 +1,5 @@
 -- Title: Tier a table now
--- Answers: how do I bring a table's lake copy up to now, and wait for it?
+-- Answers: how do I bring the lake copy of a table up to date, and wait for it?
 --   Here the lake has everything already: the state is EMPTY. After a round that moved rows it is SUCCEEDED.
 
 CALL fluss.sys.tier_table('demo.flights');

@@ -1,4 +1,4 @@
--- Title: Ask for tiering and go on
+-- Title: Ask for tiering without waiting
 -- Answers: how do I start tiering without waiting for its end?
 --   Names are not case-sensitive, and may be quoted.
 

@@ -1,4 +1,4 @@
--- Title: What would tiering do
+-- Title: What a CALL would do
 -- Answers: what would a call do, without doing it?
 
 CALL fluss.sys.tier_table(table => 'demo.flights', dry_run => true);

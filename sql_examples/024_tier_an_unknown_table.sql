@@ -1,4 +1,4 @@
--- Title: A table that is not there
+-- Title: An unknown table
 -- Answers: what happens if I mistype a name?
 
 CALL fluss.sys.tier_table('demo.fligths');

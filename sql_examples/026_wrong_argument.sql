@@ -1,5 +1,5 @@
 -- Title: A wrong argument
--- Answers: what happens if an argument has a value it cannot have?
+-- Answers: what happens if an argument has an invalid value?
 
 CALL fluss.sys.tier_table(table => 'demo.flights', timeout_ms => -1);
 

@@ -1,5 +1,5 @@
--- Title: What would reconciling do
--- Answers: is there anything to reconcile in a lake table that others may have changed?
+-- Title: What a reconciliation would do
+-- Answers: is there anything to reconcile in a lake table that other programs may have changed?
 
 CALL fluss.sys.reconcile_lake(table => 'demo.flights', action => 'accept', dry_run => true);
 

@@ -1,5 +1,5 @@
--- Title: An action that is none
--- Answers: what can I say about a lake table that others changed?
+-- Title: An unknown action of reconcile_lake
+-- Answers: which actions are there for a lake table that another program changed?
 
 CALL fluss.sys.reconcile_lake('demo.weather', 'forget');
 

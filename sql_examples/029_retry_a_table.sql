@@ -1,5 +1,5 @@
--- Title: Try a failed table again
--- Answers: the cause is mended; does the table have to wait for its back-off?
+-- Title: Retry a failed table
+-- Answers: the cause is repaired: how does the table continue without waiting for its back-off?
 
 CALL fluss.sys.retry_tiering('demo.flights');
 

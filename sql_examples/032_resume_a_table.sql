@@ -1,5 +1,5 @@
 -- Title: Resume a table
--- Answers: how is a paused table tiered again?
+-- Answers: how does the tiering of a paused table continue?
 --   A table that is not paused is left as it is.
 
 CALL fluss.sys.resume_tiering('demo.flights', reason => 'the warehouse was moved');

@@ -1,5 +1,5 @@
--- Title: Count errors anew
--- Answers: how is a table's error_count set back after its cause was mended?
+-- Title: Reset the count of errors
+-- Answers: how do I reset the error_count of a table after its cause was repaired?
 
 CALL fluss.sys.reset_errors('demo.flights');
 

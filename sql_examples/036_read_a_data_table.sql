@@ -1,5 +1,5 @@
 -- Title: Rows of a table of the store
--- Answers: what is in the lake copy of this table, and at which offsets of its log did the rows lie?
+-- Answers: which rows are in the lake copy of this table, and at which offsets of its log were they?
 --   The columns of the source come with SELECT *; those that begin with two underscores only by name, and only in the layout system-columns.
 
 SELECT id, text, __bucket, __offset

@@ -1,5 +1,5 @@
 -- Title: Differences that validations found
--- Answers: did any proof fail, and where is the first difference?
+-- Answers: did a validation fail, and where is the first difference?
 
 SELECT validated_at, database_name, table_name, check, scope, expected, actual, details
 FROM fluss.sys.validation_results

@@ -1,5 +1,5 @@
 -- Title: Leases on KV snapshots
--- Answers: who keeps old KV snapshots alive, and whose lease is about to end?
+-- Answers: which leases keep old KV snapshots alive, and which of them are about to end?
 
 SELECT lease_id, owner, tables, buckets, state, remaining_ms
 FROM fluss.sys.kv_snapshot_leases

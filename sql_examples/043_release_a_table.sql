@@ -1,5 +1,5 @@
--- Title: Let go of one table's KV snapshots
--- Answers: what does a release say of a lease that is not there?
+-- Title: Release the KV snapshots of one table
+-- Answers: what does a release answer for an unknown lease?
 
 CALL fluss.sys.release_kv_snapshot_lease(lease_id => 'my-lease', table => 'demo.flights');
 

@@ -1,5 +1,5 @@
--- Title: A count beside what the status says
--- Answers: does the lake copy hold as many rows as the status of its table says, and what did not come yet?
+-- Title: Count the rows of a lake copy, and compare with the status
+-- Answers: does the lake copy have as many rows as the status of its table says, and how many records are not there yet?
 
 SELECT s.table_name, s.lake_records, f.rows_found, s.pending_records
 FROM fluss.sys.lake_tiering_status AS s

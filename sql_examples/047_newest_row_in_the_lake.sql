@@ -1,5 +1,5 @@
 -- Title: The newest row of the lake
--- Answers: when was the newest row of the lake copy written to the store, and did the last round come after it?
+-- Answers: when was the newest row of the lake copy written to the store, and was the last round later?
 
 SELECT s.table_name, f.newest_row, s.last_tiered_time, s.last_tiered_time >= f.newest_row AS tiered_after
 FROM fluss.sys.lake_tiering_status AS s

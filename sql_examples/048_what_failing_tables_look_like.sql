@@ -1,5 +1,5 @@
--- Title: What the failing tables look like
--- Answers: how are the tables shaped that fail, and can trying again help?
+-- Title: The shape of failing tables
+-- Answers: how many buckets, which freshness and which columns do failing tables have, and can a retry help?
 
 SELECT s.table_name, s.error_class, s.error_retryable, t.bucket_count, t.freshness_ms, t.schema
 FROM fluss.sys.lake_tiering_status AS s

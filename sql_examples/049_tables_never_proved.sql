@@ -1,5 +1,5 @@
--- Title: Proofs, table by table
--- Answers: of which lake tables was never proved that they equal the log, and which proofs found a difference?
+-- Title: Tables that were never validated, or have a difference
+-- Answers: which lake tables were never compared with the log, and which comparisons found a difference?
 
 SELECT s.table_name, count(v.check) AS checks, count(CASE WHEN NOT v.ok THEN 1 END) AS differences
 FROM fluss.sys.lake_tiering_status AS s

@@ -1,5 +1,5 @@
--- Title: Skip a record at which a bucket stands
--- Answers: how does a table go on whose lake, or whose rows, cannot take a record of its log? (Its error names bucket and offset.)
+-- Title: Skip a record at which a bucket stopped
+-- Answers: a bucket stopped at a record that the lake or the table cannot hold: how does it continue? (Its error names bucket and offset.)
 
 CALL fluss.sys.skip_record('demo.flights', 0, 3, reason => 'a map with a key twice');
 

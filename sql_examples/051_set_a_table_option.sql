@@ -1,5 +1,5 @@
--- Title: Change how fresh a lake copy has to be
--- Answers: what would change if this table promised its lake copy within a minute? (Without dry_run it does; a value of NULL is the default.)
+-- Title: Change the freshness of a table
+-- Answers: what would change if the freshness of this table were a minute? (Without dry_run it changes. NULL sets the default.)
 
 CALL fluss.sys.set_table_option('demo.flights', 'table.datalake.freshness', '1 min', dry_run => true);
 

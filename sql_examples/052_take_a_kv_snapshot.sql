@@ -1,5 +1,5 @@
 -- Title: Take KV snapshots of a table now
--- Answers: can I have a KV snapshot of the present rows, without waiting for the interval? (Of a primary-key table.)
+-- Answers: how do I get a KV snapshot of the current rows of a primary-key table, without waiting for the interval?
 
 CALL fluss.sys.take_kv_snapshot('demo.flights');
 

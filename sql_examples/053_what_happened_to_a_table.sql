@@ -1,5 +1,5 @@
 -- Title: What happened to a table
--- Answers: what did a table go through, and what were the last commits it was granted?
+-- Answers: which events did a table have, and which commits were granted last?
 
 SELECT event_type, level, principal, message
 FROM fluss.sys.tiering_events

@@ -1,5 +1,5 @@
 -- Title: Errors among the events
--- Answers: which tables failed, how often, and when last?
+-- Answers: which tables failed, how often, and when did they fail last?
 
 SELECT table_name, count(*) > 0 AS failed, max(occurred_at) AS last_time
 FROM fluss.sys.tiering_events

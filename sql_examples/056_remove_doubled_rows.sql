@@ -1,4 +1,4 @@
--- Title: Rows that are in the lake twice
+-- Title: Remove duplicate rows from the lake
 -- Answers: how do I remove rows that another tiering service committed a second time?
 --   Only where one works on the same tables, as on a Fluss cluster with `--fluss-mode shared`: of rows with the same offset one stays.
 

@@ -1,5 +1,5 @@
 -- Title: Tierers in trouble
--- Answers: which tierers were lost, or replaced by another process of their id, when were they heard of last, and what did they run?
+-- Answers: which tierers were lost or replaced by another process with their id, when was their last heartbeat, and which tables did they run?
 
 SELECT tierer_id, host, state, heartbeat_time, tables_running
 FROM fluss.sys.tierers

@@ -1,5 +1,5 @@
 -- Title: How much history is kept
--- Answers: how many rounds and events are kept, of all tables and of one, and for how long?
+-- Answers: how many rounds and events are kept for all tables and for one, and for how long?
 
 SELECT name, default, description IS NOT NULL AS is_described
 FROM fluss.sys.options

@@ -1,5 +1,5 @@
 -- Title: Why tables were late
--- Answers: which promises were kept more than a day late, and what took most of the time?
+-- Answers: which promises were missed by more than a day, and what took most of the time?
 
 SELECT table_name, deadline, missed_by_ms, largest_part, largest_part_ms, explanation
 FROM fluss.sys.freshness_misses

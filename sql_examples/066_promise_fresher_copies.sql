@@ -1,5 +1,5 @@
--- Title: Promise a fresher lake copy
--- Answers: how old may this table's lake copy be, and how do I promise one of at most a minute? (Without dry_run it does, at once.)
+-- Title: Set a shorter freshness
+-- Answers: how old may the lake copy of this table be, and how do I set at most a minute? (Without dry_run the change counts at once.)
 
 CALL fluss.sys.set_freshness('demo.flights', '1 min', dry_run => true);
 

@@ -1,5 +1,5 @@
 -- Title: Tier the tables of a database
--- Answers: how do I bring many lake copies up to now at once, here those whose names begin with fl?
+-- Answers: how do I bring many lake copies up to date with one CALL, here those whose names begin with fl?
 --   Without only_stale => false it leaves out tables whose lake copy lacks no row.
 
 CALL fluss.sys.tier_database('demo', include => 'fl%', only_stale => false);

@@ -1,5 +1,5 @@
 -- Title: What a round would do now
--- Answers: what does the next round of this table read, and why does none begin yet? (Nothing is changed by asking.)
+-- Answers: what would the next round of this table read, and why does none begin yet? (The CALL changes nothing.)
 --   First the lines about the table as a whole, then a line a split, or a bucket without one.
 
 CALL fluss.sys.explain_tiering('demo.flights');

@@ -1,5 +1,5 @@
--- Title: Everything that keeps a table from being tiered
--- Answers: this table is late: what keeps a round from beginning, and would one go through?
+-- Title: Everything that prevents a round of a table
+-- Answers: this table is late: what prevents a round, and would a round succeed?
 --   All reasons at once: a pause, a back-off, tierers, whose turn it is, the lake, the log.
 
 CALL fluss.sys.explain_tiering('demo.weather');

@@ -1,5 +1,5 @@
--- Title: How far a running round is with its splits
--- Answers: which splits does the round of a table work on now, who reads them, and which of them is behind?
+-- Title: Progress of the splits of a running round
+-- Answers: which splits does the running round of a table read, on which executors, and which of them are behind?
 
 SELECT split_id, split_type, executor, attempt, state, current_offset, stopping_offset, fraction_completed
 FROM fluss.sys.tiering_splits

@@ -1,5 +1,5 @@
--- Title: Splits that are tried again
--- Answers: which splits failed on an executor, are read once more, or ended early, over all running rounds?
+-- Title: Splits that failed or are retried
+-- Answers: which splits of all running rounds failed on an executor, are retried, or ended early?
 
 SELECT round_id, split_id, executor, attempt, state
 FROM fluss.sys.tiering_splits

@@ -1,5 +1,6 @@
--- Title: What to do
--- Answers: which statement helps a table that does not go on by itself? NULL where a person has to choose: then the hint says what each choice leaves out.
+-- Title: The statement that helps each table
+-- Answers: which statement helps a table that does not continue by itself?
+--   NULL if a person has to choose. The hint then says which records each choice leaves out.
 
 SELECT table_name, status, error_class, next_action, error_hint
 FROM fluss.sys.lake_tiering_status

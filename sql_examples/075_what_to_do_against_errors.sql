@@ -1,5 +1,5 @@
--- Title: What to do against errors that last
--- Answers: which errors last, since when, and which statement ends each of them?
+-- Title: The statement that ends each error
+-- Answers: which errors are not over, since when, and which statement ends each of them?
 
 SELECT table_name, phase, error_class, first_seen, next_action
 FROM fluss.sys.tiering_errors

@@ -1,5 +1,5 @@
--- Title: Buckets that cannot go on
--- Answers: which buckets stand at a record, at which offset and why, while others of their tables go on?
+-- Title: Buckets that cannot continue
+-- Answers: which buckets stopped, at which offset and why, while the other buckets of their tables continue?
 
 SELECT table_name, partition_name, bucket_id, stopped_at_offset, error_class, error_message, stopped_at_record
 FROM fluss.sys.tiering_buckets

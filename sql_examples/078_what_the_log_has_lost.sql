@@ -1,5 +1,5 @@
--- Title: What a reader of the log alone would miss
--- Answers: of which buckets did the log let go of records that the lake still has?
+-- Title: Records that only the lake has
+-- Answers: which buckets have records in the lake that were removed from the log?
 
 SELECT table_name, bucket_id, log_start_offset, lake_only_records
 FROM fluss.sys.tiering_buckets

@@ -1,5 +1,5 @@
 -- Title: Backlogs that ended
--- Answers: up to which offset was each bucket of a table read as a backlog, and when was that over?
+-- Answers: up to which offset was each bucket of a table read as a backlog, and when did the backlog end?
 
 SELECT get_json_object(details, '$.bucket') AS bucket, get_json_object(details, '$.backlog_offset') AS backlog_offset, occurred_at
 FROM fluss.sys.tiering_events

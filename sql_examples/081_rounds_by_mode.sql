@@ -1,5 +1,5 @@
 -- Title: Rounds by mode
--- Answers: how many records do rounds of a backlog bring to the lake, and how many those that keep a table fresh?
+-- Answers: how many records do rounds of a backlog bring to the lake, and how many do the other rounds bring?
 
 SELECT mode, count(*) AS rounds, sum(records_written) > 0 AS with_records
 FROM fluss.sys.tiering_rounds

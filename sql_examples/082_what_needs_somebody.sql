@@ -1,4 +1,4 @@
--- Title: What needs somebody
+-- Title: Tables that need a person
 -- Answers: which tables failed in a way that no retry helps, as the alert LakewardTablesNeedSomebody counts them, and what helps?
 
 SELECT database_name, table_name, error_class, error_hint

@@ -1,5 +1,5 @@
 -- Title: Why was this table late this morning?
--- Answers: which promises of a table were broken in the last twelve hours, why, what failed meanwhile, what did people do, and what helps?
+-- Answers: which promises of a table were broken in the last twelve hours, why, what failed meanwhile, what did users do, and what helps?
 --   A promise that is broken now has no reached_at. Here for weather, which fails; ask for your table.
 
 SELECT

@@ -1,5 +1,5 @@
 -- Title: What lost tierers ran
--- Answers: which tierers were not heard of any more while they moved a table, when did they take it, and how do they stand?
+-- Answers: which tierers were lost while they ran a round, when did they take the table, and in which state are these tierers now?
 --   The rounds stay in the history; sys.tierers forgets a tierer a day after its last heartbeat.
 
 SELECT r.tierer_id, t.state, t.heartbeat_time, r.table_name, r.round_id, r.started_time, r.finished_time AS given_up_at

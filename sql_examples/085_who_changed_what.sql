@@ -1,5 +1,5 @@
 -- Title: Who changed what
--- Answers: what did people change in the last hour, and who did it?
+-- Answers: what did users change in the last hour, and who did it?
 
 SELECT occurred_at, principal, event_type, concat(database_name, '.', table_name) AS `table`, message
 FROM fluss.sys.tiering_events

@@ -1,5 +1,5 @@
--- Title: How far the backlog is
--- Answers: which tables work through a backlog, and how many records are left of it?
+-- Title: What is left of each backlog
+-- Answers: which tables are in backlog, and how many records are left?
 --   Where the next round has yet to say where a backlog ends, all that waits counts.
 
 SELECT

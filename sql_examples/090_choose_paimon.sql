@@ -1,5 +1,5 @@
 -- Title: Make the lake table a Paimon one
--- Answers: may this table, which has no lake copy yet, be tiered into Paimon? (Without dry_run it will be, from its first round on.)
+-- Answers: how do I tier a table that has no lake copy yet into Paimon? (Without dry_run its first round does.)
 
 CALL fluss.sys.set_table_option('demo.planes', 'table.datalake.format', 'paimon', dry_run => true);
 

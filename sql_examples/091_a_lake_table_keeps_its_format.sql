@@ -1,5 +1,5 @@
 -- Title: A lake table keeps its format
--- Answers: why can a table not be tiered into another format than its copy has?
+-- Answers: what happens if I change the format of a table that has a lake copy?
 
 CALL fluss.sys.set_table_option('demo.flights', 'table.datalake.format', 'paimon');
 

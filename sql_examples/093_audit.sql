@@ -1,5 +1,5 @@
 -- Title: Who was refused
--- Answers: which calls did the policies refuse, whose were they, and what were they about?
+-- Answers: which calls did the policies refuse, who made them, and which objects did they name?
 
 SELECT principal, action, object, error_class
 FROM fluss.sys.audit

@@ -1,5 +1,5 @@
 -- Title: Lake tables that need a compaction
--- Answers: which lake tables are the worst to read, why, and how many bytes would a compaction rewrite?
+-- Answers: which lake tables are slowest to read, why, and how many bytes would a compaction rewrite?
 
 SELECT table_name, score, reason, data_files, small_files, dead_row_share, metadata_bytes, rewrite_bytes
 FROM fluss.sys.lake_table_health

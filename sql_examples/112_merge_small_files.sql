@@ -1,5 +1,5 @@
 -- Title: Merge small files now
--- Answers: how is a lake table compacted at once, and what would that do?
+-- Answers: how do I compact a lake table now, and what would that do?
 --   `where => 'region = ''north'''` takes some partitions, `full => true` all files. Without `dry_run` the CALL waits until nothing is left.
 
 CALL fluss.sys.rewrite_data_files('demo.flights', dry_run => true);

@@ -1,5 +1,5 @@
 -- Title: Remove old snapshots now
--- Answers: which snapshots of a lake table could go, and what keeps the others?
+-- Answers: which snapshots of a lake table can be removed, and what keeps the others?
 --   `older_than => TIMESTAMP '...'` and `retain_last => 5` say what stays. The snapshot of a tag or a branch always stays.
 
 CALL fluss.sys.expire_snapshots('demo.flights', retain_last => 1, dry_run => true);

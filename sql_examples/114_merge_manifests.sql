@@ -1,5 +1,5 @@
 -- Title: Merge manifests now
--- Answers: how is the plan of a scan made cheaper that reads many manifests?
+-- Answers: how do I make a scan cheaper that reads many manifests?
 
 CALL fluss.sys.rewrite_manifests('demo.flights', dry_run => true);
 

@@ -1,5 +1,5 @@
--- Title: Delete files that nothing names any more
--- Answers: which files of a lake table would go, and why do others stay?
+-- Title: Delete files that no snapshot names
+-- Answers: which files of a lake table would be deleted, and why do others stay?
 --   The service does this by itself. `older_than` is at least an hour ago.
 
 CALL fluss.sys.remove_orphan_files('demo.flights', dry_run => true);

@@ -1,5 +1,5 @@
 -- Title: What upkeep would do now
--- Answers: what does the next upkeep of this table rewrite, why does it wait, and when was the last one? (Nothing is changed by asking.)
+-- Answers: what would the next upkeep of this table rewrite, why does it wait, and when was the last one? (The CALL changes nothing.)
 
 CALL fluss.sys.explain_upkeep('demo.flights');
 

@@ -1,5 +1,5 @@
 -- Title: Pause the upkeep of a table
--- Answers: how is a table's upkeep stopped while another tool compacts it, without stopping its tiering?
+-- Answers: how do I stop the upkeep of a table while another tool compacts it, without stopping its tiering?
 --   `CALL sys.resume_upkeep` ends the pause.
 
 CALL fluss.sys.pause_upkeep('demo.flights', reason => 'another tool compacts it', dry_run => true);

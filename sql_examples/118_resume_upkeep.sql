@@ -1,5 +1,5 @@
 -- Title: Resume the upkeep of a table
--- Answers: how does the upkeep of a table go on after a pause?
+-- Answers: how does the upkeep of a table continue after a pause?
 
 CALL fluss.sys.resume_upkeep('demo.flights', dry_run => true);
 
