@@ -71,7 +71,7 @@ def test_a_wrong_port_is_named_with_what_answers_there(start: Start, fluss: Loca
     with HeldPort() as closed:
         for address, reason in (
             (closed.address, f"no Fluss server answers at {closed.address}: Connection refused"),
-            (fluss.zookeeper_address, f"{fluss.zookeeper_address} takes connections, but does not answer as a Fluss server does"),
+            (fluss.zookeeper_address, f"{fluss.zookeeper_address} accepts connections, but does not answer like a Fluss server"),
         ):
             ended = start(address, command=command)
             assert (ended.status, ended.out) == (1, "")
@@ -223,9 +223,9 @@ def test_a_server_yaml_that_names_no_lake_of_ours_is_refused_before_anything_is_
         (("--fluss-mode", "exclusive"), "of use only with --fluss"),
         (("--fluss-auto-compaction",), "of use only with --fluss"),
         (("--fluss-auto-expire-snapshot",), "of use only with --fluss"),
-        (("--fluss", "127.0.0.1:1"), "none was given"),
+        (("--fluss", "127.0.0.1:1"), "no name was given"),
         (("--fluss", "127.0.0.1", "--fluss-cluster-id", "x"), "is not the address of a server"),
-        (("--fluss", "127.0.0.1:1", "--fluss-cluster-id", "x" * 201), "is too long or holds a control character"),
+        (("--fluss", "127.0.0.1:1", "--fluss-cluster-id", "x" * 201), "is too long or contains a control character"),
         (("--fluss", "127.0.0.1:1", "--fluss-cluster-id", "x", "--fluss-mode", "sometimes"), "'sometimes' is not one of"),
     ],
 )

@@ -52,7 +52,7 @@ def connected_to(server: ScriptedFluss, request_timeout_s: float = 30) -> FlussC
 def test_a_server_that_is_too_old_is_told_what_it_lacks(opened: Opened) -> None:
     with ScriptedFluss(without(PREPARE, COMMIT)) as server, pytest.raises(PeerTooOld) as raised:
         opened(connected_to(server)).coordinator(pb.ListDatabasesRequest())
-    assert "does not take CommitLakeTableSnapshot (1030), PrepareLakeTableSnapshot (1052)" in raised.value.message
+    assert "does not support CommitLakeTableSnapshot (1030), PrepareLakeTableSnapshot (1052)" in raised.value.message
     assert server.address in raised.value.message
     assert LIST_DATABASES not in server.received
 
@@ -70,7 +70,7 @@ def test_a_call_that_a_server_does_not_know_is_never_sent(opened: Opened) -> Non
         client = opened(connected_to(server))
 
         assert not client.offers(*LEASES)
-        with pytest.raises(PeerTooOld, match=r"does not take AcquireKvSnapshotLease \(1056\)"):
+        with pytest.raises(PeerTooOld, match=r"does not support AcquireKvSnapshotLease \(1056\)"):
             client.coordinator(pb.AcquireKvSnapshotLeaseRequest(lease_id="l", lease_duration_ms=1))
         client.coordinator(pb.ListDatabasesRequest())
     assert ACQUIRE not in server.received
@@ -83,7 +83,7 @@ def test_what_may_not_be_repeated_is_sent_once_though_its_answer_is_lost(opened:
     with ScriptedFluss(answers={key: lambda request: HANG_UP}) as server:
         client = opened(connected_to(server))
 
-        with pytest.raises(ClusterUnavailable, match="it ended the connection"):
+        with pytest.raises(ClusterUnavailable, match="it closed the connection"):
             client.coordinator(request_message)
     assert server.received.count(key) == 1
 

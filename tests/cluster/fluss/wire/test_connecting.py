@@ -101,13 +101,13 @@ def test_a_login_where_none_is_asked_for_is_refused(fluss: LocalFlussCluster, op
 
     with pytest.raises(ClusterAccessDenied, match="protocol of server is 'PLAINTEXT'") as raised:
         opened(FlussConnection.parse(fluss.bootstrap_servers, USER)).coordinator(pb.ListDatabasesRequest())
-    assert "whether this listener of the cluster asks for a login" in raised.value.hint
+    assert "whether this listener of the cluster requires a login" in raised.value.hint
 
 
 def test_zookeepers_port_is_told_from_a_fluss_server(fluss: LocalFlussCluster, opened: Opened) -> None:
     client = opened(FlussConnection.parse(fluss.zookeeper_address))
 
-    with pytest.raises(ClusterUnavailable, match=f"{fluss.zookeeper_address} takes connections, but does not answer as a Fluss server"):
+    with pytest.raises(ClusterUnavailable, match=f"{fluss.zookeeper_address} accepts connections, but does not answer like a Fluss server"):
         client.coordinator(pb.ListDatabasesRequest())
 
 
@@ -144,7 +144,7 @@ def closed_port() -> Iterator[str]:
     ("server", "text"),
     [
         (closed_port, "no Fluss server answers at {}: Connection refused"),
-        (silent_server, "{} takes connections, but does not answer as a Fluss server does: nothing came in time"),
+        (silent_server, "{} accepts connections, but does not answer like a Fluss server: no answer came in time"),
         (grpc_service, "{} is not a Fluss server but an HTTP/2 server, such as a gRPC service"),
     ],
 )

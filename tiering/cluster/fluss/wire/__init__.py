@@ -1,1 +1,1 @@
-"""Fluss's own protocol, as a client speaks it: which calls there are, how they are framed, who is asked, and what errors mean."""
+"""Fluss's protocol from the client's side: the calls, their frames, the servers, and the meaning of errors."""

@@ -1,6 +1,6 @@
-"""The calls of Fluss that this project makes: key, request and answer, and which of them may be repeated.
+"""The calls of Fluss that this project uses: key, request and answer, and which of them may be repeated.
 
-Keys, names and fields are those of Fluss 0.9. This client speaks version 0 of each.
+Keys, names and fields are those of Fluss 0.9. This client uses version 0 of each call.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from google.protobuf.message import Message
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 VERSION = 0
-"""Of every call, as this client speaks it."""
+"""The version of every call that this client uses."""
 
 
 @dataclass(frozen=True)
 class Api:
-    """One call. `repeatable`: when its answer was lost, sending it once more changes nothing that the first did not."""
+    """One call. `repeatable`: if its answer was lost, sending it again has no further effect."""
 
     key: int
     request: type[Message]
@@ -40,15 +40,15 @@ METADATA = Api(1012, pb.MetadataRequest, pb.MetadataResponse, repeatable=True)
 FETCH_LOG = Api(1015, pb.FetchLogRequest, pb.FetchLogResponse, repeatable=True)
 LIST_OFFSETS = Api(1021, pb.ListOffsetsRequest, pb.ListOffsetsResponse, repeatable=True)
 COMMIT_LAKE_TABLE_SNAPSHOT = Api(1030, pb.CommitLakeTableSnapshotRequest, pb.CommitLakeTableSnapshotResponse, repeatable=False)
-"""Repeating it may delete the offsets file that it registered."""
+"""A repeat may delete the offsets file that the first request registered."""
 GET_LAKE_SNAPSHOT = Api(1032, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotResponse, repeatable=True)
 AUTHENTICATE = Api(1038, pb.AuthenticateRequest, pb.AuthenticateResponse, repeatable=False)
 LAKE_TIERING_HEARTBEAT = Api(1042, pb.LakeTieringHeartbeatRequest, pb.LakeTieringHeartbeatResponse, repeatable=False)
-"""A table that it assigned is assigned already when the same request comes again."""
+"""If the request is repeated, a table that the first one assigned counts as assigned already."""
 DESCRIBE_CLUSTER_CONFIGS = Api(1045, pb.DescribeClusterConfigsRequest, pb.DescribeClusterConfigsResponse, repeatable=True)
-"""Its answer has secrets in it."""
+"""Its answer contains secrets."""
 PREPARE_LAKE_TABLE_SNAPSHOT = Api(1052, pb.PrepareLakeTableSnapshotRequest, pb.PrepareLakeTableSnapshotResponse, repeatable=True)
-"""Repeating it leaves one more file that nobody names."""
+"""A repeat leaves one more unused file."""
 ACQUIRE_KV_SNAPSHOT_LEASE = Api(1056, pb.AcquireKvSnapshotLeaseRequest, pb.AcquireKvSnapshotLeaseResponse, repeatable=True)
 RELEASE_KV_SNAPSHOT_LEASE = Api(1057, pb.ReleaseKvSnapshotLeaseRequest, pb.ReleaseKvSnapshotLeaseResponse, repeatable=True)
 DROP_KV_SNAPSHOT_LEASE = Api(1058, pb.DropKvSnapshotLeaseRequest, pb.DropKvSnapshotLeaseResponse, repeatable=True)
@@ -78,23 +78,23 @@ APIS = (
     DROP_KV_SNAPSHOT_LEASE,
 )
 NEEDED_OF_A_COORDINATOR = (COMMIT_LAKE_TABLE_SNAPSHOT, GET_LAKE_SNAPSHOT, LAKE_TIERING_HEARTBEAT, PREPARE_LAKE_TABLE_SNAPSHOT)
-"""Without these nothing can be tiered."""
+"""Calls without which tiering is impossible."""
 NEEDED_OF_A_TABLET_SERVER = (FETCH_LOG, LIST_OFFSETS)
-"""Without these no log can be read."""
+"""Calls without which no log can be read."""
 LEASES = (ACQUIRE_KV_SNAPSHOT_LEASE, RELEASE_KV_SNAPSHOT_LEASE, DROP_KV_SNAPSHOT_LEASE)
-"""Rounds go on without these."""
+"""Calls without which rounds can continue."""
 
 _BY_REQUEST = {api.request: api for api in APIS}
 
 
 def api_of(request: Message) -> Api:
-    """The call that a request belongs to."""
+    """Returns the call to which a request belongs."""
     return _BY_REQUEST[type(request)]
 
 
 @dataclass(frozen=True)
 class OfferedApis:
-    """What a server answered to ApiVersions: the lowest and the highest version by key."""
+    """A server's answer to ApiVersions: the lowest and the highest version by key."""
 
     versions: dict[int, tuple[int, int]]
 
@@ -103,15 +103,15 @@ class OfferedApis:
         return OfferedApis({version.api_key: (version.min_version, version.max_version) for version in answer.api_versions})
 
     def offers(self, api: Api) -> bool:
-        """Whether the server takes the call as this client speaks it."""
+        """Returns whether the server supports the call in this client's version."""
         lowest, highest = self.versions.get(api.key, (VERSION + 1, VERSION))
         return lowest <= VERSION <= highest
 
     def missing(self, apis: Collection[Api]) -> list[str]:
-        """The calls that the server does not take, each with the reason."""
+        """Returns the calls that the server does not support, each with the reason."""
         return [self._reason(api) for api in apis if not self.offers(api)]
 
     def _reason(self, api: Api) -> str:
         if api.key not in self.versions:
             return str(api)
-        return f"version {VERSION} of {api} (it takes {self.versions[api.key][0]} to {self.versions[api.key][1]})"
+        return f"version {VERSION} of {api} (it supports {self.versions[api.key][0]} to {self.versions[api.key][1]})"

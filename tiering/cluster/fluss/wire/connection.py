@@ -1,7 +1,7 @@
-"""One connection to one Fluss server, for any number of threads at once: requests are sent as they come, answers wait for nobody.
+"""One connection to one Fluss server, for any number of threads: requests are sent as they come, and answers arrive in any order.
 
-ApiVersions is the first request of each, because a server never answers a call that it does not know; with a user the login follows
-(SASL/PLAIN). A thread reads the answers and hands each to the caller that waits for it.
+ApiVersions is the first request of each connection, because a server never answers a call that it does not know; with a user the login
+follows (SASL/PLAIN). A thread reads the answers and passes each to the waiting caller.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 SOFTWARE_NAME, SOFTWARE_VERSION = "lakeward", "1"
 FIRST_ANSWER_BYTES = 1 << 20
-"""ApiVersions of 0.9.1 takes less than 1 KiB."""
+"""Maximum size of the first answer. ApiVersions of 0.9.1 takes less than 1 KiB."""
 NOT_A_FLUSS_SERVER = "Give the port of a Fluss server's client listener (`bind.listeners` in its server.yaml)."
 
 
 class ConnectionBroken(Exception):
-    """No answer came over a connection. `error` is for the user; `sent`: the server may have done what it was asked for."""
+    """No answer came over a connection. `error` is for the user; `sent`: the server may have carried out the request."""
 
     def __init__(self, error: ClusterUnavailable, *, sent: bool) -> None:
         super().__init__(error.message)
@@ -41,12 +41,12 @@ class ConnectionBroken(Exception):
 
 
 class ServerConnection:
-    """Open from the start until it breaks or is closed. Raises ConnectionBroken, and what its handshake meets."""
+    """Open from its creation until it breaks or is closed. Raises ConnectionBroken, and the errors of its handshake."""
 
     def __init__(self, address: ServerAddress, options: FlussConnection) -> None:
-        """Connects, asks for the server's calls and logs in.
+        """Connects, requests the server's calls and logs in.
 
-        Raises ConnectionBroken, also for a server that is none of Fluss; ClusterAccessDenied, SetupError (no password).
+        Raises ConnectionBroken, also for a server that is not a Fluss server; ClusterAccessDenied, SetupError (no password).
         """
         self.address = address
         self._options = options
@@ -56,7 +56,7 @@ class ServerConnection:
         self._request_ids = itertools.count(1)
         self._last_answer = time.monotonic()
         self._end: str | None = None
-        """Why no more is sent; None while open."""
+        """Why requests are not sent any more; None while the connection is open."""
         self._socket = self._connected()
         try:
             request = pb.ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
@@ -75,14 +75,14 @@ class ServerConnection:
         return self._end is None
 
     def call(self, api: Api, request: Message) -> Any:
-        """The answer's message.
+        """Returns the message of the answer.
 
-        Raises ConnectionBroken, PeerTooOld for a call that the server does not take, InvalidAnswer, and the error of a code that it
-        answered with.
+        Raises ConnectionBroken, PeerTooOld for a call that the server does not support, InvalidAnswer, and the error of an error code in
+        the answer.
         """
         missing = self.offered.missing([api])
         if missing:
-            raise PeerTooOld(f"the Fluss server at {self.address} does not take {missing[0]}", hint="Fluss 0.9.1 has it.")
+            raise PeerTooOld(f"the Fluss server at {self.address} does not support {missing[0]}", hint="Fluss 0.9.1 has it.")
         answer: Future[Answer] = Future()
         request_id = self._begin(answer)
         sent_at = time.monotonic()
@@ -97,7 +97,7 @@ class ServerConnection:
             self._give_up(api, request_id, sent_at)
 
     def close(self) -> None:
-        """Ends it; who waits for an answer gets ConnectionBroken."""
+        """Closes the connection; a caller that waits for an answer gets ConnectionBroken."""
         self._break(f"the connection to the Fluss server at {self.address} was closed")
 
     def _begin(self, answer: Future[Answer]) -> int:
@@ -112,7 +112,7 @@ class ServerConnection:
         with self._lock:
             self._waiting.pop(request_id, None)
         text = f"the Fluss server at {self.address} did not answer {api} within {self._options.request_timeout_s:g} s"
-        if self._last_answer < sent_at:  # nor anything else: the connection may be dead without an end
+        if self._last_answer < sent_at:  # no other answer came either: the connection may be dead without having ended
             self._break(text)
         raise ConnectionBroken(ClusterUnavailable(text), sent=True)
 
@@ -123,14 +123,14 @@ class ServerConnection:
                 raise error_of(refusal.error_code, refusal.error_message, call=api.name, server=self.address)
             message: Any = api.response.FromString(answer.body)
         except DecodeError as error:
-            raise self._invalid(api, "what cannot be read") from error
-        if not message.IsInitialized():  # protobuf for Python reads it all the same, and says 0 for what is missing
+            raise self._invalid(api, "a message that cannot be read") from error
+        if not message.IsInitialized():  # Python's protobuf accepts the message nevertheless, with 0 for missing fields
             raise self._invalid(api, f"a message without {', '.join(message.FindInitializationErrors())}")
         return message
 
     def _invalid(self, api: Api, content: str) -> InvalidAnswer:
         return InvalidAnswer(
-            f"the Fluss server at {self.address} answered {api} with {content}", hint="Fluss 0.9.1 is the version that is known."
+            f"the Fluss server at {self.address} answered {api} with {content}", hint="This client is written for Fluss 0.9.1."
         )
 
     # ---- The thread that reads ----
@@ -146,7 +146,7 @@ class ServerConnection:
                     return
                 with self._lock:
                     waiting = self._waiting.pop(answer.request_id or 0, None)
-                if waiting is not None:  # else its caller gave up
+                if waiting is not None:  # otherwise the caller has given up
                     waiting.set_result(answer)
         except (EOFError, OSError, NotFluss, DecodeError, MemoryError) as error:
             self._break(f"the connection to the Fluss server at {self.address} broke: {_reason(error)}")
@@ -158,7 +158,7 @@ class ServerConnection:
             waiting, self._waiting = self._waiting, {}
             error = self._end
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # the reading thread wakes up
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reading thread
         self._socket.close()
         for answer in waiting.values():
             answer.set_exception(ConnectionBroken(ClusterUnavailable(error), sent=True))
@@ -181,12 +181,12 @@ class ServerConnection:
         return connected
 
     def _limit_sending(self, seconds: float) -> None:
-        """A server that reads nothing more must not hold a thread for ever; reading has no limit of its own."""
+        """Sets a timeout for sending, so that a server that stops reading does not hold a thread for ever; reading has no timeout."""
         fraction, whole = math.modf(seconds)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(fraction * 1_000_000)))
 
     def _first_answer(self, api: Api, request: Message) -> Any:
-        """An answer that is waited for in the caller's thread: nothing else is under way yet."""
+        """Returns an answer that is awaited in the caller's thread, because no other request is outstanding yet."""
         try:
             self._socket.sendall(request_frame(api, next(self._request_ids), request))
             answer = read_answer(self._socket, FIRST_ANSWER_BYTES)
@@ -194,7 +194,7 @@ class ServerConnection:
             foreign = ClusterUnavailable(f"{self.address} is not a Fluss server but {error}", hint=NOT_A_FLUSS_SERVER)
             raise ConnectionBroken(foreign, sent=False) from error
         except (EOFError, OSError) as error:
-            text = f"{self.address} takes connections, but does not answer as a Fluss server does: {_reason(error)}"
+            text = f"{self.address} accepts connections, but does not answer like a Fluss server: {_reason(error)}"
             raise ConnectionBroken(ClusterUnavailable(text, hint=NOT_A_FLUSS_SERVER), sent=True) from error
         if answer.kind == SERVER_FAILED:
             refusal = pb.ErrorResponse.FromString(answer.body)
@@ -212,7 +212,7 @@ class ServerConnection:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
-        return "nothing came in time"
+        return "no answer came in time"
     if isinstance(error, EOFError | ConnectionResetError):
-        return "it ended the connection"
+        return "it closed the connection"
     return str(getattr(error, "strerror", None) or error)

@@ -1,8 +1,8 @@
-"""How requests and answers are framed (Fluss 0.9), big-endian.
+"""Frames of requests and answers (Fluss 0.9), big-endian.
 
 request   int32 length | int16 api key | int16 api version | int32 request id | message
 answer    int32 length | int8 type | int32 request id | message      type 0 ok, 1 error
-          int32 length | int8 2 | message                            the server failed, and with it every open request
+         int32 length | int8 2 | message                            the server failed, and with it every open request
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tiering.cluster.fluss.wire.api import VERSION, Api
 
 OK, ERROR, SERVER_FAILED = 0, 1, 2
 MAX_ANSWER_BYTES = 1 << 30
-"""A FetchLog answers with what it was asked for and at most one record batch more."""
+"""Maximum size of an answer. FetchLog answers with the requested bytes and at most one record batch more."""
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _ANSWER_HEAD = struct.Struct(">ib")
 _REQUEST_ID = struct.Struct(">i")
 _REPORTED_BYTES = 60
 _HTTP2_SETTINGS = b"\x04\x00\x00\x00\x00\x00"
-"""Behind three bytes of length: type SETTINGS, no flags, stream 0 (RFC 9113, section 6.5)."""
+"""Follows three bytes of length: type SETTINGS, no flags, stream 0 (RFC 9113, section 6.5)."""
 
 
 class NotFluss(Exception):
-    """What came over a connection is no answer of a Fluss server; says what it looks like."""
+    """The bytes from a connection are not an answer of a Fluss server; the message describes the server."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`request_id` is None for SERVER_FAILED; `body` is an ErrorResponse unless the type is OK."""
+    """An answer. `request_id` is None for SERVER_FAILED; `body` is an ErrorResponse unless the type is OK."""
 
     kind: int
     request_id: int | None
@@ -41,13 +41,13 @@ class Answer:
 
 
 def request_frame(api: Api, request_id: int, request: Message) -> bytes:
-    """The bytes of a request."""
+    """Returns the bytes of a request."""
     body = request.SerializeToString()
     return _REQUEST_HEAD.pack(_REQUEST_HEAD.size - 4 + len(body), api.key, VERSION, request_id) + body
 
 
 def read_answer(connection: socket.socket, limit: int = MAX_ANSWER_BYTES) -> Answer:
-    """The next answer. Raises NotFluss, EOFError where the connection ended, OSError."""
+    """Returns the next answer. Raises NotFluss, EOFError if the connection ended, OSError."""
     head = bytes(_received(connection, _ANSWER_HEAD.size))
     length, kind = _ANSWER_HEAD.unpack(head)
     head_bytes = 1 if kind == SERVER_FAILED else 1 + _REQUEST_ID.size
@@ -57,21 +57,21 @@ def read_answer(connection: socket.socket, limit: int = MAX_ANSWER_BYTES) -> Ans
     if kind != SERVER_FAILED:
         id_bytes = bytes(_received(connection, _REQUEST_ID.size))
         (request_id,) = _REQUEST_ID.unpack(id_bytes)
-        if request_id <= 0:  # this client counts from 1
+        if request_id <= 0:  # this client's request ids start at 1
             raise NotFluss(described(head + id_bytes + _available(connection)))
-    # protobuf reads any buffer; its stubs say bytes, and a copy of 16 MiB is worth avoiding
+    # protobuf reads any buffer, although its stubs require bytes; a copy of 16 MiB is avoided
     return Answer(kind, request_id, cast(bytes, _received(connection, length - head_bytes)))
 
 
 def described(start: bytes) -> str:
-    """What a server is that begins so."""
+    """Returns a description of a server whose answer begins like this."""
     if start.startswith(b"HTTP/"):
         return f"an HTTP server ({_line(start)!r})"
     if start[3:9] == _HTTP2_SETTINGS:
         return "an HTTP/2 server, such as a gRPC service"
     if start[:1] in (b"\x15", b"\x16") and start[1:2] == b"\x03":
         return "a server that speaks TLS"
-    return f"a server that begins with {_line(start)!r}"
+    return f"a server whose answer begins with {_line(start)!r}"
 
 
 def _line(start: bytes) -> str:
@@ -90,7 +90,7 @@ def _received(connection: socket.socket, length: int) -> memoryview:
 
 
 def _available(connection: socket.socket) -> bytes:
-    """More of what came, as far as it is there."""
+    """Returns further bytes of the answer that have already arrived."""
     try:
         return connection.recv(_REPORTED_BYTES, socket.MSG_DONTWAIT)
     except OSError:

@@ -1,6 +1,6 @@
-"""Which servers a cluster has, which of them is its coordinator, and who leads which bucket: asked once and again when it moved.
+"""The servers of a cluster, its coordinator, and the leaders of buckets: requested once, and again after a move.
 
-Any server of a cluster answers Metadata, so any of them will do to begin with.
+Any server of a cluster answers Metadata, so any of them can be the first.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 @dataclass(frozen=True)
 class ClusterServers:
-    """The servers of a cluster as it knows them. `coordinator` is None while there is none."""
+    """The servers of a cluster, as it reports them. `coordinator` is None while there is none."""
 
     coordinator: ServerAddress | None
     tablet_servers: Mapping[int, ServerAddress] = field(default_factory=dict)
-    """By server id."""
+    """Tablet servers by server id."""
 
 
 class ClusterMetadata:
-    """What Metadata answered, for any number of threads."""
+    """Remembers the answers of Metadata. Safe to use from any number of threads."""
 
     def __init__(self, options: FlussConnection, pool: ConnectionPool) -> None:
         self._bootstrap = options.bootstrap
@@ -37,20 +37,20 @@ class ClusterMetadata:
         self._lock = threading.Lock()
         self._servers: ClusterServers | None = None
         self._leaders: dict[tuple[int, BucketKey], ServerAddress] = {}
-        self._known: tuple[ServerAddress, ...] = ()
+        self._known_servers: tuple[ServerAddress, ...] = ()
 
     @property
     def answered_before(self) -> bool:
-        """Whether this cluster was reached at all."""
-        return bool(self._known)
+        """Returns whether this cluster was ever reached."""
+        return bool(self._known_servers)
 
     def servers(self) -> ClusterServers:
-        """The cluster's servers, as remembered or asked now. Raises ConnectionBroken, and what a handshake meets."""
+        """Returns the cluster's servers, from memory or from a request. Raises ConnectionBroken, and the errors of a handshake."""
         servers = self._servers
         return servers if servers is not None else self._keep_servers(self._ask(pb.MetadataRequest()))
 
     def coordinator(self) -> ServerAddress:
-        """Where the coordinator is. Raises as `servers`; ConnectionBroken too while the cluster has none."""
+        """Returns the coordinator's address. Raises the errors of `servers`; ConnectionBroken also while the cluster has no coordinator."""
         servers = self.servers()
         if servers.coordinator is None:
             self.forget_servers()
@@ -60,18 +60,18 @@ class ClusterMetadata:
         return servers.coordinator
 
     def forget_servers(self) -> None:
-        """They are asked for again at the next use."""
+        """Forgets the servers; the next use requests them again."""
         self._servers = None
 
     def forget_leader(self, table_id: int, bucket: BucketKey) -> None:
-        """It is asked for again at the next use."""
+        """Forgets a bucket's leader; the next use requests it again."""
         with self._lock:
             self._leaders.pop((table_id, bucket), None)
 
     def leaders(self, path: TablePath, table_id: int, buckets: Collection[BucketKey]) -> dict[BucketKey, ServerAddress]:
-        """Who leads which of the buckets; those that nobody leads now are left out.
+        """Returns the leaders of the buckets; buckets without a leader are left out.
 
-        Raises UnknownTable if another table has the name now, what the servers answered, and as `servers`.
+        Raises UnknownTable if another table has the name now, the errors of the servers' answers, and the errors of `servers`.
         """
         with self._lock:
             leaders = {bucket: self._leaders[table_id, bucket] for bucket in buckets if (table_id, bucket) in self._leaders}
@@ -92,8 +92,8 @@ class ClusterMetadata:
             {node.node_id: ServerAddress(node.host, node.port) for node in answer.tablet_servers},
         )
         self._servers = servers
-        known = ([] if servers.coordinator is None else [servers.coordinator]) + list(servers.tablet_servers.values())
-        self._known = tuple(known) or self._known
+        addresses = ([] if servers.coordinator is None else [servers.coordinator]) + list(servers.tablet_servers.values())
+        self._known_servers = tuple(addresses) or self._known_servers
         return servers
 
     def _keep_leaders(self, path: TablePath, table_id: int, answer: pb.MetadataResponse) -> dict[BucketKey, ServerAddress]:
@@ -101,7 +101,7 @@ class ClusterMetadata:
         fresh: dict[BucketKey, ServerAddress] = {}
         for table in answer.table_metadata:
             if table.table_id != table_id:
-                raise UnknownTable(f"table {path} with id {table_id} is gone: another one has its name now", table_id=table_id)
+                raise UnknownTable(f"table {path} with id {table_id} does not exist any more: another one has its name", table_id=table_id)
             fresh |= _leaders(None, table.bucket_metadata, servers)
         for partition in answer.partition_metadata:
             if partition.table_id == table_id:
@@ -111,7 +111,7 @@ class ClusterMetadata:
         return fresh
 
     def _ask(self, request: pb.MetadataRequest) -> pb.MetadataResponse:
-        """Of the first server that answers. Raises ConnectionBroken if none does, and what a handshake meets."""
+        """Returns the answer of the first server that answers. Raises ConnectionBroken if none does, and the errors of a handshake."""
         failures: list[ConnectionBroken] = []
         refusal: LakewardError | None = None
         for address in self._candidates():
@@ -123,20 +123,21 @@ class ClusterMetadata:
             except LakewardError as error:
                 if error_code(error) is None or isinstance(error, ClusterAccessDenied):
                     raise
-                # A tablet server that has just started knows no table yet; what the coordinator says, who is asked first, counts.
+                # A tablet server that has just started knows no table yet; the answer of the coordinator, which is asked first, takes
+                # precedence.
                 refusal = refusal or error
         if refusal is not None:
             raise refusal
         self.forget_servers()
-        first, *others = failures
-        if not others:
+        first, *other_failures = failures
+        if not other_failures:
             raise first
         reasons = "; ".join(broken.error.message for broken in failures)
         raise ConnectionBroken(ClusterUnavailable(f"no server of the Fluss cluster answers: {reasons}", hint=first.error.hint), sent=False)
 
     def _candidates(self) -> Iterator[ServerAddress]:
-        """The coordinator first, then the tablet servers, then what the user named."""
-        yield from dict.fromkeys((*self._known, *self._bootstrap))
+        """Yields the coordinator first, then the tablet servers, then the configured servers."""
+        yield from dict.fromkeys((*self._known_servers, *self._bootstrap))
 
 
 def _leaders(

@@ -1,4 +1,4 @@
-"""The connections of one client: one a server, opened when it is first asked, and anew after it broke."""
+"""The connections of one client: one for each server, opened on first use, and again after it broke."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiering.errors import ClusterUnavailable
 
 
 class ConnectionPool:
-    """Safe for several threads; a server that does not answer holds up only those who ask it."""
+    """Safe to use from several threads; a server that does not answer blocks only its own callers."""
 
     def __init__(self, options: FlussConnection) -> None:
         self._options = options
@@ -21,14 +21,14 @@ class ConnectionPool:
         self._closed = False
 
     def connection(self, address: ServerAddress) -> ServerConnection:
-        """An open connection. Raises what `ServerConnection` raises, ClusterUnavailable after `close`."""
+        """Returns an open connection. Raises the errors of `ServerConnection`, ClusterUnavailable after `close`."""
         with self._lock:
             opening = self._opening[address]
         with opening:
             with self._lock:
-                known = self._connections.get(address)
-            if known is not None and known.is_open:
-                return known
+                existing = self._connections.get(address)
+            if existing is not None and existing.is_open:
+                return existing
             fresh = ServerConnection(address, self._options)
             with self._lock:
                 if not self._closed:
@@ -38,7 +38,7 @@ class ConnectionPool:
             raise ClusterUnavailable("the client of the Fluss cluster was closed")
 
     def close(self) -> None:
-        """Ends all of them; whoever waits for an answer gets ClusterUnavailable."""
+        """Closes all connections; a caller that waits for an answer gets ClusterUnavailable."""
         with self._lock:
             self._closed = True
             connections = list(self._connections.values())

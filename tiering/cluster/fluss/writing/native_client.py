@@ -1,6 +1,6 @@
-"""Fluss's own Python client, pyfluss, called from ordinary threads: one event loop, time-outs on everything, errors of our tree.
+"""Fluss's own Python client, pyfluss, for use from ordinary threads: with one event loop, timeouts on all calls, and Lakeward's errors.
 
-It makes tables and writes rows. What it cannot do goes through `wire`.
+It creates tables and writes rows. Operations that it lacks go through `wire`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from tiering.extras import install_hint
 from tiering.model.tables import TablePath
 
 _CLIENT_SIDE = -2
-"""Code of errors that pyfluss raises by itself."""
+"""Code of errors that pyfluss itself raises."""
 _NESTED = re.compile(r'ApiError \{ code: (\d+), message: "(.*)" \}')
-"""In the message of a client-side error: Fluss's own, found without asking a server."""
+"""Fluss's error in the message of a client-side error, which pyfluss found without a server."""
 _PIECE_BYTES = 2 << 20
-"""Of what pyfluss gets at a time. A piece goes to one bucket, unless its rows have a bucket key."""
+"""Size of the pieces that pyfluss gets. A piece goes to one bucket, unless its rows have a bucket key."""
 _BATCH_MS = "1000"
-"""How long pyfluss gathers changes of a bucket into one batch, unless it is full or flushed."""
+"""How long pyfluss collects changes of a bucket in one batch, unless the batch is full or flushed."""
 _ROWS = 20_000
-"""Of upserts and deletes that are flushed, and whose answers are waited for, together: a few seconds' worth."""
+"""Number of upserts or deletes that are flushed together, and whose answers are awaited together: a few seconds of work."""
 _ANSWERS = 1_000
-"""That are waited for together, which takes half the time that they take one after another."""
+"""Number of answers that are awaited together, which takes half the time of awaiting them one by one."""
 _FLUSH_SECONDS = 120.0
-"""For rows that are flushed together to be acknowledged. pyfluss itself waits without end, for a partition that is not there among others;
-a connection on which it did waits for the same rows with every later flush."""
+"""Timeout for the acknowledgement of rows that are flushed together. pyfluss itself waits without end, for example for a missing partition;
+later flushes on the same connection then wait for the same rows.
+"""
 
 
 class NativeClient:
-    """Connects at the first call. Safe for several threads. Raises SetupError where pyfluss is not installed."""
+    """Connects on the first call. Safe to use from several threads. Raises SetupError if pyfluss is not installed."""
 
     def __init__(self, options: FlussConnection) -> None:
         self._options = options
@@ -48,15 +49,15 @@ class NativeClient:
         self._written: dict[TablePath, object] = {}
 
     def create_database(self, name: str, ignore_if_exists: bool) -> None:
-        """Raises AlreadyExists, InvalidArgument, ClusterUnavailable."""
+        """Creates a database. Raises AlreadyExists, InvalidArgument, ClusterUnavailable."""
         self._ask(lambda admin: admin.create_database(name, None, ignore_if_exists))
 
     def drop_database(self, name: str) -> None:
-        """Drops it with all its tables. Raises UnknownDatabase, ClusterUnavailable."""
+        """Drops a database with all its tables. Raises UnknownDatabase, ClusterUnavailable."""
         self._ask(lambda admin: admin.drop_database(name, False, True))
 
     def create_table(self, path: TablePath, schema: pa.Schema, primary_key: Sequence[str], ignore_if_exists: bool, **shape: Any) -> None:
-        """`shape`: as `fluss.TableDescriptor` takes it; what is empty is left to it.
+        """Creates a table. `shape` has arguments of `fluss.TableDescriptor`; empty ones get its defaults.
 
         Raises AlreadyExists, UnknownDatabase, InvalidArgument, ClusterUnavailable.
         """
@@ -68,22 +69,23 @@ class NativeClient:
         self._ask(lambda admin: admin.create_table(_path(path), descriptor, ignore_if_exists))
 
     def drop_table(self, path: TablePath) -> None:
-        """Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
+        """Drops a table. Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
         self._ask(lambda admin: admin.drop_table(_path(path), False))
 
     def create_partition(self, path: TablePath, values: Mapping[str, str]) -> None:
-        """Makes a partition if it is not there. Raises UnknownTable, InvalidArgument, ClusterUnavailable."""
+        """Creates a partition if it does not exist. Raises UnknownTable, InvalidArgument, ClusterUnavailable."""
         self._ask(lambda admin: admin.create_partition(_path(path), dict(values), True))
 
     def drop_partition(self, path: TablePath, values: Mapping[str, str]) -> None:
-        """Raises UnknownPartition, UnknownTable, ClusterUnavailable."""
+        """Drops a partition. Raises UnknownPartition, UnknownTable, ClusterUnavailable."""
         self._ask(lambda admin: admin.drop_partition(_path(path), dict(values), False))
 
     def expect(self, path: TablePath, identity: object) -> None:
-        """To be called before a write: `identity` is what the table and its partitions are now, by their ids.
+        """Reconnects if the table or its partitions were recreated since the last write. Called before each write; `identity` contains
+        their present ids.
 
-        pyfluss remembers ids by name as long as it is connected: rows for a partition or a table that was made anew under its name
-        would wait without end, or turn up in a later one. So it connects anew if they are not those of the write before.
+        pyfluss remembers ids by name as long as it is connected: rows for a recreated table or partition would wait without end, or appear
+        in a later one.
         """
         with self._lock:
             is_same = self._written.get(path, identity) == identity
@@ -96,9 +98,9 @@ class NativeClient:
             _result(connection.close, loop, self._options.request_timeout_s)
 
     def append(self, path: TablePath, batches: Sequence[pa.RecordBatch]) -> None:
-        """Appends rows in the table's columns, a partition a batch; all of them are acknowledged when this returns.
+        """Appends rows in the table's columns, one partition a batch; all of them are acknowledged on return.
 
-        Raises what a server refused any of them with; the others may have been written.
+        Raises the error with which a server refused any of them; the other rows may have been written.
         """
 
         async def write(table: Any) -> None:
@@ -110,14 +112,14 @@ class NativeClient:
         self._write(path, write)
 
     def upsert(self, path: TablePath, rows: pa.RecordBatch) -> None:
-        """Upserts whole rows in their order, likewise. pyfluss takes them one by one: some 10,000 a second.
+        """Upserts whole rows in their order; all of them are acknowledged on return. pyfluss takes them one by one: some 10,000 a second.
 
-        Each row's answer is waited for: batches are refused bucket by bucket, and only the client knows which row went to which bucket.
+        Each row's answer is awaited: batches are refused bucket by bucket, and only the client knows the bucket of a row.
         """
         self._change(path, rows, lambda writer: writer.upsert)
 
     def delete(self, path: TablePath, keys: pa.RecordBatch) -> None:
-        """Deletes the rows of the keys, whose columns are in the primary key's order, likewise."""
+        """Deletes the rows of the keys, whose columns are in the primary key's order; all are acknowledged on return."""
         self._change(path, keys, lambda writer: writer.delete)
 
     def _change(self, path: TablePath, rows: pa.RecordBatch, verb: Callable[[Any], Callable[[tuple[Any, ...]], Any]]) -> None:
@@ -132,7 +134,7 @@ class NativeClient:
             self._write(path, functools.partial(write, part=rows.slice(start, _ROWS)))
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Closes the connections."""
         with self._lock:
             loop, connection = self._loop, self._connection
             self._loop = self._connection = None
@@ -155,7 +157,7 @@ class NativeClient:
         _result(whole, loop, _FLUSH_SECONDS, lambda: self._leave(connection))
 
     def _leave(self, connection: Any) -> None:
-        """The next call opens another one."""
+        """Abandons a connection; the next call opens another one."""
         with self._lock:
             if self._connection is connection:
                 self._connection = None
@@ -191,7 +193,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 def _result(
     work: Callable[[], Awaitable[Any]], loop: asyncio.AbstractEventLoop, seconds: float, given_up: Callable[[], None] = lambda: None
 ) -> Any:
-    """`work` is called within the loop, where pyfluss wants to be called; `given_up` when it took too long."""
+    """Runs `work` in the loop, as pyfluss requires, and returns its result; calls `given_up` after a timeout."""
 
     async def bounded() -> Any:
         return await asyncio.wait_for(work(), seconds)
@@ -201,7 +203,7 @@ def _result(
     except TimeoutError as error:
         given_up()
         raise ClusterUnavailable(
-            f"the Fluss cluster did not answer within {seconds:g} s", hint="Are its coordinator and all its tablet servers up?"
+            f"the Fluss cluster did not answer within {seconds:g} s", hint="Check that its coordinator and all its tablet servers run."
         ) from error
     except _pyfluss().FlussError as error:
         raise _ours(error) from error
@@ -234,7 +236,7 @@ def _path(path: TablePath) -> Any:
 
 
 async def _acknowledged(handles: Sequence[Any]) -> None:
-    """Raises the error of one that was refused: `flush` waits for all answers, and raises none."""
+    """Raises the error of the first refused write: `flush` waits for all answers, but raises no error."""
     for start in range(0, len(handles), _ANSWERS):
         await asyncio.gather(*(handle.wait() for handle in handles[start : start + _ANSWERS]))
 

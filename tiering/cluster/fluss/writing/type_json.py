@@ -1,4 +1,4 @@
-"""Arrow types as Fluss describes them in JSON (`DataTypeJsonSerde` of 0.9.1), for columns that are added to a table. Pure."""
+"""Describes Arrow types in Fluss's JSON (`DataTypeJsonSerde` of 0.9.1), for columns that are added to a table. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PLAIN: Mapping[pa.DataType, str] = {
     pa.date32(): "DATE",
 }
 MICROSECONDS = 6
-"""Digits of a second's fraction."""
+"""Number of digits of a second's fraction."""
 
 
 def type_json(column: str, kind: pa.DataType) -> bytes:
-    """The description of a nullable column's type, as AlterTable takes it. Raises UnsupportedType, which names the column."""
+    """Returns the description of a nullable column's type for AlterTable. Raises UnsupportedType, which names the column."""
     return json.dumps(_described(column, kind)).encode()
 
 

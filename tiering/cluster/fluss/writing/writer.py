@@ -1,8 +1,8 @@
-"""A `WritableCluster` on Fluss: tables and rows through pyfluss, changes of a table through AlterTable.
+"""A `WritableCluster` on Fluss: it creates tables and writes rows through pyfluss, and changes tables through AlterTable.
 
-What Fluss does not give, and nothing here pretends to: it remembers no writer across connections, so a write that is repeated is written
-again (`remembers_writers`); a write that failed may have been written in part; and no offsets are answered, so the ranges of a write are
-what its buckets' logs grew by meanwhile, rows of others included.
+It has limits that come from Fluss. Fluss remembers no writer across connections, so a repeated write is written again
+(`remembers_writers`). A failed write may have been written in part. Fluss returns no offsets, so the ranges of a write are the growth of
+its buckets' logs in the meantime, including rows of other writers.
 """
 
 from __future__ import annotations
@@ -37,33 +37,35 @@ from tiering.round_bytes import round_bytes_of
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 PARTITION_SEPARATOR = "$"
-"""Between the values of a partition's columns in its name."""
+"""Separates the values of a partition's columns in its name."""
 _SET, _LAST = 0, 0
 """AlterTable: `op_type` of an option, position of a column."""
 MAX_WRITE_BYTES = 64 << 20
-"""Of one write, which waits for all its acknowledgements, and asks for offsets before and behind it."""
+"""Maximum size of one write, which waits for all its acknowledgements, and reads the offsets before and after it."""
 UNKNOWN_SCHEMA = "Invalid schema id"
-"""What a tablet server says of rows with a column that it has not heard of."""
+"""Part of a tablet server's error for rows with a column that it does not know yet."""
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
-"""How long a new table's buckets are waited for, until each has a leader."""
+"""How long the buckets of a new table may take until each has a leader."""
 GROWTH_SECONDS = 5.0
-"""How long rows that were acknowledged may be missing at the end of a log."""
+"""How long acknowledged rows may be missing at the end of a log."""
 
 
 @contextmanager
 def fluss_writer(options: FlussConnection, settings: FlussSettings | None = None) -> Iterator[FlussWriter]:
-    """Writes to a cluster. Without `settings` no coordinator of ours needs to know it. Raises SetupError where pyfluss is not installed."""
+    """Opens a writer to a cluster. Without `settings` the cluster need not belong to a coordinator. Raises SetupError if pyfluss is not
+    installed.
+    """
     client = FlussClient(options)
     with ExitStack() as stack:
         stack.callback(client.close)
-        known = settings or FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
-        writer = FlussWriter(options, FlussSource(options, client, known), client)
+        settings = settings or FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
+        writer = FlussWriter(options, FlussSource(options, client, settings), client)
         stack.callback(writer.close)
         yield writer
 
 
 class FlussWriter:
-    """`source` is the same cluster as it is read, the client its own; both are the caller's to close."""
+    """Writes to a cluster. `source` reads the same cluster; the caller closes `source` and `client`."""
 
     remembers_writers = False
     max_write_bytes = MAX_WRITE_BYTES
@@ -75,38 +77,40 @@ class FlussWriter:
 
     @property
     def cluster_id(self) -> str:
-        """As `TableCatalog.cluster_id`."""
+        """Returns the cluster's id. Implements `TableCatalog.cluster_id`."""
         return self._source.cluster_id
 
     def databases(self) -> Sequence[str]:
-        """As `TableCatalog.databases`."""
+        """Returns the names of all databases. Implements `TableCatalog.databases`."""
         return self._source.databases()
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """As `TableCatalog.tables`."""
+        """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
         return self._source.tables(database_name)
 
     def table(self, path: TablePath) -> TableInfo:
-        """As `TableCatalog.table`."""
+        """Returns one table. Implements `TableCatalog.table`."""
         return self._source.table(path)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """As `TableCatalog.partitions`."""
+        """Returns the partitions of a table. Implements `TableCatalog.partitions`."""
         return self._source.partitions(table)
 
     def lake_snapshot(self, table: TableInfo) -> Any:
-        """As `TableCatalog.lake_snapshot`."""
+        """Returns the registered lake snapshot. Implements `TableCatalog.lake_snapshot`."""
         return self._source.lake_snapshot(table)
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """As `WritableCluster.check_options`: of Fluss's own the cluster alone knows, and refuses those that it does not know."""
+        """Checks Lakeward's options; only the cluster knows its own options, and refuses unknown ones. Implements
+        `WritableCluster.check_options`.
+        """
         check_table_options(properties)
         round_bytes_of(properties)
         snapshot_retention_of(properties, expires_by_default=False)
         target_file_bytes_of(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """As `WritableCluster.create_database`; names that differ in case alone are different ones to Fluss."""
+        """Creates a database; Fluss distinguishes names that differ only in case. Implements `WritableCluster.create_database`."""
         self._native.create_database(check_database(name), ignore_if_exists)
 
     def drop_database(self, name: str) -> None:
@@ -114,9 +118,9 @@ class FlussWriter:
         self._native.drop_database(check_database(name))
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """As `WritableCluster.create_table`; returns when each bucket has a leader."""
+        """Creates a table; returns when each bucket has a leader. Implements `WritableCluster.create_table`."""
         path = table_path(path.database_name, path.table_name)
-        round_bytes_of(spec.properties)  # ours: Fluss keeps it as it is, whatever it is
+        round_bytes_of(spec.properties)  # Lakeward's option: Fluss stores any value of it
         snapshot_retention_of(spec.properties, expires_by_default=False)
         target_file_bytes_of(spec.properties)
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
@@ -139,17 +143,17 @@ class FlussWriter:
         return table
 
     def drop_table(self, path: TablePath) -> None:
-        """As `WritableCluster.drop_table`."""
+        """Drops a table. Implements `WritableCluster.drop_table`."""
         self._native.drop_table(path)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """As `WritableCluster.drop_partition`."""
+        """Drops a partition. Implements `WritableCluster.drop_partition`."""
         self._native.drop_partition(path, _partition_values(self.table(path), partition_name))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """As `WritableCluster.alter_table`, but columns first and options then: Fluss takes no request with both.
+        """Adds columns and then sets options, because Fluss accepts no request with both. Implements `WritableCluster.alter_table`.
 
-        Options that are not Fluss's are the coordinator's to keep: InvalidArgument.
+        Raises InvalidArgument for Lakeward's options, which the coordinator keeps.
         """
         table = self.table(path)
         options, columns = _alteration(path), _alteration(path)
@@ -157,7 +161,7 @@ class FlussWriter:
             if not is_of_fluss(name):
                 raise InvalidArgument(
                     f"Fluss does not keep the option {name!r}",
-                    hint=f"Set it with `lakeward set-option`. Fluss alters {', '.join(ALTERABLE)}.",
+                    hint=f"Set it with `lakeward set-option`. Fluss can alter {', '.join(ALTERABLE)}.",
                 )
             check_option(name, value)
             options.config_changes.add(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
@@ -170,7 +174,7 @@ class FlussWriter:
         return self.table(path)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.append`, within what the module says."""
+        """Appends rows, within the limits that the module's docstring names. Implements `WritableCluster.append`."""
         table = self.table(path)
         check_log_table(table)
         batch = fit_columns(rows, table.schema, _nullable(table))
@@ -181,7 +185,7 @@ class FlussWriter:
         return self._grown_by(batch.num_rows, table, before)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.upsert`, within what the module says."""
+        """Upserts rows, within the limits that the module's docstring names. Implements `WritableCluster.upsert`."""
         table = self.table(path)
         check_primary_key_table(table)
         batch = _last_of_each_key(table, fit_columns(rows, table.schema, _nullable(table)))
@@ -191,7 +195,9 @@ class FlussWriter:
         return self._grown(table, before)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `WritableCluster.delete`, within what the module says. Keys of partitions that are not there are passed by."""
+        """Deletes keys, within the limits that the module's docstring names; keys of missing partitions are ignored. Implements
+        `WritableCluster.delete`.
+        """
         table = self.table(path)
         check_primary_key_table(table)
         batch = fit_keys(keys, table)
@@ -205,11 +211,11 @@ class FlussWriter:
         return self._grown(table, before)
 
     def close(self) -> None:
-        """Ends the connections of pyfluss."""
+        """Closes the connections of pyfluss."""
         self._native.close()
 
     def _make_partitions(self, table: TableInfo, batch: pa.RecordBatch) -> None:
-        """Makes the partitions of the rows, if need be; what is there then is what a write of them may go to."""
+        """Creates the missing partitions of the rows. A write of these rows then goes only to the partitions that exist after this call."""
         partitions = self.partitions(table) if table.partition_keys else ()
         present = {partition.partition_name for partition in partitions}
         new = sorted(set(_partition_names(table, batch)) - present) if table.partition_keys else []
@@ -222,7 +228,9 @@ class FlussWriter:
         self._native.expect(table.path, (table.table_id, len(table.schema), ids))
 
     def _repeated_until_known(self, change: Callable[[], None]) -> None:
-        """Just after a column was added a tablet server may not know of it. Upserts and deletes may be repeated: the keys end the same."""
+        """Repeats a change while a tablet server does not know a just added column. Upserts and deletes may be repeated, because the keys
+        end up the same.
+        """
         deadline = time.monotonic() + READY_SECONDS
         while True:
             try:
@@ -233,7 +241,9 @@ class FlussWriter:
             time.sleep(_PAUSE_SECONDS)
 
     def _wait_for_leaders(self, table: TableInfo) -> None:
-        """Of a table, or of partitions, just made. Raises ClusterUnavailable if a bucket has none after READY_SECONDS."""
+        """Waits for the leaders of a new table, or of new partitions. Raises ClusterUnavailable if a bucket has none after
+        READY_SECONDS.
+        """
         deadline = time.monotonic() + READY_SECONDS
         while True:
             try:
@@ -246,9 +256,10 @@ class FlussWriter:
             time.sleep(_PAUSE_SECONDS)
 
     def _grown_by(self, rows: int, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:
-        """What a log table's logs grew by, once that is `rows`: pyfluss has one answer for a batch whose rows go to several buckets.
+        """Returns the growth of a log table's logs once it is `rows`: pyfluss returns one answer for a batch whose rows go to several
+        buckets.
 
-        Raises ClusterUnavailable if they stay shorter. A new leader may not say at once how far its log is replicated.
+        Raises ClusterUnavailable if the logs stay shorter. A new leader may not know at once how far its log is replicated.
         """
         deadline = time.monotonic() + GROWTH_SECONDS
         while True:
@@ -258,8 +269,9 @@ class FlussWriter:
                 return ranges
             if time.monotonic() > deadline:
                 raise ClusterUnavailable(
-                    f"{missing} of {rows} rows are not in {table.path}, though the cluster refused none of them",
-                    hint="Was a partition dropped meanwhile, or did a tablet server end? Written again, the others would be there twice.",
+                    f"{missing} of {rows} rows are not in {table.path}, although the cluster refused none of them",
+                    hint="A partition may have been dropped, or a tablet server may have ended. "
+                    "If all rows are written again, the other rows are doubled.",
                     table_id=table.table_id,
                 )
             time.sleep(_PAUSE_SECONDS)
@@ -277,17 +289,17 @@ def _alteration(path: TablePath) -> pb.AlterTableRequest:
 
 
 def _nullable(table: TableInfo) -> list[str]:
-    """Columns that a write may leave out. Fluss does not say which of them were added later."""
+    """Returns the columns that a write may leave out. Fluss does not say which of them were added later."""
     return [field.name for field in table.schema if field.nullable]
 
 
 def _new_columns(table: TableInfo, added: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    """Those that the table lacks. Raises InvalidArgument for one that is NOT NULL, or is there with another type."""
+    """Returns the columns that the table lacks. Raises InvalidArgument for one that is NOT NULL, or exists with another type."""
     new: list[pa.Field[Any]] = []
     for field in storable_schema(pa.schema(list(added))) if added else ():
         if field.name not in table.schema.names:
             if not field.nullable:
-                raise InvalidArgument(f"the column {field.name!r} is NOT NULL", hint="Rows before it have NULL there: make it nullable.")
+                raise InvalidArgument(f"the column {field.name!r} is NOT NULL", hint="The existing rows have NULL there: make it nullable.")
             new.append(field)
         elif table.schema.field(field.name).type != field.type:
             have = table.schema.field(field.name).type
@@ -296,7 +308,7 @@ def _new_columns(table: TableInfo, added: Sequence[pa.Field[Any]]) -> list[pa.Fi
 
 
 def _last_of_each_key(table: TableInfo, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows without those whose key comes again, in their order. Fluss would log each of them."""
+    """Returns the rows without those whose key occurs again, in their order. Fluss would log each of them."""
     names = [str(place) for place, _ in enumerate(table.primary_key)]
     columns = [*(batch.column(name) for name in table.primary_key), pa.array(range(batch.num_rows))]
     last = pa.table(columns, [*names, "row"]).group_by(names).aggregate([("row", "max")]).column("row_max")
@@ -304,7 +316,7 @@ def _last_of_each_key(table: TableInfo, batch: pa.RecordBatch) -> pa.RecordBatch
 
 
 def _by_partition(table: TableInfo, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The rows in batches of one partition each, in their order."""
+    """Returns the rows in batches of one partition each, in their order."""
     if not table.partition_keys:
         return [batch]
     places: dict[str, list[int]] = {}
@@ -321,5 +333,5 @@ def _partition_names(table: TableInfo, batch: pa.RecordBatch) -> list[str]:
 def _partition_values(table: TableInfo, name: str) -> dict[str, str]:
     values = name.split(PARTITION_SEPARATOR)
     if len(values) != len(table.partition_keys):
-        raise InvalidArgument(f"{name!r} is no partition of {table.path}, which has {', '.join(table.partition_keys) or 'none'}")
+        raise InvalidArgument(f"{name!r} is not a partition of {table.path}, which has {', '.join(table.partition_keys) or 'none'}")
     return dict(zip(table.partition_keys, values, strict=True))
