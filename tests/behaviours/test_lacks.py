@@ -52,7 +52,7 @@ def no_skipped_records(deployment: Deployment) -> None:
 
 def no_other_table_options(deployment: Deployment) -> None:
     table = deployment.make("orders")
-    with pytest.raises(InvalidArgument, match="Fluss does not alter"):
+    with pytest.raises(InvalidArgument, match="Fluss cannot alter"):
         table.call("set_table_option", name="table.log.ttl", value="3 d")
 
 

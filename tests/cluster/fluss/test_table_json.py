@@ -142,7 +142,7 @@ def test_a_description_that_cannot_be_read_says_so_and_harms_no_other_table(text
     assert "cannot be read" in info.refusal
 
 
-ODD = "its log is in the format 'ODD' (table.log.format), which Lakeward does not read"
+ODD = "its log is in the format 'ODD' (table.log.format), which Lakeward cannot read"
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ ODD = "its log is in the format 'ODD' (table.log.format), which Lakeward does no
         (
             {"table.log.format": "odd"},
             {"type": "STRING"},
-            "its log is in the format 'ODD' (table.log.format), which Lakeward does not read",
+            "its log is in the format 'ODD' (table.log.format), which Lakeward cannot read",
         ),
         ({"table.log.format": "indexed"}, {"type": "STRING"}, None),
         ({"table.kv.format": "COMPACTED", "table.log.format": "compacted"}, {"type": "CHAR", "length": 3}, None),
         (
             {"table.kv.format": "INDEXED"},
             {"type": "ARRAY", "element_type": {"type": "CHAR", "length": 3}},
-            "it has a column of type CHAR and rows in the format INDEXED, which Lakeward does not read",
+            "it has a column of type CHAR and rows in the format INDEXED, which Lakeward cannot read",
         ),
     ],
 )

@@ -36,7 +36,7 @@ def test_what_fluss_alters_and_what_is_kept_here_can_be_set(name: str, value: st
 
 @pytest.mark.parametrize("name", ["table.log.ttl", "table.datalake.format", "table.datalake.auto-compaction", "table.nix"])
 def test_other_options_of_fluss_are_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(InvalidArgument, match="Fluss does not alter") as refused:
+    with pytest.raises(InvalidArgument, match="Fluss cannot alter") as refused:
         check_option(name, "1")
     assert "table.datalake.freshness" in refused.value.hint
 
@@ -83,7 +83,7 @@ def test_fluss_says_whether_snapshots_expire_and_lakeward_says_which() -> None:
 @pytest.mark.parametrize("page", ["upkeep.md", "on-call.md"])
 def test_pages_that_name_an_option_of_upkeep_say_what_works_where_fluss_does_not_alter_it(page: str) -> None:
     for name in (AUTO_COMPACTION, AUTO_EXPIRE):
-        with pytest.raises(InvalidArgument, match="Fluss does not alter"):
+        with pytest.raises(InvalidArgument, match="Fluss cannot alter"):
             check_option(name, "true")
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     [section] = [section for section in text.split("\n## ") if re.search(r"Fluss 0\.9\.1 (refuses to|does not) alter", section)]

@@ -1,4 +1,4 @@
-"""What the command line says of a Fluss cluster, as text by name: to the coordinator, and from it to tierers. No secrets are in it."""
+"""Settings of a Fluss cluster from the command line, as text by name. The coordinator sends them to tierers; they contain no secrets."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ AUTO_COMPACTION = "auto-compaction"
 AUTO_EXPIRE_SNAPSHOT = "auto-expire-snapshot"
 DEFAULT_MODE = ServiceMode.SHARED
 USERNAME_VARIABLE = "FLUSS_USERNAME"
-"""Of each process its own, as is `FLUSS_PASSWORD`: user and password never travel."""
+"""Variable with the user's name. Each process has its own user and `FLUSS_PASSWORD`, which are never sent."""
 CLUSTER_ID_LIMIT = 200
 
 
 @dataclass(frozen=True)
 class UpkeepDefaults:
-    """What counts for tables that do not say it: whether rounds merge small files, and whether lake snapshots expire. As in Fluss: no."""
+    """Defaults for tables without these options: whether rounds merge small files, and whether lake snapshots expire. As in Fluss, both are
+    off.
+    """
 
     auto_compaction: bool = False
-    """Of `table.datalake.auto-compaction`."""
+    """Default of `table.datalake.auto-compaction`."""
     auto_expire_snapshot: bool = False
-    """Of `table.datalake.auto-expire-snapshot`."""
+    """Default of `table.datalake.auto-expire-snapshot`."""
 
     def as_text(self) -> dict[str, str]:
-        """The settings that differ from Fluss's own defaults."""
+        """Returns the settings that differ from Fluss's own defaults."""
         chosen = {AUTO_COMPACTION: self.auto_compaction, AUTO_EXPIRE_SNAPSHOT: self.auto_expire_snapshot}
         return {name: "true" for name, is_on in chosen.items() if is_on}
 
@@ -41,32 +43,32 @@ FLUSS_DEFAULTS = UpkeepDefaults()
 
 @dataclass(frozen=True)
 class FlussSettings:
-    """Where the cluster is, what it is called for ever, and whether this deployment is its only tiering service."""
+    """The address of the cluster, its permanent name, and whether this deployment is its only tiering service."""
 
     bootstrap_servers: tuple[str, ...]
     cluster_id: str
     mode: ServiceMode = DEFAULT_MODE
     storage: Mapping[str, str] = field(default_factory=dict)
-    """Where its remote files are, as `open_remote` takes it; no secrets."""
+    """Properties of its remote storage for `open_remote`; without secrets."""
     upkeep: UpkeepDefaults = FLUSS_DEFAULTS
 
     def as_text(self) -> dict[str, str]:
-        """The inverse of `read_settings`."""
+        """Returns the text form that `read_settings` reads."""
         servers = ",".join(self.bootstrap_servers)
         return {BOOTSTRAP_SERVERS: servers, CLUSTER_ID: self.cluster_id, MODE: self.mode.value, **self.storage, **self.upkeep.as_text()}
 
 
 def read_settings(settings: Mapping[str, str]) -> FlussSettings:
-    """Raises SetupError without address or cluster id, InvalidArgument for a value that cannot be."""
+    """Reads settings. Raises SetupError without address or cluster id, InvalidArgument for an invalid value."""
     cluster_id = settings.get(CLUSTER_ID, "").strip()
     if not cluster_id:
         raise SetupError(
-            "a Fluss cluster has no name of its own, and none was given",
-            hint="Name it with --fluss-cluster-id, such as --fluss-cluster-id sales-production. It is written into every lake table and "
+            "no name was given for the Fluss cluster, which has none itself",
+            hint="Set --fluss-cluster-id, for example --fluss-cluster-id sales-production. The name is written into every lake table and "
             "never changes.",
         )
     if len(cluster_id) > CLUSTER_ID_LIMIT or not cluster_id.isprintable():
-        raise InvalidArgument(f"the cluster id {cluster_id[:60]!r} is too long or holds a control character")
+        raise InvalidArgument(f"the cluster id {cluster_id[:60]!r} is too long or contains a control character")
     mode = settings.get(MODE) or DEFAULT_MODE
     if mode not in tuple(ServiceMode):
         raise InvalidArgument(f"--fluss-mode is {mode[:60]!r}", hint=f"It may be: {', '.join(ServiceMode)}.")

@@ -28,13 +28,15 @@ from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringS
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
 SETTLE_SECONDS = 2.0
-"""Between two looks at a log that may not be what it seems: an election is over in that time."""
+"""Delay before a log is read again whose state may be temporary: an election is over in that time."""
 UNREADABLE = RecordedLakeSnapshot(-1, {})
-"""A record whose file is gone: it is behind whatever the lake holds, so the next base check has the cluster told anew (H1)."""
+"""Stands for a record whose file is missing: it is behind any lake, so the next base check makes the coordinator register the lake's state
+again (H1).
+"""
 
 
 class FlussSource:
-    """A `SplitSource`. `tables` lists its tables; the client is its own to close."""
+    """A `SplitSource`. `tables` lists its tables; it closes its client."""
 
     def __init__(
         self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, tables: FlussTables | None = None
@@ -52,32 +54,34 @@ class FlussSource:
 
     @property
     def cluster_id(self) -> str:
-        """The name that the operator gave it (`--fluss-cluster-id`)."""
+        """Returns the name that the operator gave it (`--fluss-cluster-id`)."""
         return self._settings.cluster_id
 
     @property
     def service_mode(self) -> ServiceMode:
-        """As `ServiceModes.service_mode`."""
+        """Returns whether the cluster is shared with another tiering service. Implements `ServiceModes.service_mode`."""
         return self._settings.mode
 
     def databases(self) -> Sequence[str]:
-        """As `TableCatalog.databases`."""
+        """Returns the names of all databases. Implements `TableCatalog.databases`."""
         return self._tables.databases()
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """As `TableCatalog.tables`."""
+        """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
         return self._tables.tables(database_name)
 
     def table(self, path: TablePath) -> TableInfo:
-        """As `TableCatalog.table`."""
+        """Returns one table. Implements `TableCatalog.table`."""
         return self._tables.table(path)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """As `TableCatalog.partitions`."""
+        """Returns the partitions of a table. Implements `TableCatalog.partitions`."""
         return self._tables.partitions(table)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """As `TableCatalog.lake_snapshot`. Raises LakeRecordUnreadable, but not where this is the only tiering service."""
+        """Returns the registered lake snapshot. Raises LakeRecordUnreadable, except on an exclusive cluster. Implements
+        `TableCatalog.lake_snapshot`.
+        """
         try:
             return self._lake_record.read(table)
         except LakeRecordUnreadable:
@@ -86,39 +90,39 @@ class FlussSource:
             return UNREADABLE
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """As `LogOffsets.offsets`."""
+        """Returns the offsets of all buckets, with sampled record sizes. Implements `LogOffsets.offsets`."""
         partitions = self.partitions(table)
         offsets = self._offsets.of([(table, partitions)])
         if table.table_id not in offsets:
-            raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+            raise UnknownTable(f"the table {table.path} with id {table.table_id} does not exist", table_id=table.table_id)
         bounds = self._sizes.sampled(table, offsets[table.table_id])
         with self._bounds_lock:
             self._known_bounds[table.table_id] = bounds
         return bounds
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """As `LogOffsets.offsets_of`; sizes of records as they are known from other questions."""
-        wanted: list[tuple[TableInfo, Sequence[Partition]]] = []
+        """Returns the offsets of several tables, with record sizes that are already known. Implements `LogOffsets.offsets_of`."""
+        listed: list[tuple[TableInfo, Sequence[Partition]]] = []
         for table in tables:
             try:
-                wanted.append((table, self.partitions(table) if table.partition_keys else ()))
+                listed.append((table, self.partitions(table) if table.partition_keys else ()))
             except UnknownTable:
                 continue
-        offsets = self._offsets.of(wanted)
-        return {table.table_id: self._sizes.attached(table, offsets[table.table_id]) for table, _ in wanted if table.table_id in offsets}
+        offsets = self._offsets.of(listed)
+        return {table.table_id: self._sizes.attached(table, offsets[table.table_id]) for table, _ in listed if table.table_id in offsets}
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
-        """As `LogOffsets.oldest_timestamps`."""
+        """Returns the commit times of records. Implements `LogOffsets.oldest_timestamps`."""
         headers = oldest_headers(self._client, table, offsets, self._settings.storage)
         self._sizes.note(table.table_id, headers)
         return {bucket: commit_time(header) for bucket, header in headers.items()}
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        """As `RewritableLogs.record_traces`."""
+        """Returns the traces of records. Implements `RewritableLogs.record_traces`."""
         return record_traces(self._client, table, offsets, self._settings.storage)
 
     def settle(self, table: TableInfo) -> None:
-        """As `RewritableLogs.settle`: a new leader learns within a moment which segments are remote, and how far replicas are."""
+        """Waits until a new leader knows which segments are remote, and how far its replicas are. Implements `RewritableLogs.settle`."""
         with self._bounds_lock:
             buckets = tuple(self._known_bounds.get(table.table_id, ()))
         for bucket in buckets:
@@ -126,28 +130,29 @@ class FlussSource:
         time.sleep(SETTLE_SECONDS)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        """As `SplitSource.kv_snapshots`."""
+        """Returns the newest KV snapshot of each bucket. Implements `SplitSource.kv_snapshots`."""
         return newest_kv_snapshots(self._client, table, lambda: self.partitions(table))
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
-        """As `SplitSource.reader`."""
+        """Returns the reader of a split. Implements `SplitSource.reader`."""
         schemas = self._schemas.of(table)
         if isinstance(split, TieringSnapshotSplit):
             return open_snapshot_reader(self._client, table, split, schemas, self._settings.storage)
         return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, self._settings.storage)
 
     def _bounds(self, table: TableInfo, split: TieringLogSplit) -> BucketOffsets | None:
-        """What the bucket's log holds; None = there is no such bucket.
+        """Returns the bounds of the bucket's log; None = the bucket does not exist.
 
-        As its round was planned, if that holds all of the split: a reader meets by itself what retention removed since.
+        Uses the bounds with which the round was planned if they contain the whole split: the reader detects what retention has removed
+        since.
         """
         with self._bounds_lock:
-            known = self._known_bounds.get(table.table_id, {}).get(split.bucket)
-        if known is None or not known.log_start <= split.starting_offset <= split.stopping_offset <= known.log_end:
-            known = self.offsets(table).get(split.bucket)
-        return known
+            bounds = self._known_bounds.get(table.table_id, {}).get(split.bucket)
+        if bounds is None or not bounds.log_start <= split.starting_offset <= split.stopping_offset <= bounds.log_end:
+            bounds = self.offsets(table).get(split.bucket)
+        return bounds
 
     def close(self) -> None:
-        """As `SplitSource.close`."""
+        """Closes the connections. Implements `SplitSource.close`."""
         self._offsets.close()
         self._client.close()

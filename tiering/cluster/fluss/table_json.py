@@ -1,7 +1,7 @@
-"""A Fluss table's description (`table_json`, TableDescriptorJsonSerde of 0.9.1) as a TableInfo. Pure.
+"""Converts a Fluss table's description (`table_json`, TableDescriptorJsonSerde of 0.9.1) to a TableInfo. Pure.
 
-Columns get the Arrow types in which they go into a lake: timestamps in microseconds, fixed-length bytes as bytes. What a lake cannot hold
-stays as it is and is refused there, by name; a type that this version does not know at all is named in `TableInfo.refusal`.
+Columns get the Arrow types in which they are written to a lake: timestamps in microseconds, fixed-length bytes as bytes. Types that a lake
+cannot hold stay unchanged and are refused there, by name; a type that this version does not know is named in `TableInfo.refusal`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _log = structlog.get_logger(__name__)
 LAKE_ENABLED = "table.datalake.enabled"
 LAKE_FRESHNESS = "table.datalake.freshness"
 LAKE_FORMAT = "table.datalake.format"
-"""Set by the cluster itself when a table is made, from its `datalake.format`."""
+"""Set by the cluster itself when a table is created, from its `datalake.format`."""
 _CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
-"""Of `datalake.<format>.<name>` in the cluster's configuration (seen on 0.9.1)."""
+"""Options from `datalake.<format>.<name>` in the cluster's configuration (observed on 0.9.1)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class TableDescription:
-    """What GetTableInfo and Metadata say of a table. Times are milliseconds since the epoch."""
+    """The description of a table in GetTableInfo and Metadata. Times are milliseconds since the epoch."""
 
     path: TablePath
     table_id: int
@@ -52,9 +52,9 @@ class TableDescription:
 def table_info(
     description: TableDescription, own_options: Mapping[str, str] | None = None, defaults: UpkeepDefaults = FLUSS_DEFAULTS
 ) -> TableInfo:
-    """The table as it is described; `own_options` are those that Fluss does not keep. `defaults`: of this deployment.
+    """Returns the described table; `own_options` are those that Fluss does not keep. `defaults` are those of this deployment.
 
-    Never raises: what cannot be read, or is of an unknown type, is the table's `refusal`.
+    Never raises: an unreadable description or an unknown type becomes the table's `refusal`.
     """
     try:
         document = json.loads(description.table_json)
@@ -88,12 +88,14 @@ def table_info(
 
 
 def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A table's options without the properties of the cluster's lake catalog, secrets among them, that its description repeats."""
+    """Returns a table's options without the properties of the cluster's lake catalog, which its description repeats and which may be
+    secrets.
+    """
     return {name: value for name, value in properties.items() if not _CATALOG_PROPERTY.match(name)}
 
 
 def with_options(info: TableInfo, properties: Mapping[str, str], defaults: UpkeepDefaults = FLUSS_DEFAULTS) -> TableInfo:
-    """The table with these options, and what follows from them."""
+    """Returns the table with these options and the values that depend on them."""
     return replace(
         info,
         properties=properties,
@@ -108,7 +110,7 @@ def with_options(info: TableInfo, properties: Mapping[str, str], defaults: Upkee
 
 
 def _schema(document: Mapping[str, Any]) -> tuple[pa.Schema, str | None]:
-    """The columns, and why the table is refused; one of an unknown type is of type null."""
+    """Returns the columns, and why the table is refused; a column of an unknown type gets the type null."""
     fields, refusal = [], None
     for column in document["columns"]:
         name, kind = column["name"], column["data_type"]
@@ -121,7 +123,7 @@ def _schema(document: Mapping[str, Any]) -> tuple[pa.Schema, str | None]:
 
 
 def lake_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values of a log's type go into a lake; another one only where nothing is lost."""
+    """Returns the type in which values of a log's type are written to a lake; it differs only if no information is lost."""
     if isinstance(kind, pa.TimestampType) and kind.unit in ("s", "ms"):
         return pa.timestamp("us", tz=kind.tz)
     if isinstance(kind, pa.FixedSizeBinaryType) and not pa.types.is_decimal(kind):
@@ -129,7 +131,7 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.ListType):
         return pa.list_(_lake_field(kind.value_field))
     if isinstance(kind, pa.MapType):
-        # pyarrow takes fields here, as its documentation says; its stubs know types only.
+        # pyarrow accepts fields here, as its documentation says, but its stubs know only types.
         return cast(pa.DataType, cast(Any, pa).map_(lake_type(kind.key_type), _lake_field(kind.item_field)))
     if isinstance(kind, pa.StructType):
         return pa.struct([_lake_field(kind.field(index)) for index in range(kind.num_fields)])
@@ -145,7 +147,7 @@ def _freshness_ms(path: TablePath, properties: Mapping[str, str]) -> int:
     try:
         return DEFAULT_FRESHNESS_MS if text is None else max(LEAST_FRESHNESS_MS, parse_duration_ms(text, LAKE_FRESHNESS))
     except InvalidArgument as error:
-        _log.warning("a table's freshness cannot be read; the default counts", table=str(path), error=error.message)
+        _log.warning("a table's freshness cannot be read; the default is used", table=str(path), error=error.message)
         return DEFAULT_FRESHNESS_MS
 
 
@@ -153,7 +155,7 @@ def _round_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
     try:
         return round_bytes_of(properties)
     except InvalidArgument as error:
-        _log.warning("the size of a table's rounds cannot be read; only its freshness counts", table=str(path), error=error.message)
+        _log.warning("the size of a table's rounds cannot be read; only its freshness is used", table=str(path), error=error.message)
         return None
 
 
@@ -161,7 +163,7 @@ def _snapshot_retention(path: TablePath, properties: Mapping[str, str], defaults
     try:
         return snapshot_retention_of(properties, expires_by_default=defaults.auto_expire_snapshot)
     except InvalidArgument as error:
-        _log.warning("the options of a table's snapshots cannot be read; none expires", table=str(path), error=error.message)
+        _log.warning("the options of a table's snapshots cannot be read; no snapshot expires", table=str(path), error=error.message)
         return None
 
 
@@ -169,7 +171,7 @@ def _target_file_bytes(path: TablePath, properties: Mapping[str, str]) -> int | 
     try:
         return target_file_bytes_of(properties)
     except InvalidArgument as error:
-        _log.warning("the size of a table's data files cannot be read; the lake table's own counts", table=str(path), error=error.message)
+        _log.warning("the size of a table's data files cannot be read; the lake table's own is used", table=str(path), error=error.message)
         return None
 
 

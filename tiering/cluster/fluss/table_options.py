@@ -1,6 +1,6 @@
 """Options of tables on a Fluss cluster. Pure.
 
-Fluss's own go through AlterTable; ours are kept by the coordinator, since Fluss takes none that it does not know.
+Fluss's own options are set with AlterTable. The coordinator keeps Lakeward's options, because Fluss refuses unknown ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tiering.round_bytes import ROUND_BYTES, round_bytes_of
 
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
-"""Those that Fluss 0.9.1 alters. Any other `table.` option it refuses, so it is refused here, with that reason."""
+"""Options that Fluss 0.9.1 can alter. It refuses any other `table.` option, so such an option is refused here, with that reason."""
 OWN = frozenset({ROUND_BYTES, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, TARGET_FILE_SIZE})
-"""Ours among those that begin with `table.`."""
+"""Lakeward's options among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
     *ALTERABLE,
@@ -46,16 +46,18 @@ KNOWN_OF_FLUSS = (
     "table.merge-engine.versioned.ver-column",
     "table.replication.factor",
 )
-"""Of a new table in Fluss 0.9.1. A later version has more: what it takes it alone decides, and from here come hints."""
+"""Options of a new table in Fluss 0.9.1. A later version has more: only Fluss decides what it accepts, and this list serves only for
+hints.
+"""
 
 
 def is_of_fluss(name: str) -> bool:
-    """Whether an option is Fluss's own."""
+    """Returns whether an option is Fluss's own."""
     return name.startswith(FLUSS_PREFIX) and name not in OWN
 
 
 def nearest_known(names: Iterable[str]) -> str:
-    """A hint about those of `names` that Fluss 0.9.1 does not have; nothing if it has them all."""
+    """Returns a hint about those of `names` that Fluss 0.9.1 does not have; empty if it has all of them."""
     hints: list[str] = []
     for name in names:
         if is_of_fluss(name) and name not in KNOWN_OF_FLUSS:
@@ -65,7 +67,7 @@ def nearest_known(names: Iterable[str]) -> str:
 
 
 def check_option(name: str, value: str | None) -> None:
-    """Raises InvalidArgument for an option that cannot be set on a Fluss cluster, or a value that it cannot have; None = its default."""
+    """Raises InvalidArgument for an option that cannot be set on a Fluss cluster, or an invalid value; None = the default."""
     check_text(name, value or "")
     if not is_of_fluss(name):
         if value is not None:
@@ -73,9 +75,9 @@ def check_option(name: str, value: str | None) -> None:
         return
     if name not in ALTERABLE:
         raise InvalidArgument(
-            f"Fluss does not alter the option {name!r} of a table that is there",
-            hint=f"Fluss 0.9.1 alters {', '.join(ALTERABLE)} alone, and {', '.join(sorted(OWN))} are Lakeward's. "
-            "Make the table anew with another value, or change the cluster's own.",
+            f"Fluss cannot alter the option {name!r} of an existing table",
+            hint=f"Fluss 0.9.1 can alter only {', '.join(ALTERABLE)}; {', '.join(sorted(OWN))} are Lakeward's. "
+            "Recreate the table with another value, or change the cluster's own setting.",
         )
     if value is None:
         return
@@ -88,7 +90,7 @@ def check_option(name: str, value: str | None) -> None:
 
 
 def _check_own(option: dict[str, str]) -> None:
-    """Raises InvalidArgument for an option of Lakeward's with a value that it cannot have."""
+    """Raises InvalidArgument for an invalid value of one of Lakeward's options."""
     round_bytes_of(option)
     snapshot_retention_of(option, expires_by_default=False)
     target_file_bytes_of(option)
@@ -97,5 +99,5 @@ def _check_own(option: dict[str, str]) -> None:
 
 
 def in_fluss_words(name: str, value: str) -> str:
-    """The value as Fluss reads it: of durations it takes no ISO 8601, no fractions, and no blanks within some units."""
+    """Returns the value in the form that Fluss reads: its durations allow no ISO 8601, no fractions, and no blanks within some units."""
     return f"{parse_duration_ms(value, name)}ms" if name == LAKE_FRESHNESS else value.lower() if name == LAKE_ENABLED else value

@@ -16,15 +16,15 @@ from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 METADATA_TABLES = 200
-"""Tables of one Metadata question: of a hundred columns each, that is an answer of some megabytes."""
+"""Number of tables in one Metadata request: with a hundred columns each, the answer has some megabytes."""
 PARTITION_SEPARATOR = "$"
 
 
 class FlussTables:
-    """Lists what there is. Descriptions that did not change are not read again. Safe to use from several threads.
+    """Lists databases, tables and partitions. Unchanged descriptions are not parsed again. Safe to use from several threads.
 
-    `check` is called with what was listed, and raises if it cannot be of this cluster; `own_options` answers table options that Fluss
-    does not keep, by table id; `defaults` count for tables that do not say it.
+    `check` is called with each listing, and raises if it cannot be of this cluster. `own_options` returns table options that Fluss does not
+    keep, by table id. `defaults` apply to tables without these options.
     """
 
     def __init__(
@@ -43,11 +43,13 @@ class FlussTables:
         self._listed: Sequence[TableInfo] = ()
 
     def databases(self) -> Sequence[str]:
-        """Names, sorted."""
+        """Returns the names of all databases, sorted."""
         return sorted(self._client.coordinator(fluss.ListDatabasesRequest()).database_name)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """All tables, or those of a database, sorted by path: the same list while nothing changes. Raises UnknownDatabase."""
+        """Returns all tables, or those of a database, sorted by path; the same list object while nothing changes. Raises
+        UnknownDatabase.
+        """
         if database_name is not None:
             return self._read(self._paths([database_name]))
         databases = self.databases()
@@ -59,26 +61,26 @@ class FlussTables:
             return self._listed
 
     def table(self, path: TablePath) -> TableInfo:
-        """Raises UnknownTable, UnknownDatabase."""
+        """Returns one table. Raises UnknownTable, UnknownDatabase."""
         description = self._describe(path)
         self._check([description])
         return self._info(description, self._own_options())
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """Raises UnknownTable if the table id is gone."""
+        """Returns the partitions of a table. Raises UnknownTable if the table id does not exist any more."""
         if table.partition_keys:
             answer = self._client.coordinator(fluss.ListPartitionInfosRequest(table_path=path_to_pb(table.path)))
             partitions = tuple(Partition(info.partition_id, _name(table, info.partition_spec)) for info in answer.partitions_info)
         else:
             partitions = ()
-        self.check_current(table)  # partitions are asked for by name: behind the answer it still has to be this table's
+        self.check_current(table)  # partitions are requested by name, so the table has to be the same after the answer
         return partitions
 
     def check_current(self, table: TableInfo) -> None:
-        """Raises UnknownTable if the table is gone, or another one has its name."""
+        """Raises UnknownTable if the table does not exist any more, or another one has its name."""
         current = self._describe(table.path).table_id
         if current != table.table_id:
-            raise UnknownTable(f"{table.path} was dropped and made anew", table_id=table.table_id, new_table_id=current)
+            raise UnknownTable(f"{table.path} was dropped and recreated", table_id=table.table_id, new_table_id=current)
 
     def _paths(self, databases: Sequence[str]) -> list[TablePath]:
         paths: list[TablePath] = []
@@ -96,20 +98,22 @@ class FlussTables:
         descriptions = [description for chunk in _chunks(paths) for description in self._describe_all(chunk)]
         self._check(descriptions)
         options = self._own_options()
-        return tuple(self._info(description, options) for description in sorted(descriptions, key=lambda known: known.path))
+        return tuple(self._info(description, options) for description in sorted(descriptions, key=lambda description: description.path))
 
     def _describe_all(self, paths: Sequence[TablePath]) -> list[TableDescription]:
-        """Those of the tables that are still there: one question for all of them, else one a table (docs/fluss-facts.md, H4)."""
+        """Returns the descriptions of the tables that still exist: with one request for all of them, otherwise with one for each
+        (docs/fluss-facts.md, H4).
+        """
         described: dict[TablePath, TableDescription] = {}
         try:
             answer = self._client.coordinator(fluss.MetadataRequest(table_path=[path_to_pb(path) for path in paths]))
         except LakewardError as error:
             if error_code(error) is None:
                 raise
-            # One of them is gone: the server answers for none, and with a code of any kind.
+            # One of the tables does not exist any more: the server then answers for none, with any error code.
             pass
         else:
-            described = {(known := _of_metadata(message)).path: known for message in answer.table_metadata}
+            described = {(description := _of_metadata(message)).path: description for message in answer.table_metadata}
         for path in paths:
             if path not in described:
                 try:
@@ -125,9 +129,9 @@ class FlussTables:
     def _info(self, description: TableDescription, options: Mapping[int, Mapping[str, str]]) -> TableInfo:
         own = options.get(description.table_id, {})
         with self._lock:
-            known = self._infos.get(description.table_id)
-            if known is not None and known[:2] == (description, own):
-                return known[2]
+            cached = self._infos.get(description.table_id)
+            if cached is not None and cached[:2] == (description, own):
+                return cached[2]
             info = table_info(description, own, self._defaults)
             self._infos[description.table_id] = (description, own, info)
             return info
@@ -144,7 +148,7 @@ def _of_metadata(message: Any) -> TableDescription:
 
 
 def _name(table: TableInfo, spec: Any) -> str:
-    """The values of a partition's columns in the order of the partition keys, as Fluss names it."""
+    """Returns the values of a partition's columns in the order of the partition keys, which is Fluss's name of the partition."""
     values = {value.key: value.value for value in spec.partition_key_values}
     return PARTITION_SEPARATOR.join(values[key] for key in table.partition_keys)
 

@@ -64,7 +64,7 @@ def test_any_file_system_of_fsspec_is_read() -> None:
 
 
 def test_a_scheme_that_nobody_reads_is_named() -> None:
-    with pytest.raises(SetupError, match="files of nowhere:// cannot be read here") as caught:
+    with pytest.raises(SetupError, match="files of nowhere:// cannot be read on this machine") as caught:
         open_remote("nowhere://host/1.log", {})
     assert "'nowhere'" in caught.value.hint
 
@@ -89,7 +89,7 @@ def test_a_server_yaml_names_the_storage_and_its_keys_go_another_way() -> None:
 
 @pytest.mark.parametrize("endpoint", ["http://me:secret@host:9000", "ftp://host", "http://host/path?x=y"])
 def test_an_endpoint_that_is_none_is_refused_without_being_shown(endpoint: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"^s3\.endpoint is not an address of a server$"):
+    with pytest.raises(InvalidArgument, match=r"^s3\.endpoint is not the address of a server$"):
         remote_storage({"s3.endpoint": endpoint})
 
 
@@ -108,5 +108,5 @@ def test_options_of_a_storage_that_cannot_be_read_end_the_command_at_once(tmp_pa
     assert os.environ["FLUSS_S3_SECRET_KEY"] == "of-tests"
     assert redact("it says of-tests") == "it says ***"
     file.write_text("remote.data.dir: nowhere://bucket/data\n")
-    with pytest.raises(SetupError, match="files of nowhere:// cannot be read here"):
+    with pytest.raises(SetupError, match="files of nowhere:// cannot be read on this machine"):
         read_storage(file)

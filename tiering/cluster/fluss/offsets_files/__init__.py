@@ -1,1 +1,1 @@
-"""The offsets files that this deployment had a Fluss cluster write: which there are, and which nobody needs any more."""
+"""The offsets files that a Fluss cluster wrote for this deployment: their list, and the clean-up of those that are not needed any more."""

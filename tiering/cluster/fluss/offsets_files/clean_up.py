@@ -1,14 +1,14 @@
-"""Removes offsets files of earlier commits of ours that nobody needs any more (docs/beside-flink.md, R6).
+"""Removes offsets files of Lakeward's earlier commits that are not needed any more (docs/beside-flink.md, R6).
 
-A file of ours is needed while a snapshot that is registered in Fluss, or the newest tiering snapshot of the lake, may name it, and while
-the commit request that carries it may still land. When Fluss knows the newest tiering snapshot, and that is ours, then
+A file of Lakeward's is needed while a snapshot that is registered in Fluss, or the newest tiering snapshot of the lake, may name it, and
+while the commit request that carries it may still land. Once Fluss knows the newest tiering snapshot, and that is Lakeward's, then
 
-    older than the file in its summary    is of a commit that landed before, or cannot land any more: its compare-and-set demands a tag
-                                          that has moved on
-    for a snapshot that is registered     stays: another service's recovery may have registered this very file
+   a file older than the one in its summary    is of a commit that landed before, or cannot land any more: its compare-and-set demands
+                                               a tag that has moved on
+   a file for a registered snapshot            stays: another service's recovery may have registered this file
 
-Only files in the ledger are removed, so none of another service, and only from the table's own folder. Each step may be repeated: a file
-is removed before it leaves the ledger. One that fails is tried again after the next commit.
+Only files in the ledger are removed, so none of another service, and only from the table's own folder. Each step is idempotent: a file is
+removed before its entry leaves the ledger. A failed step is retried after the next commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _NAME = re.compile(r"[0-9A-Za-z-]+\.offsets")
 
 
 def superseded(files: Sequence[PreparedFile], newest_path: str, is_registered: Callable[[int], bool]) -> list[PreparedFile]:
-    """The files that nobody needs, given the one that the newest tiering snapshot names; none if that is not in the ledger. Pure."""
+    """Returns the files that are not needed, given the file that the newest tiering snapshot names; none if that one is not in the ledger.
+    Pure.
+    """
     newest = next((file for file in files if file.path == newest_path), None)
     if newest is None:
         return []
@@ -55,9 +57,9 @@ def clean_up(
     is_registered: Callable[[int], bool],
     properties: Mapping[str, str],
 ) -> None:
-    """Removes what is superseded. Says in the log what could not be removed, and raises nothing.
+    """Removes superseded files. Logs failures, and raises nothing.
 
-    Call it when Fluss has `newest_snapshot_id`. `snapshots` are the paths that the lake's snapshots name.
+    Called when Fluss has `newest_snapshot_id`. `snapshots` are the paths that the lake's snapshots name.
     """
     try:
         newest_path = snapshots.get(newest_snapshot_id)
@@ -75,7 +77,7 @@ def clean_up(
 
 
 def _is_of(table: TableInfo, path: str) -> bool:
-    """Whether a path that a server named is that of an offsets file of this very table."""
+    """Returns whether a path that a server named is that of an offsets file of this table."""
     folder, _, name = path.rpartition("/")
     own = f"/lake/{table.path.database_name}/{table.path.table_name}-{table.table_id}/metadata"
     return folder.endswith(own) and _NAME.fullmatch(name) is not None
@@ -86,4 +88,4 @@ def _remove(path: str, properties: Mapping[str, str]) -> None:
     try:
         file_system.delete_file(place)
     except FileNotFoundError:
-        return  # a process that died had removed it, or somebody else did
+        return  # another process has removed it already

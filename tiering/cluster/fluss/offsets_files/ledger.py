@@ -1,7 +1,7 @@
-"""The ledger of offsets files that Fluss prepared for us and that are not known to be registered: Fluss itself lists none.
+"""The ledger of offsets files that Fluss prepared for Lakeward and that are not known to be registered: Fluss itself cannot list them.
 
-A file is entered when Fluss named its path, and leaves the ledger once it is registered, which makes it Fluss's to delete, or removed. A
-file whose path never arrived is in no ledger and stays: in the same folder lie those of other services, and nothing tells them apart.
+A file is added when Fluss has named its path. It leaves the ledger when it is removed or registered; Fluss deletes registered files itself.
+A file whose path never arrived is not in the ledger and stays: files of other services in the same folder cannot be told apart from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _files = sa.Table(
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """`number` grows with each file. `lake_snapshot_id`: the snapshot that it is for; None = none is known that names it."""
+    """An offsets file. `number` grows with each file. `lake_snapshot_id` is the snapshot of the file; None = no snapshot is known to name
+    it.
+    """
 
     number: int
     path: str
@@ -36,37 +38,37 @@ class PreparedFile:
 
 
 class OffsetsFileLedger:
-    """The ledger in one database. Safe for several threads; every call may raise StoreError."""
+    """The ledger in one database. Safe to use from several threads; every call may raise StoreError."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def files(self, table_id: int) -> Sequence[PreparedFile]:
-        """Those of one table, oldest first."""
-        wanted = sa.select(_files).where(_files.c.table_id == table_id).order_by(_files.c.number)
+        """Returns the files of one table, oldest first."""
+        query = sa.select(_files).where(_files.c.table_id == table_id).order_by(_files.c.number)
         with _border("read"), self._engine.connect() as connection:
-            return [PreparedFile(row.number, row.path, row.lake_snapshot_id) for row in connection.execute(wanted)]
+            return [PreparedFile(row.number, row.path, row.lake_snapshot_id) for row in connection.execute(query)]
 
     def add(self, table_id: int, path: str, lake_snapshot_id: int | None) -> None:
-        """Enters a file that Fluss has just written."""
+        """Adds a file that Fluss has just written."""
         with _border("write"), self._engine.begin() as connection:
             connection.execute(sa.insert(_files).values(table_id=table_id, path=path, lake_snapshot_id=lake_snapshot_id))
 
     def learn(self, snapshots: Mapping[str, int]) -> None:
-        """Enters which snapshots of the lake name these paths."""
+        """Records which snapshots of the lake name these paths."""
         with _border("write"), self._engine.begin() as connection:
             for path, lake_snapshot_id in snapshots.items():
                 connection.execute(sa.update(_files).where(_files.c.path == path).values(lake_snapshot_id=lake_snapshot_id))
 
     def forget(self, paths: Collection[str]) -> None:
-        """Takes files out, whether they are in it or not."""
+        """Removes files from the ledger, if they are in it."""
         with _border("write"), self._engine.begin() as connection:
             connection.execute(sa.delete(_files).where(_files.c.path.in_(paths)))
 
 
 @contextmanager
 def _border(doing: str) -> Iterator[None]:
-    """Turns errors of the database into our own, with the cause kept."""
+    """Converts errors of the database to StoreError, with the cause kept."""
     try:
         yield
     except sa.exc.SQLAlchemyError as error:

@@ -1,1 +1,1 @@
-"""Where a Fluss cluster keeps log segments, KV snapshots and offsets files: how its storage is named, and how a file of it is opened."""
+"""The storage of a Fluss cluster's log segments, KV snapshots and offsets files: its options, and how its files are opened."""

@@ -1,8 +1,8 @@
-"""Files that Fluss keeps under its `remote.data.dir`: log segments and KV snapshots, read through pyarrow's file systems.
+"""Files under Fluss's `remote.data.dir`: log segments and KV snapshots, read through pyarrow's file systems.
 
-A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties (`remote_storage`),
-its secrets only from the environment of the process that reads, so that they travel in no task. HDFS goes through
-hdfs-native (`tiering.files.hdfs`), any other scheme to pyarrow (viewfs, gs, abfs) or, if that does not know it, to fsspec.
+A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties (`remote/storage.py`),
+but its secrets only from the environment of the reading process, so that no task contains them. HDFS goes through hdfs-native
+(`tiering.files.hdfs`), any other scheme through pyarrow (viewfs, gs, abfs) or, if that does not support it, through fsspec.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _PYARROW_SCHEMES = ("viewfs", "gs", "gcs", "abfs", "abfss")
 
 
 def open_remote(uri: str, properties: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
-    """The file system of `uri`, and the path in it.
+    """Returns the file system of `uri`, and the path in it.
 
-    Fluss writes paths as they are, so that nothing is unescaped. Connects to nothing that a first read would not connect to. Raises
-    SetupError for a scheme that this installation cannot read.
+    Fluss writes paths unescaped, so nothing is unescaped. Does not connect before the first read. Raises SetupError for a scheme that this
+    installation cannot read.
     """
     scheme = _scheme(uri)
     if scheme in _LOCAL_SCHEMES:
         return fs.LocalFileSystem(), _local_path(uri)
-    rest = uri.split("://", 1)[1] if "://" in uri else uri.split(":", 1)[1]
+    scheme_path = uri.split("://", 1)[1] if "://" in uri else uri.split(":", 1)[1]
     if scheme in _S3_SCHEMES:
-        return fs.S3FileSystem(**_s3_options(properties)), rest
+        return fs.S3FileSystem(**_s3_options(properties)), scheme_path
     if scheme == "hdfs":
-        authority, _, path = rest.partition("/")
+        authority, _, path = scheme_path.partition("/")
         return hdfs_file_system(authority), f"/{path}"
     try:
         if scheme in _PYARROW_SCHEMES:
             return fs.FileSystem.from_uri(uri)
         handler = fs.FSSpecHandler(_fsspec_file_system(uri, scheme))  # type: ignore[abstract]  # only in the stubs
-        return fs.PyFileSystem(handler), rest
+        return fs.PyFileSystem(handler), scheme_path
     except (ImportError, ValueError, NotImplementedError, pa.ArrowException, OSError) as error:
         raise SetupError(
-            f"files of {scheme}:// cannot be read here: {error}",
-            hint=f"Install the fsspec implementation of {scheme!r} beside lakeward, where the coordinator and the executors run.",
+            f"files of {scheme}:// cannot be read on this machine: {error}",
+            hint=f"Install the fsspec implementation of {scheme!r} in the environments of the coordinator and the executors.",
         ) from error
 
 
@@ -68,11 +68,11 @@ def _scheme(uri: str) -> str:
 
 
 def _local_path(uri: str) -> str:
-    """Of `/a`, `file:/a` or `file:///a`."""
+    """Returns the path of `/a`, `file:/a` or `file:///a`."""
     if not _scheme(uri):
         return uri
-    rest = uri.split(":", 1)[1]
-    return "/" + rest.lstrip("/")
+    path = uri.split(":", 1)[1]
+    return "/" + path.lstrip("/")
 
 
 def _s3_options(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _s3_options(properties: Mapping[str, str]) -> dict[str, Any]:
     if endpoint := properties.get(ENDPOINT):
         parts = urlsplit(as_url(endpoint))
         options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
-        # Arrow puts the bucket into the path unless it is told otherwise, as servers with an endpoint of their own want it.
+        # Arrow puts the bucket into the path by default, as servers with a custom endpoint require.
         options["force_virtual_addressing"] = properties.get(PATH_STYLE, "true").lower() == "false"
     if region := properties.get(REGION):
         options["region"] = region

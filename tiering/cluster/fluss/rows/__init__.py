@@ -1,1 +1,1 @@
-"""Rows in the formats of Fluss's own, in which KV snapshots, and the logs of some tables, have them."""
+"""Decodes rows in Fluss's own formats, which KV snapshots, and the logs of some tables, use."""

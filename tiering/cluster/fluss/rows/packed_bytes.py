@@ -1,7 +1,7 @@
-"""Bytes in which Fluss packs values, read at many positions at once: one numpy operation for a field of all rows.
+"""Reads the bytes in which Fluss packs values at many positions at once: one numpy operation for a field of all rows.
 
-Positions count from the first byte of the buffer. A buffer has `PADDING` before and behind its values, so that a whole word may be
-read at any position of a value.
+Positions count from the first byte of the buffer. A buffer has `PADDING` before and after its values, so that a whole word may be read at
+any position of a value.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 AnyArray: TypeAlias = "pa.Array[Any]"
 
 PADDING = bytes(32)
-"""A damaged value may end some bytes behind its row before that is seen."""
+"""A damaged value may end some bytes behind its row before that is detected."""
 _MAX_DECIMAL_BYTES = 16
 _WORD_BYTES = 8
 _MAX_INLINE_BYTES = 12
-"""Arrow's views hold so many bytes of a value themselves."""
+"""Maximum size of a value that Arrow's views contain inline."""
 _CONTINUED = np.uint64(0x8080808080808080)
 _SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _BYTE_COUNTS = np.uint64(0x0101010101010101)
@@ -35,11 +35,11 @@ _FOLDS = tuple(
         (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
     )
 )
-"""How eight groups of seven bits, a byte each, move together: neighbours in pairs, three times."""
+"""Masks and shifts that join eight groups of seven bits, one per byte, to one number: neighbours are joined in pairs, three times."""
 
 
 class PackedBytes:
-    """A padded buffer. `ValueError` is raised for bytes that cannot be what they should be."""
+    """A padded buffer. Methods raise ValueError for invalid bytes."""
 
     def __init__(self, padded: bytes) -> None:
         self._buffer = pa.py_buffer(padded)
@@ -47,23 +47,23 @@ class PackedBytes:
 
     @staticmethod
     def joined(values: Sequence[bytes]) -> PackedBytes:
-        """The values one behind the other; the first begins at `len(PADDING)`."""
+        """Returns the concatenated values; the first begins at `len(PADDING)`."""
         return PackedBytes(b"".join((PADDING, *values, PADDING)))
 
     def read(self, dtype: npt.DTypeLike, at: Positions) -> npt.NDArray[Any]:
-        """The little-endian number of type `dtype` at each position."""
+        """Returns the little-endian number of type `dtype` at each position."""
         kind = np.dtype(dtype)
-        # A view of a number at every byte: reading from it is a gather of unaligned words.
+        # A view with a number at every byte: indexing it gathers unaligned words.
         view: npt.NDArray[Any] = np.ndarray((len(self._bytes) - kind.itemsize + 1,), kind, self._bytes.data, strides=(1,))
         return view[at]
 
     def bits(self, at: Positions, places: int | Positions) -> npt.NDArray[np.bool_]:
-        """Bit `places` of the bits that begin at each position."""
+        """Returns bit `places` of the bits that begin at each position."""
         result: npt.NDArray[np.bool_] = (self._bytes[at + (places >> 3)] >> (places & 7)) & 1 == 1
         return result
 
     def varints(self, at: Positions) -> tuple[Words, Positions]:
-        """The unsigned number of seven bits a byte, the lowest first, at each position, and the position behind it."""
+        """Returns the unsigned number at each position, encoded with seven bits a byte, lowest first, and the position after it."""
         words = self.read("<u8", at)
         last = ~words & _CONTINUED
         below = (last & (~last + np.uint64(1))) - np.uint64(1)
@@ -82,7 +82,7 @@ class PackedBytes:
         return numbers, at + lengths
 
     def slices(self, starts: Positions, lengths: Positions) -> AnyArray:
-        """The bytes `[start, start + length)`, copied."""
+        """Returns a copy of the bytes `[start, start + length)` for each start."""
         views = np.zeros((len(starts), 2), np.uint64)
         views[:, 0] = lengths.view(np.uint64) | self.read("<u4", starts).astype(np.uint64) << np.uint64(32)
         inline = self.read("<u8", starts + 4)
@@ -92,7 +92,7 @@ class PackedBytes:
         return array_of(pa.binary_view(), len(starts), views, self._buffer).cast(pa.binary())
 
     def big_integers(self, starts: Positions, lengths: Positions) -> npt.NDArray[np.int64]:
-        """Signed big-endian integers of up to 16 bytes, each as its low and its high word."""
+        """Returns signed big-endian integers of up to 16 bytes, each as its low and its high word."""
         if ((lengths < 1) | (lengths > _MAX_DECIMAL_BYTES)).any():
             raise ValueError("a decimal is not between 1 and 16 bytes long")
         places = np.arange(_MAX_DECIMAL_BYTES)
@@ -103,7 +103,7 @@ class PackedBytes:
 
 
 def array_of(kind: pa.DataType, count: int, *values: Any) -> AnyArray:
-    """An Arrow array without NULLs that is made of these buffers."""
+    """Returns an Arrow array without NULLs that consists of these buffers."""
     buffers: list[Any] = [None, *map(pa.py_buffer, values)]
     array: AnyArray = pa.Array.from_buffers(kind, count, buffers)
     return array

@@ -1,25 +1,25 @@
-"""Rows in Fluss's own formats, decoded in bulk into Arrow: column by column, with a running position for each row.
+"""Decodes rows in Fluss's own formats in bulk to Arrow: column by column, with a running position for each row.
 
-The formats, as 0.9.1 writes them (its `CompactedRowWriter`, `IndexedRowWriter` and `BinaryArray`, and seen in its snapshots and logs),
-numbers little-endian. COMPACTED:
+The formats, as 0.9.1 writes them (its `CompactedRowWriter`, `IndexedRowWriter` and `BinaryArray`, and observed in its snapshots and logs),
+with little-endian numbers. COMPACTED:
 
-    row         a bit a column (1 = NULL), filled up to a byte; the columns that are not NULL, one behind the other
-    column      boolean, int8, int16, float, double: fixed width. int32, date, int64: a varint of the two's complement.
-                decimal up to 18 digits: the unscaled value as a varint; above: its length, and big-endian bytes.
-                timestamp up to 3 digits: a varint of milliseconds; above: that, and a varint of nanoseconds within.
-                string, bytes, array, map, row: a varint of the length in bytes, and the bytes
-    array       count i32; a bit an element (1 = NULL), filled up to 4 bytes; a slot an element; what does not fit into a slot
-    slot        fixed widths as they are, decimals up to 18 digits and timestamps up to 3 in 8 bytes; else 8 bytes: the place within
-                the array (high half) with the length, or the nanoseconds of a timestamp; or, with the highest bit set, up to 7 bytes of
-                a string and in the highest byte their number
-    map         length of the key array i32, key array, value array
+   row         a bit a column (1 = NULL), padded to a byte; then the columns that are not NULL
+   column      boolean, int8, int16, float, double: fixed width. int32, date, int64: a varint of the two's complement.
+               decimal up to 18 digits: the unscaled value as a varint; above: its length, and big-endian bytes.
+               timestamp up to 3 digits: a varint of milliseconds; above: that, and a varint of nanoseconds within.
+               string, bytes, array, map, row: a varint of the length in bytes, and the bytes
+   array       count i32; a bit an element (1 = NULL), padded to 4 bytes; a slot an element; the values that do not fit into slots
+   slot        fixed widths unchanged, decimals up to 18 digits and timestamps up to 3 in 8 bytes; else 8 bytes: the place within
+               the array (high half) with the length, or the nanoseconds of a timestamp; or, with the highest bit set, up to 7 bytes of
+               a string and in the highest byte their number
+   map         length of the key array i32, key array, value array
 
 INDEXED, with the same arrays and maps, whose rows are INDEXED as well:
 
-    row         a bit a column (1 = NULL), filled up to a byte; room for the length i32 of each column of variable width, in which the
-                lengths of those that are not NULL come first; the columns that are not NULL, one behind the other
-    column      numbers and dates: fixed width. decimal up to 18 digits: 8 bytes. timestamp: 8 bytes of milliseconds and, above 3
-                digits, 4 of nanoseconds within. BINARY and CHAR: as many bytes as they are declared with. Else as long as the length says.
+   row         a bit a column (1 = NULL), padded to a byte; an i32 for each column of variable width, which begin with the lengths of
+               those that are not NULL; then the columns that are not NULL
+   column      numbers and dates: fixed width. decimal up to 18 digits: 8 bytes. timestamp: 8 bytes of milliseconds and, above 3
+               digits, 4 of nanoseconds within. BINARY and CHAR: the declared number of bytes. Others: as long as the length says.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Numbers: TypeAlias = npt.NDArray[Any]
 
 _FIRST_MS, _FIRST_US_WITHIN = divmod(-(1 << 63), 1_000)
 _LAST_MS, _LAST_US_WITHIN = divmod((1 << 63) - 1, 1_000)
-"""The ends of a timestamp in microseconds. Fluss holds milliseconds of 64 bits, a thousand times as far."""
+"""The limits of a timestamp in microseconds. Fluss stores 64-bit milliseconds, whose range is a thousand times larger."""
 _COMPACT_DIGITS = 18
-"""A decimal of so many digits fits into 64 bits."""
+"""Maximum number of digits of a decimal that fits into 64 bits."""
 _COMPACT_UNITS = ("s", "ms")
-"""Timestamps in these are stored in milliseconds alone."""
+"""Units of timestamps that are stored as milliseconds only."""
 _ARRAY_COUNT_BYTES = 4
 _LENGTH_BYTES = 4
-"""Of a value of variable width, in an INDEXED row."""
+"""Size of the length of a value of variable width, in an INDEXED row."""
 _INLINE = np.uint64(1 << 63)
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -57,23 +57,23 @@ _FIXED: dict[pa.DataType, str] = {
     pa.float64(): "<f8",
 }
 _VARIABLE: dict[pa.DataType, str] = {pa.int32(): "<i4", pa.date32(): "<i4", pa.int64(): "<i8"}
-"""Varints in a row, fixed in an array."""
+"""Types that are varints in a row, but have a fixed width in an array."""
 
 
 class TimestampOutOfRange(ValueError):
-    """A timestamp that microseconds cannot say. `column`: the place of its column in the row."""
+    """A timestamp outside of the range of microseconds. `column`: the place of its column in the row."""
 
     def __init__(self, milliseconds: int) -> None:
-        super().__init__(f"holds {milliseconds} ms since 1970, which a timestamp in microseconds cannot say")
+        super().__init__(f"holds {milliseconds} ms since 1970, which is out of range of a timestamp in microseconds")
         self.column = 0
 
 
 def decode_rows(
     data: PackedBytes, starts: Positions, ends: Positions, types: Sequence[pa.DataType], encoding: RowEncoding = RowEncoding.COMPACTED
 ) -> list[AnyArray]:
-    """The columns of the rows `[start, end)`; `types` are those that the rows were written with, as `LogColumn.type` has them.
+    """Returns the columns of the rows `[start, end)`; `types` are those with which the rows were written, as in `LogColumn.type`.
 
-    Raises ValueError for bytes that are no such rows, or that leave their row, TimestampOutOfRange.
+    Raises ValueError for bytes that are not valid rows, or values that leave their row; TimestampOutOfRange.
     """
     at = lengths_at = starts + (len(types) + 7) // 8
     if encoding is RowEncoding.INDEXED:
@@ -107,7 +107,7 @@ def decode_rows(
 def _decode_indexed(
     data: PackedBytes, at: Positions, lengths_at: Positions, ends: Positions, kind: pa.DataType
 ) -> tuple[AnyArray, Positions]:
-    """As `_decode_column`, of INDEXED rows; lengths of values of variable width stand at `lengths_at`."""
+    """Decodes values as `_decode_column` does, for INDEXED rows; the lengths of values of variable width are at `lengths_at`."""
     width = _indexed_bytes(kind)
     if width is None:
         lengths = data.read("<i4", lengths_at).astype(np.int64)
@@ -125,7 +125,7 @@ def _decode_indexed(
 
 
 def _indexed_bytes(kind: pa.DataType) -> int | None:
-    """Bytes of a value in an INDEXED row; None = its length stands in the row."""
+    """Returns the size of a value in an INDEXED row; None = the row contains its length."""
     if (dtype := _FIXED.get(kind, _VARIABLE.get(kind))) is not None:
         return np.dtype(dtype).itemsize
     if isinstance(kind, pa.TimestampType):
@@ -136,7 +136,7 @@ def _indexed_bytes(kind: pa.DataType) -> int | None:
 
 
 def _decode_column(data: PackedBytes, at: Positions, ends: Positions, kind: pa.DataType) -> tuple[AnyArray, Positions]:
-    """The values at `at`, none of which is NULL, and the positions behind them."""
+    """Returns the values at `at`, none of which is NULL, and the positions after them."""
     if (dtype := _FIXED.get(kind)) is not None:
         return _numbers(data.read(dtype, at), kind), at + np.dtype(dtype).itemsize
     if (dtype := _VARIABLE.get(kind)) is not None:
@@ -158,7 +158,7 @@ def _decode_column(data: PackedBytes, at: Positions, ends: Positions, kind: pa.D
 
 
 def _blobs(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType, encoding: RowEncoding) -> AnyArray:
-    """Values that are stored with their length; `encoding`: of the rows among them."""
+    """Returns values that are stored with their length; `encoding` is that of rows among them."""
     if isinstance(kind, pa.Decimal128Type):
         return array_of(kind, len(starts), data.big_integers(starts, lengths))
     if isinstance(kind, pa.StructType):
@@ -171,7 +171,7 @@ def _blobs(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.Da
         offsets, elements = _decode_arrays(data, starts, lengths, kind.value_type, encoding)
         return pa.ListArray.from_arrays(offsets, elements, type=kind)
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return data.slices(starts, lengths).cast(kind)  # checks UTF-8, and the fixed size
+        return data.slices(starts, lengths).cast(kind)  # cast checks UTF-8, and the fixed size
     raise TypeError(f"no value of type {kind} is in a row")
 
 
@@ -192,10 +192,10 @@ def _decode_maps(data: PackedBytes, starts: Positions, lengths: Positions, kind:
 def _decode_arrays(
     data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType, encoding: RowEncoding
 ) -> tuple[pa.Int32Array, AnyArray]:
-    """Where each array begins among the elements of all of them, and these."""
+    """Returns where each array begins among the elements of all arrays, and these elements."""
     _check(np.full(len(starts), _ARRAY_COUNT_BYTES), lengths)
     counts = data.read("<i4", starts).astype(np.int64)
-    _check(counts, lengths)  # before anything is multiplied; an element has a byte at least
+    _check(counts, lengths)  # checked before any multiplication; an element has at least one byte
     slots_at = _ARRAY_COUNT_BYTES + (counts + 31) // 32 * 4
     slot_bytes = _slot_bytes(kind)
     _check(slots_at + counts * slot_bytes, lengths)
@@ -216,7 +216,7 @@ def _decode_arrays(
 def _decode_slots(
     data: PackedBytes, at: Positions, array_at: Positions, array_bytes: Positions, kind: pa.DataType, encoding: RowEncoding
 ) -> AnyArray:
-    """The elements whose slots are at `at`, none of which is NULL, of arrays that begin at `array_at`."""
+    """Returns the elements with slots at `at`, none of which is NULL, of arrays that begin at `array_at`."""
     if (dtype := _FIXED.get(kind, _VARIABLE.get(kind))) is not None:
         return _numbers(data.read(dtype, at), kind)
     if _is_compact_decimal(kind):
@@ -276,11 +276,11 @@ def _timestamps(milliseconds: npt.NDArray[np.int64], nanoseconds: npt.NDArray[np
 
 
 def _spread(values: AnyArray, nulls: npt.NDArray[np.bool_]) -> AnyArray:
-    """The values in their rows, with NULL in the others."""
+    """Returns the values in their rows, with NULL in the other rows."""
     return values.take(pa.array(np.cumsum(~nulls) - 1, mask=nulls))
 
 
 def _check(lengths: Positions, limits: Positions) -> None:
-    """Raises ValueError unless all are between 0 and their limits."""
+    """Raises ValueError unless all lengths are between 0 and their limits."""
     if ((lengths < 0) | (lengths > limits)).any():
         raise ValueError("a value does not end within its row")

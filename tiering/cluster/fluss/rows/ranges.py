@@ -1,4 +1,4 @@
-"""Values that Fluss holds and Lakeward's types do not: which row of a batch has one."""
+"""Finds the row of a batch with a value that Fluss can store but Lakeward's types cannot hold."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tiering.cluster.fluss.rows.packed_bytes import AnyArray, PackedBytes, Posit
 from tiering.cluster.fluss.rows.packed_rows import TimestampOutOfRange, decode_rows
 from tiering.model.refused_records import UnwritableRow, first_failing
 
-BEYOND_MICROSECONDS = "holds a time that a timestamp in microseconds cannot say"
+BEYOND_MICROSECONDS = "holds a time that is out of range of a timestamp in microseconds"
 
 
 def rows_within_range(data: PackedBytes, starts: Positions, ends: Positions, written: pa.Schema, encoding: RowEncoding) -> list[AnyArray]:
-    """As `decode_rows`. Raises UnwritableRow for the first row with a value out of range."""
+    """Decodes rows as `decode_rows` does. Raises UnwritableRow for the first row with a value out of range."""
     try:
         return decode_rows(data, starts, ends, written.types, encoding)
     except TimestampOutOfRange as error:
