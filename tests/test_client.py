@@ -128,7 +128,7 @@ def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> N
             lakeward.wait_for_tiering("sales.t1", timestamp=datetime(2026, 1, 1))
         with pytest.raises(errors.InvalidArgument, match="the offsets name no bucket"):
             lakeward.wait_for_tiering("sales.t1", offsets={})
-        with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):
+        with pytest.raises(errors.InvalidArgument, match="does not let Lakeward set"):
             lakeward.set_freshness("sales.t1", "5 min")
 
 
@@ -207,7 +207,7 @@ def test_the_asyncio_client_does_the_same(world: World, uri: str) -> None:
             assert [(row.tiered.path, row.tiered.state, row.error) for row in rows] == [(TablePath("sales", "t1"), "Pending", None)]
             assert (await lakeward.wait_for_tiering("sales.t1", offsets={"0": 10}, timeout_ms=0)).reached is False
             assert (await lakeward.wait_for_tiering("sales.t2")).reached, "it has no rows"
-            with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):
+            with pytest.raises(errors.InvalidArgument, match="does not let Lakeward set"):
                 await lakeward.set_freshness("sales.t1", "5 min")
             with pytest.raises(errors.UnknownTable):
                 await lakeward.list_tiering_statuses("sales.none")

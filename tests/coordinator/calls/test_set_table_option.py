@@ -86,7 +86,7 @@ def test_what_the_lake_table_took_over_is_refused_with_the_reason_once_it_exists
     world.tier(table)
     for dry_run in (True, False):
         for value in ("2000000", None):
-            with pytest.raises(InvalidArgument, match="its lake table exists, and took it over when it was created") as refused:
+            with pytest.raises(InvalidArgument, match="its lake table exists, and got the option when it was created") as refused:
                 set_option(world.coordinator, table.path, "iceberg.write.target-file-size-bytes", value, dry_run=dry_run)
             assert "ALTER TABLE lake.sales.orders SET TBLPROPERTIES" in refused.value.hint
     same = set_option(world.coordinator, table.path, "iceberg.write.target-file-size-bytes", "1000000")
@@ -156,6 +156,6 @@ def test_a_table_that_is_not_there_and_a_cluster_that_cannot_say_so(world: LakeW
     with pytest.raises(UnknownTable):
         set_option(world.coordinator, TablePath("sales", "nothing"), FRESHNESS, "5 min")
     other = World()
-    with pytest.raises(InvalidArgument, match="lets nobody else set the options of its tables"):
+    with pytest.raises(InvalidArgument, match="does not let Lakeward set table options"):
         set_option(other.coordinator, other.table.path, FRESHNESS, "5 min")
     other.coordinator.close()

@@ -1,4 +1,4 @@
-"""Whether somebody may have a request performed: what `access.requirements` says of its procedure, on what the request is about."""
+"""Decides whether a caller may have a request performed, by the requirement of its procedure (`access.requirements`) and its object."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tiering.model.tables import TablePath
 
 
 class Answer(Enum):
-    """What becomes of a request that is not refused."""
+    """The next step for a request that is not refused."""
 
     PERFORM = auto()
     UNKNOWN_ROUND = auto()
-    """Of a round that is not there, or is of a table that the caller may not know of: both get the same answer."""
+    """The request is about a round that does not exist, or of a table that the caller may not see: both get the same answer."""
 
 
 def authorize(parts: CallParts, request: CallRequest[Any]) -> Answer:
-    """Leaves a line in the audit. Blocks. Raises UnknownTable, UnknownDatabase, AccessDenied, StoreError."""
+    """Authorizes the request and writes a line to the audit. It blocks. Raises UnknownTable, UnknownDatabase, AccessDenied, StoreError."""
     requirement = PROCEDURES.get(request.procedure)
     if requirement is None:
-        raise AccessDenied(f"sys.{request.procedure} has no line in the table of privileges", hint="That is an error of this version.")
+        raise AccessDenied(f"no privilege is declared for sys.{request.procedure}", hint="This is an error of this version: report it.")
     call = current_audited_call()
     if call is not None:
         call.object = _object(request)
         call.idempotency_key = getattr(request, "idempotency_key", None)
-    access = parts.grants.current()  # of the identity, and never of the caller's name: that is a text, which is redacted
+    access = parts.grants.current()  # by the identity, never by the caller's name, which is a redacted text
     answer = Answer.PERFORM if access.is_unrestricted else _check(parts, request, requirement, access)
     if call is not None and requirement.audited:
         call.start()
@@ -41,9 +41,9 @@ def authorize(parts: CallParts, request: CallRequest[Any]) -> Answer:
 
 
 def check_still_allowed(parts: CallParts, request: CallRequest[Any]) -> None:
-    """Before a call that waits tells more: raises UnknownTable or AccessDenied if its caller has lost the privilege since. By names alone.
+    """Raises UnknownTable or AccessDenied if the caller of a waiting call has lost the privilege since. It checks only names.
 
-    Of a database, the call leaves the tables out that its caller may no longer know of.
+    A call about a database omits the tables that its caller may no longer see.
     """
     requirement, access = PROCEDURES[request.procedure], parts.grants.current()
     path = getattr(request, "path", None)
@@ -74,21 +74,27 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
 
 
 def _is_repeat(parts: CallParts, request: Any) -> bool:
-    """Whether it may have been done before: then it gets its answer also when the table is gone by now."""
+    """Returns whether the request may have been performed before. Then it gets its answer even if the table was dropped since."""
     key = getattr(request, "idempotency_key", None)
     return key is not None and not request.dry_run and parts.operations.by_key(key, request.caller) is not None
 
 
 def _check_database(parts: CallParts, name: str, access: Access) -> None:
-    """Which of its tables may be tiered is checked where they are chosen. Raises UnknownDatabase, and InvalidName for a too long name."""
+    """Raises UnknownDatabase if the caller may not see the database, and InvalidName for a name that is too long.
+
+    Which of its tables may be tiered is checked where they are chosen.
+    """
     check_length(name, "database")
-    known = {info.path.database_name for info in parts.cluster.tables() if access.sees(info.path)}
-    if name not in known and not access.may(Privilege.DESCRIBE, Resource(name)):
+    visible_databases = {info.path.database_name for info in parts.cluster.tables() if access.sees(info.path)}
+    if name not in visible_databases and not access.may(Privilege.DESCRIBE, Resource(name)):
         raise UnknownDatabase(f"there is no database {name!r}")
 
 
 def _table_of_round(parts: CallParts, round_id: str, access: Access) -> TablePath | None:
-    """None for a round of a table that the caller may not know of, too, after the same look at what is live and what is stored."""
+    """Returns the table of a round; None if the round is unknown, or its table hidden from the caller.
+
+    Both cases read the live and the stored rounds.
+    """
     records = parts.table_records
     live = (record.round for record in records.live() if record.round is not None and record.round.round_id == round_id)
     visible = (row for row in live if access.sees_name(row.database_name, row.table_name))

@@ -1,4 +1,4 @@
-"""`CALL sys.cancel_tiering`: a running round ends without a commit, unless its commit was granted already (DESIGN 6 step 6)."""
+"""`CALL sys.cancel_tiering`: ends a running round without a commit, unless its commit was already granted (DESIGN 6 step 6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.rounds import RoundState
 
 @dataclass(frozen=True)
 class CancelTiering(Mutation[CancelResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "cancel_tiering"
     result_class = CancelResult
@@ -26,7 +26,7 @@ class CancelTiering(Mutation[CancelResult]):
 
 @effect(CancelTiering, pool=Pool.STORE)
 def cancel_tiering(parts: CallParts, request: CancelTiering) -> CancelResult:
-    """Raises InvalidArgument for a round that no tierer has begun."""
+    """Cancels the round. Raises InvalidArgument for a round that no tierer has begun."""
     return parts.operations.once(request, lambda: _decision(parts, request))
 
 

@@ -1,4 +1,4 @@
-"""Performs requests: finds the effect of a request and runs it in the threads of its pool (`CoordinatorControl` of `interface`)."""
+"""Performs requests: finds the effect of a request and runs it in the threads of its pool. Implements `interface.CoordinatorControl`."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from tiering.model.call_results import CancelOutcome, CancelResult, Progress
 
 
 class Control:
-    """Calls wait on the event loop and not in a thread, so that waiting ones never hold up a read."""
+    """Performs requests. Calls wait on the event loop and not in a thread, so that waiting calls never delay a read."""
 
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:
-        """See `CoordinatorControl.perform`."""
+        """Performs the request, once per idempotency key."""
         steps = self.perform_with_progress(request)
         async with aclosing(steps):
             results = [step async for step in steps if not isinstance(step, Progress)]
         return results[-1]
 
     def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
-        """See `CoordinatorControl.perform_with_progress`."""
+        """Performs the request, and yields progress lines, then exactly one result."""
         return self._authorized(request)
 
     async def knows(self, idempotency_key: str, caller: str) -> bool:
-        """See `CoordinatorControl.knows`."""
+        """Returns whether the key already names an operation of the caller."""
         operations = self._parts.operations
         return await self._parts.threads.run(Pool.STORE, lambda: operations.by_key(idempotency_key, caller) is not None)
 
     def end_waits(self) -> None:
-        """Each waiting call answers with how its table stands."""
+        """Makes each waiting call answer with the present state of its table."""
         self._parts.stopping.set()
         self._parts.table_records.wake_ups.notify()
 
     def close(self) -> None:
-        """No call can be made any more."""
+        """Accepts no more calls."""
         self._parts.threads.close()
         self._parts.looks.close()
 
     async def _authorized(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
-        """Performs it for whoever may. Raises UnknownTable, UnknownDatabase, AccessDenied."""
+        """Performs the request if its caller is authorized. Raises UnknownTable, UnknownDatabase, AccessDenied."""
         if await self._parts.threads.run(Pool.STORE, partial(authorize, self._parts, request)) is Answer.UNKNOWN_ROUND:
             assert isinstance(request, CancelTiering), "no other request is about a round"
             yield CancelResult(request.round_id, None, CancelOutcome.UNKNOWN)  # type: ignore[misc]  # it is this request's result
@@ -62,5 +62,5 @@ class Control:
                     check_still_allowed(self._parts, request)
                     yield step
             except LakewardError:
-                check_still_allowed(self._parts, request)  # an error tells of the table, too
+                check_still_allowed(self._parts, request)  # an error reveals facts about the table, too
                 raise

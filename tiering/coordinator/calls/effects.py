@@ -1,11 +1,11 @@
-"""What a procedure does, declared beside its request, and what it works with.
+"""Effects of procedures, declared beside their requests, and the parts that effects use.
 
     @effect(PauseTiering, pool=Pool.STORE)
     def pause_tiering(parts: CallParts, request: PauseTiering) -> PauseResult: ...
 
-An effect belongs to a request class, so `control` finds it by the class of a request; nothing else lists the effects. It blocks, in the
-threads of its pool. One that tells how it gets on is an async generator under `effect_with_progress`, and hands its blocking steps to
-`parts.threads` itself.
+An effect belongs to a request class, so `control` finds it by the class of a request; there is no other list of effects. It blocks, in the
+threads of its pool. An effect that reports progress is an async generator under `effect_with_progress`, and runs its blocking steps in
+`parts.threads`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RequestT = TypeVar("RequestT", bound=CallRequest[Any])
 
 
 class Pool(StrEnum):
-    """Threads, apart by what their work may wait for: a lake or a cluster that hangs must keep nobody from pausing a table."""
+    """Threads, separated by what their work may wait for: a lake or a cluster that hangs must not keep users from pausing a table."""
 
     STORE = "store-call"
     LAKE_LOOK = "lake-look"
@@ -56,44 +56,44 @@ class Pool(StrEnum):
 
 
 _THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.EXPLANATION: 8, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
-"""Of those that may wait for a lake more than ever work: a table that hangs keeps one until a deadline."""
+"""Number of threads per pool. Pools that may wait for a lake have more, because a table that hangs keeps one until a deadline."""
 
 
 class CallThreads:
-    """The threads of every pool."""
+    """The threads of all pools."""
 
     def __init__(self) -> None:
         self._pools = {pool: ThreadPoolExecutor(number, thread_name_prefix=pool) for pool, number in _THREADS.items()}
 
     def run(self, pool: Pool, step: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
-        """What `step` returns, or an Exception, whatever it ends with. Call it in an event loop."""
+        """Runs `step`; the future has its result or an Exception, whatever it raised. Call it in an event loop."""
         return asyncio.get_running_loop().run_in_executor(self._pools[pool], carried(contained(step)))
 
     def close(self) -> None:
-        """Takes no more work; what runs ends by itself."""
+        """Accepts no more work. Running work ends by itself."""
         for pool, threads in self._pools.items():
             threads.shutdown(wait=False, cancel_futures=pool is Pool.VALIDATION)
 
 
 class TiererControl(Protocol):
-    """What calls need of the tierers. `is_known` and `fence` are for callers that hold the records' lock."""
+    """The interface to tierers that calls need. Callers of `is_known` and `fence` hold the records' lock."""
 
     def tierers(self) -> Sequence[TiererRecord]:
-        """All that were heard of within the service timeout."""
+        """Returns the tierers with a heartbeat within the service timeout."""
         ...
 
     def is_known(self, tierer_id: str) -> bool:
-        """Whether a process with this id was heard of within the service timeout."""
+        """Returns whether a process with this id sent a heartbeat within the service timeout."""
         ...
 
     def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
-        """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`; names them for the event."""
+        """Gives no more tables to the known processes with this id, nor to those in `incarnations`. Returns digests for the event."""
         ...
 
 
 @dataclass(frozen=True)
 class CallParts:
-    """The parts of a coordinator that effects work with."""
+    """The parts of a coordinator that effects use."""
 
     table_records: TableRecords
     cluster: ClusterOwner
@@ -102,31 +102,31 @@ class CallParts:
     observer: LagObserver
     operations: IdempotentOperations
     table_lock: Callable[[int], AbstractContextManager[object]]
-    """By table id the lock that acks take too."""
+    """Returns the lock of a table, which acks take, too."""
     tierer_connected: Callable[[], bool]
     tierers: TiererControl
     notifications: ClusterNotifications
-    """Whether the cluster may be told of a lake snapshot."""
+    """When the cluster may be notified of a lake snapshot."""
     known_tables: KnownTables
-    """The tables as whoever calls may see them."""
+    """The tables as the caller may see them."""
     upkeep: UpkeepNeeds
-    """What upkeep the tables need."""
+    """The upkeep that tables need."""
     validator: Validator | None
-    """How a validation's child process is started; None = this service cannot validate."""
+    """Starts the child process of a validation; None if this service cannot validate."""
     grants: Grants = field(default_factory=Grants)
-    """Who may do what."""
+    """The privileges of callers."""
     threads: CallThreads = field(default_factory=CallThreads)
     looks: LakeLooks = field(default_factory=LakeLooks)
     sightings: FileSightings = field(default_factory=FileSightings)
-    """What sweeps saw of the lake tables' files."""
+    """The lake tables' files that sweeps saw."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set when the service stops: calls that wait answer with how things stand."""
+    """Set when the service stops. Waiting calls then answer with the present state."""
     validation_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True)
 class BlockingEffect:
-    """`run(parts, request)` returns the result."""
+    """An effect that blocks: `run(parts, request)` returns the result."""
 
     pool: Pool
     run: Callable[[CallParts, Any], Any]
@@ -134,7 +134,7 @@ class BlockingEffect:
 
 @dataclass(frozen=True)
 class StreamedEffect:
-    """`run(parts, request)` yields any number of Progress, then the result."""
+    """An effect with progress: `run(parts, request)` yields any number of Progress, then the result."""
 
     run: Callable[[CallParts, Any], AsyncGenerator[Any, None]]
 
@@ -147,7 +147,7 @@ _EFFECTS: dict[type[CallRequest[Any]], Effect] = {}
 
 
 def effect(request_class: type[RequestT], *, pool: Pool) -> Callable[[Work[RequestT, ResultT]], Work[RequestT, ResultT]]:
-    """Makes a function the effect of the requests of a class."""
+    """Declares a function as the effect of a request class."""
 
     def declare(run: Work[RequestT, ResultT]) -> Work[RequestT, ResultT]:
         _EFFECTS[request_class] = BlockingEffect(pool, run)
@@ -157,7 +157,7 @@ def effect(request_class: type[RequestT], *, pool: Pool) -> Callable[[Work[Reque
 
 
 def effect_with_progress(request_class: type[RequestT]) -> Callable[[Stream[RequestT, ResultT]], Stream[RequestT, ResultT]]:
-    """Makes an async generator the effect of the requests of a class."""
+    """Declares an async generator as the effect of a request class."""
 
     def declare(run: Stream[RequestT, ResultT]) -> Stream[RequestT, ResultT]:
         _EFFECTS[request_class] = StreamedEffect(run)
@@ -167,10 +167,10 @@ def effect_with_progress(request_class: type[RequestT]) -> Callable[[Stream[Requ
 
 
 def request_class(procedure: str) -> type[CallRequest[Any]] | None:
-    """The class of the requests of a procedure; None if there is none."""
+    """Returns the request class of a procedure; None if there is none."""
     return next((declared for declared in _EFFECTS if declared.procedure == procedure), None)
 
 
 def effect_of(request: CallRequest[Any]) -> Effect:
-    """The effect that the module of the request's class declares."""
+    """Returns the effect that is declared for the request's class."""
     return _EFFECTS[type(request)]

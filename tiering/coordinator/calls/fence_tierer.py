@@ -1,9 +1,9 @@
-"""`CALL sys.fence_tierer`: takes a tierer's tables away from it, and gives it no more.
+"""`CALL sys.fence_tierer`: takes all tables away from a tierer, and gives it no more.
 
-Each of its rounds ends, and a round under a new epoch follows with another tierer: whatever the fenced one still reports, or asks to
-commit, is refused. A commit that was granted before may have been sent, and nothing calls it back: as after any tierer that is lost then,
-the next round looks at the lake, and goes on from the marker that it finds there. The processes that had the id at the call stay fenced,
-also when the coordinator starts anew; one that starts anew under the id is another process, and works.
+Each of its rounds ends, and another tierer gets a round under a new epoch. Later reports and commit requests of the fenced tierer are
+refused. A commit that was granted before may have been sent, and cannot be recalled. As after a lost tierer, the next round reads the lake
+and continues from the marker that it finds. Processes that have the id at the call stay fenced, even after a restart of the coordinator. A
+process that starts later with the same id is another process, and works.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiering.model.call_results import FenceTiererResult
 
 @dataclass(frozen=True)
 class FenceTierer(Mutation[FenceTiererResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "fence_tierer"
     result_class = FenceTiererResult
@@ -33,7 +33,7 @@ class FenceTierer(Mutation[FenceTiererResult]):
 
 @effect(FenceTierer, pool=Pool.STORE)
 def fence_tierer(parts: CallParts, request: FenceTierer) -> FenceTiererResult:
-    """Raises InvalidArgument for an id that no tierer has."""
+    """Fences the tierer. Raises InvalidArgument for an id that no tierer has."""
     records = parts.table_records
     with records.changing():
         if (earlier := parts.operations.answer(request)) is not None:
@@ -42,22 +42,22 @@ def fence_tierer(parts: CallParts, request: FenceTierer) -> FenceTiererResult:
         if not running and not parts.tierers.is_known(request.tierer_id):
             raise errors.InvalidArgument(
                 f"there is no tierer {request.tierer_id[:60]!r}",
-                hint="SELECT tierer_id, state FROM sys.tierers lists those that there are.",
+                hint="SELECT tierer_id, state FROM sys.tierers lists the tierers.",
             )
         rounds = [record.running for record in running if record.running is not None]
         result = FenceTiererResult(request.tierer_id, len(running))
         if request.dry_run:
             return result
-        # Before the tables are free: no heartbeat comes in between.
+        # Before the tables are free, so that no heartbeat gets one of them in between.
         processes = parts.tierers.fence(request.tierer_id, [row.incarnation for row in rounds if row.incarnation is not None])
-        # A context each: it has the id of the round that follows.
+        # A context per table, because it has the id of the round that follows.
         changes = [round_lifecycle.fence_tierer(records.context(request.caller), record, request.reason) for record in running]
         records.put(*changes, operations=parts.operations.done(request, None, result), events=[_event(parts, request, result, processes)])
         return result
 
 
 def _event(parts: CallParts, request: FenceTierer, result: FenceTiererResult, processes: Sequence[str]) -> EventRecord:
-    """It is also where a coordinator that starts reads who is fenced: stored with the effect, in one write."""
+    """Returns the event. It is stored in one write with the effect, and a starting coordinator reads from it who is fenced."""
     because = f": {request.reason}" if request.reason else ""
     return EventRecord(
         occurred_at=parts.table_records.now().wall,

@@ -1,4 +1,4 @@
-"""`CALL sys.pause_tiering`: a table is not assigned any more until it is resumed; a running round ends normally."""
+"""`CALL sys.pause_tiering`: a table is not assigned until it is resumed. A running round ends normally."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class PauseTiering(Mutation[PauseResult]):
-    """Its arguments (docs/reference.md). `until` None = until somebody resumes the table."""
+    """Arguments of the call (docs/reference.md). `until` None: until a user resumes the table."""
 
     procedure = "pause_tiering"
     result_class = PauseResult
@@ -30,7 +30,7 @@ class PauseTiering(Mutation[PauseResult]):
 
 @effect(PauseTiering, pool=Pool.STORE)
 def pause_tiering(parts: CallParts, request: PauseTiering) -> PauseResult:
-    """Raises InvalidArgument for an `until` that is over, and what `change_record` raises."""
+    """Pauses the table. Raises InvalidArgument for an `until` in the past, and the errors of `change_record`."""
     until = request.until
     if until is not None and until <= parts.table_records.now().wall and parts.operations.answer(request) is None:
         raise errors.InvalidArgument(f"the pause would have ended already: until is {until.isoformat()}")
@@ -43,7 +43,7 @@ def pause_tiering(parts: CallParts, request: PauseTiering) -> PauseResult:
 
 
 def pause_result(before: TableRecord, change: Change) -> PauseResult:
-    """What a change of a record means for its pause."""
+    """Returns the effect of a change on the table's pause."""
     after = change.record
     assert after.state is not None
     return PauseResult(after.path, before.pause is not None, after.pause is not None, after.state.value)

@@ -16,12 +16,12 @@ Decision = Callable[[Context, TableRecord], tuple[Change, ResultT]]
 
 
 def change_record(parts: CallParts, request: Mutation[ResultT], path: TablePath, decide: Decision[ResultT]) -> ResultT:
-    """Does what `decide` says of the table that has the path now; once for an idempotency key, and not at all for a dry run.
+    """Applies `decide` to the table with this path, once per idempotency key, and not at all for a dry run.
 
     `decide` runs under the records' lock and must not block. Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument.
     """
     if (earlier := parts.operations.answer(request)) is not None:
-        return earlier  # also of a table that is gone by now, or while the cluster does not answer
+        return earlier  # even if the table was dropped since, or the cluster does not answer
     table_id = lake_table_id(parts, path)
 
     def decision() -> Decided[ResultT]:
@@ -33,12 +33,12 @@ def change_record(parts: CallParts, request: Mutation[ResultT], path: TablePath,
 
 
 def lake_table_record(parts: CallParts, path: TablePath) -> TableRecord:
-    """The record of the lake table that has this path now. Raises UnknownTable, UnknownDatabase, LakeDisabled, ClusterUnavailable."""
+    """Returns the record of the lake table with this path. Raises UnknownTable, UnknownDatabase, LakeDisabled, ClusterUnavailable."""
     return living_record(parts, path, lake_table_id(parts, path))
 
 
 def living_record(parts: CallParts, path: TablePath, table_id: int) -> TableRecord:
-    """The record of a table. Raises UnknownTable once it is dropped or its lake disabled."""
+    """Returns the record of a table. Raises UnknownTable once it is dropped or its lake disabled."""
     record = parts.table_records.get(table_id)
     if record is None:
         raise errors.UnknownTable(f"{path} is not a lake table any more", table_id=table_id)
@@ -46,7 +46,7 @@ def living_record(parts: CallParts, path: TablePath, table_id: int) -> TableReco
 
 
 def lake_table_id(parts: CallParts, path: TablePath) -> int:
-    """The id of the lake table with this path, also if it was created a moment ago. Raises as `lake_table_record`."""
+    """Returns the id of the lake table with this path, even if it is new. Raises like `lake_table_record`."""
     info = parts.cluster.table(path)
     if not info.lake_enabled:
         raise errors.LakeDisabled(f"{path} has its lake disabled", table_id=info.table_id)

@@ -1,4 +1,4 @@
-"""`CALL sys.reset_errors`: a table's errors are counted anew."""
+"""`CALL sys.reset_errors`: resets a table's count of errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class ResetErrors(Mutation[ResetResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "reset_errors"
     result_class = ResetResult
@@ -25,7 +25,7 @@ class ResetErrors(Mutation[ResetResult]):
 
 @effect(ResetErrors, pool=Pool.STORE)
 def reset_errors(parts: CallParts, request: ResetErrors) -> ResetResult:
-    """Raises what `change_record` raises."""
+    """Resets the count. Raises the errors of `change_record`."""
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, ResetResult]:
         return operator_requests.reset_errors(ctx, record), ResetResult(request.path, record.error_count)

@@ -17,7 +17,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class ResumeTiering(Mutation[PauseResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "resume_tiering"
     result_class = PauseResult
@@ -28,7 +28,7 @@ class ResumeTiering(Mutation[PauseResult]):
 
 @effect(ResumeTiering, pool=Pool.STORE)
 def resume_tiering(parts: CallParts, request: ResumeTiering) -> PauseResult:
-    """Raises what `change_record` raises."""
+    """Ends the pause. Raises the errors of `change_record`."""
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseResult]:
         change = operator_requests.resume(ctx, record, request.reason)

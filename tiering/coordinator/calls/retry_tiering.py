@@ -1,4 +1,4 @@
-"""`CALL sys.retry_tiering`: tries a failed table again now and forgets its back-off; also one that failed for good."""
+"""`CALL sys.retry_tiering`: retries a failed table at once and resets its back-off, even after a permanent failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class RetryTiering(Mutation[RetryResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "retry_tiering"
     result_class = RetryResult
@@ -26,7 +26,7 @@ class RetryTiering(Mutation[RetryResult]):
 
 @effect(RetryTiering, pool=Pool.STORE)
 def retry_tiering(parts: CallParts, request: RetryTiering) -> RetryResult:
-    """Raises what `change_record` raises."""
+    """Retries the table. Raises the errors of `change_record`."""
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, RetryResult]:
         change = reconciliation.retry(ctx, record)

@@ -1,7 +1,7 @@
-"""`CALL sys.set_table_option`: sets an option of a table that is there, or takes it back to its default.
+"""`CALL sys.set_table_option`: sets an option of an existing table, or resets it to its default.
 
-The cluster has the options, so the effect is there before the operation's row is stored. It is harmless to do twice: if the coordinator
-dies between the two, a repeat does the same once more, with the same end.
+The cluster stores the options, so the effect exists before the operation's row is stored. It is idempotent: if the coordinator dies between
+the two, a repeat does the same again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiering.model.tables import TableInfo, TablePath
 
 @dataclass(frozen=True)
 class SetTableOption(Mutation[SetOptionResult]):
-    """Its arguments. `value` None = back to the default."""
+    """Arguments of the call. `value` None: back to the default."""
 
     procedure = "set_table_option"
     result_class = SetOptionResult
@@ -33,7 +33,7 @@ class SetTableOption(Mutation[SetOptionResult]):
 
 @effect(SetTableOption, pool=Pool.REPAIR)
 def set_table_option(parts: CallParts, request: SetTableOption) -> SetOptionResult:
-    """Raises UnknownTable, UnknownDatabase, InvalidArgument, BadRequest, ClusterUnavailable, LakeUnavailable."""
+    """Sets the option. Raises UnknownTable, UnknownDatabase, InvalidArgument, BadRequest, ClusterUnavailable, LakeUnavailable."""
     path, name = request.path, request.name
 
     def answer(before: TableInfo, after: TableInfo) -> SetOptionResult:
@@ -52,9 +52,10 @@ def set_option(
     value: str | None,
     answer: Callable[[TableInfo, TableInfo], ResultT],
 ) -> ResultT:
-    """Sets one option for any request that does; `answer` makes the result from the table before and after.
+    """Sets one option for any kind of request. `answer` makes the result from the table before and after.
 
-    All such requests take turns, so that what is checked and shown as the value before is what gets replaced. Raises as `set_table_option`.
+    All such requests take turns, so that the checked and returned previous value is the one that is replaced. Raises like
+    `set_table_option`.
     """
     return parts.operations.in_turn(SetTableOption.procedure, request, lambda: _set(parts, request, path, name, value, answer))
 
@@ -70,7 +71,7 @@ def _set(
     cluster, records = parts.cluster, parts.table_records
     if not isinstance(cluster, TableOptionSetting):
         raise errors.InvalidArgument(
-            f"the cluster of {path} lets nobody else set the options of its tables", hint="Set it with the cluster's own tools."
+            f"the cluster of {path} does not let Lakeward set table options", hint="Set it with the cluster's own tools."
         )
     before = cluster.table(path)
     after = cluster.set_table_option(path, name, value, dry_run=True)
@@ -83,12 +84,12 @@ def _set(
         changes = before.properties.get(name) != after.properties.get(name)
         events = [_event(request.caller, path, name, value, records.now().wall)] if changes else []
         records.put(operations=parts.operations.done(request, before.table_id, result), events=events)
-    parts.discovery.run_quietly()  # freshness and the lake's switch count at once
+    parts.discovery.run_quietly()  # so that a new freshness or an enabled lake has its effect at once
     return result
 
 
 def _check_lake_table(parts: CallParts, name: str, before: TableInfo, after: TableInfo) -> None:
-    """Raises InvalidArgument for an option that a lake table takes over when it is created, once there is one."""
+    """Raises InvalidArgument for an option that only applies when a lake table is created, if the lake table exists."""
     is_other_format = before.lake_format != after.lake_format
     if not is_other_format and lake_table_properties(before.properties) == lake_table_properties(after.properties):
         return
@@ -96,8 +97,8 @@ def _check_lake_table(parts: CallParts, name: str, before: TableInfo, after: Tab
         return
     own_way = f"ALTER TABLE lake.{before.path} SET TBLPROPERTIES changes the lake table itself."
     raise errors.InvalidArgument(
-        f"the option {name} of {before.path} cannot change any more: its lake table exists, and took it over when it was created",
-        hint="Make a new table with that format, and load it." if is_other_format else own_way,
+        f"the option {name} of {before.path} cannot change any more: its lake table exists, and got the option when it was created",
+        hint="Create a new table with that format, and load it." if is_other_format else own_way,
         table_path=before.path,
     )
 

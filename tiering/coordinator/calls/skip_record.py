@@ -1,12 +1,12 @@
-"""`CALL sys.skip_record`: leaves out the record at which a bucket stands (docs/reference.md).
+"""`CALL sys.skip_record`: leaves out the record at which a bucket stops (docs/reference.md).
 
-A record that the embedded cluster's KV state cannot take is skipped in the cluster, durably, before the operation's row and the event are
-stored: if the coordinator dies between the two, a repeat finds the record skipped already and only leaves those.
+A record that the embedded cluster's KV state cannot accept is skipped in the cluster, durably, before the operation's row and the event are
+stored. If the coordinator dies in between, a repeat finds the record skipped already, and only stores these two.
 
-A record that a round cannot read or write, of any table of any cluster, is skipped in the record of the table, in one write with the
-operation's row and the event. Assignments carry it to rounds, which do not read it; their markers say so to whoever compares the lake.
-A running round was assigned without it, and is fenced if its plan passes the record.
-The skip is tied to the record's trace: where the log was rewritten, another record at its offset is not left out.
+A record that a round cannot read or write, in any table of any cluster, is skipped in the table's record, in one write with the operation's
+row and the event. Assignments tell rounds to leave it out, and their markers name it for later comparisons with the lake. A running round
+was assigned without the skip, and is fenced if its plan passes the record. The skip is bound to the record's trace: if the log was
+rewritten, another record at the same offset is not left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SkipRecord(Mutation[SkipRecordResult]):
 
 @effect(SkipRecord, pool=Pool.REPAIR)
 def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
-    """Does it once for one idempotency key. Raises UnknownTable, UnknownPartition, InvalidArgument, TableBusy, ClusterUnavailable."""
+    """Skips the record, once per idempotency key. Raises UnknownTable, UnknownPartition, InvalidArgument, TableBusy, ClusterUnavailable."""
     result = parts.operations.in_turn(request.procedure, request, lambda: _skip(parts, request))
     reads = parts.grants.current().may_table(Privilege.SELECT, request.path)
     return result if reads else replace(result, value="")
@@ -54,11 +54,11 @@ def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
 
 def _skip(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
     cluster, info = parts.cluster, parts.cluster.table(request.path)
-    refused = InvalidArgument(f"{_place(request)} of {request.path} stands at no record: there is nothing to skip")
+    refused = InvalidArgument(f"{_place(request)} of {request.path} is not stopped at a record: there is nothing to skip")
     if isinstance(cluster, RecordSkipping) and info.table_type is TableType.PRIMARY_KEY:
         try:
             return _skip_in_cluster(parts, cluster, request)
-        except InvalidArgument as error:  # its KV state took the record
+        except InvalidArgument as error:  # the KV state has accepted the record
             refused = error
     return _skip_in_rounds(parts, info, request, refused)
 
@@ -78,7 +78,10 @@ def _skip_in_cluster(parts: CallParts, cluster: RecordSkipping, request: SkipRec
 
 
 def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refused: InvalidArgument) -> SkipRecordResult:
-    """Raises `refused` unless a round failed at that very record, UnknownPartition, TableBusy, ClusterUnavailable."""
+    """Skips the record for rounds.
+
+    Raises `refused` unless a round failed at that record, UnknownPartition, TableBusy, ClusterUnavailable.
+    """
     bucket, records = _bucket(parts, info, request), parts.table_records
     place = (bucket, request.offset + 1)
     trace_now = traces_at(parts.cluster, info, {bucket: place[1]}).get(place)
@@ -108,20 +111,19 @@ def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refu
 
 
 def _check_still_there(record: TableRecord, request: SkipRecord, trace: str | None, trace_now: str | None) -> None:
-    """Raises InvalidArgument if the log has another record at the offset now than the one at which the round stopped."""
+    """Raises InvalidArgument if the log now has another record at the offset than the one at which the round stopped."""
     if trace_now is not None and trace_now != trace:
         raise InvalidArgument(
-            f"{_place(request)} of {request.path} has another record at offset {request.offset} now than the one that its error names: "
+            f"{_place(request)} of {request.path} now has another record at offset {request.offset} than the one in its error: "
             "the cluster lost records and wrote others at their offsets",
-            hint=f"Nothing is left out. If the lake cannot hold the present record either, the next round of {record.path} names it again.",
+            hint=f"Nothing was left out. If the lake cannot hold the new record either, the next round of {record.path} reports it.",
         )
 
 
 def _check_not_passed(records: TableRecords, record: TableRecord, request: SkipRecord, bucket: BucketKey) -> None:
     """Raises InvalidArgument if the lake has the record, TableBusy if a granted commit may still bring it there.
 
-    A granted commit goes as far as its grant says and no further. Such a commit does not know that the record is left out, and would
-    contradict the answer.
+    A granted commit goes exactly as far as its grant. It does not know that the record is left out, so it would contradict the answer.
     """
     key, offset = str(bucket), request.offset
     if offset < (record.shown_offsets or {}).get(key, 0):
@@ -129,8 +131,8 @@ def _check_not_passed(records: TableRecords, record: TableRecord, request: SkipR
     running, commit = record.running, record.commit
     if running is not None and record.granted and not running.acked and commit is not None and commit.offsets.get(key, 0) > offset:
         raise TableBusy(
-            f"round {running.round_id} of {request.path} commits records of {_place(request)} behind offset {offset} at this moment",
-            hint="Nothing is left out. Call again when that round is over: SELECT status FROM fluss.sys.lake_tiering_status shows it.",
+            f"round {running.round_id} of {request.path} is committing records of {_place(request)} behind offset {offset}",
+            hint="Nothing was left out. Call again when that round is over: SELECT status FROM fluss.sys.lake_tiering_status shows it.",
             round_id=running.round_id,
         )
     if record.lake.unresolved_epoch is None:
@@ -138,16 +140,16 @@ def _check_not_passed(records: TableRecords, record: TableRecord, request: SkipR
     late = late_commits(record, records.newest_commits(record.table_id))
     if late is None or any(row.offsets.get(key, 0) > offset for row in late):
         raise TableBusy(
-            f"a commit of {request.path} was granted and its outcome is not known: {_place(request)} may be past offset {offset}",
-            hint="Nothing is left out. Call again after the next round, which finds out what the lake holds: "
+            f"a commit of {request.path} was granted and its outcome is unknown: {_place(request)} may be past offset {offset}",
+            hint="Nothing was left out. Call again after the next round, which finds out what the lake holds: "
             f"CALL sys.tier_table('{request.path}') runs one.",
         )
 
 
 def _bucket(parts: CallParts, info: TableInfo, request: SkipRecord) -> BucketKey:
     if bool(info.partition_keys) != (request.partition is not None):
-        wanted = "is partitioned: name the partition" if info.partition_keys else "has no partitions: leave the partition out"
-        raise InvalidArgument(f"{info.path} {wanted}", table_id=info.table_id)
+        requirement = "is partitioned: name the partition" if info.partition_keys else "has no partitions: leave the partition out"
+        raise InvalidArgument(f"{info.path} {requirement}", table_id=info.table_id)
     if request.partition is None:
         return BucketKey(None, request.bucket_id)
     ids = {partition.partition_name: partition.partition_id for partition in parts.cluster.partitions(info)}
@@ -158,16 +160,16 @@ def _bucket(parts: CallParts, info: TableInfo, request: SkipRecord) -> BucketKey
 
 @dataclass(frozen=True)
 class _Stop:
-    """A record at which a round stopped: its text, and what the cluster knew it by then; None = not known."""
+    """A record at which a round stopped: its text, and its trace at that time; None if unknown."""
 
     value: str
     trace: str | None
 
 
 def _stop_at(record: TableRecord, bucket: BucketKey, offset: int) -> _Stop | None:
-    """What the error of a round says of the record, also of a round before the latest one; None if no round stopped there.
+    """Returns the record in a round's error, even of an earlier round; None if no round stopped there.
 
-    A partition that was made again has the name of the former one, but another id: errors are compared by that.
+    A recreated partition has the name of the former one but another id, so errors are compared by id.
     """
     stops = [(error.error_class, error.bucket, str(error.offset), error.record_text, error.message, error.trace) for error in record.errors]
     if (error := record.error) is not None:
@@ -176,22 +178,22 @@ def _stop_at(record: TableRecord, bucket: BucketKey, offset: int) -> _Stop | Non
         stops.insert(0, (error.error_class, ids.get("bucket"), ids.get("offset", ""), record_text, error.message, ids.get("trace")))
     for *stop, record_text, message, trace in stops:
         if stop == [BucketStopped.__name__, str(bucket), str(offset)]:
-            in_message = message.partition(f" stands at offset {offset}: ")[2]  # of an older version
+            in_message = message.partition(f" stands at offset {offset}: ")[2]  # an error of an older version
             return _Stop((record_text or in_message)[:MAX_VALUE_CHARACTERS], trace)
     return None
 
 
 def _retried(parts: CallParts, request: SkipRecord, record: TableRecord | None) -> list[Change]:
-    """A table that failed because the bucket stood is tiered again; what else it fails with is left as it is."""
+    """Returns a retry of a table that failed because the bucket stopped. A table with another error is left unchanged."""
     if record is None or record.error is None or record.error.error_class != BucketStopped.__name__:
         return []
     return [reconciliation.retry(parts.table_records.context(request.caller), record)]
 
 
 def _fenced(parts: CallParts, request: SkipRecord, record: TableRecord, bucket: BucketKey) -> list[Change]:
-    """A running round whose plan passes the record does not know that the record is left out: it is fenced, and another round follows.
+    """Returns the fencing of a running round whose plan passes the record, because it would not leave the record out.
 
-    A granted round goes no further than its grant, which `_check_not_passed` compared with the record. An upkeep round reads no record.
+    A granted round goes only as far as its grant, which `_check_not_passed` compared with the record. An upkeep round reads no record.
     """
     running = record.running
     if running is None or record.granted or record.upkeep_runs:

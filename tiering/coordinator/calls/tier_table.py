@@ -1,10 +1,10 @@
 """`CALL sys.tier_table` (DESIGN 5): brings the lake to the end offsets of the call.
 
-The goal is offsets, not a round: a call is done when the lake passes the base check now, for the same table id, with a
-marker that reached them. It waits without a thread and looks again whenever something about its table changed. Looks at the lake have
-threads of their own (`lake_looks`) and an end in time: while a lake's catalog hangs, a call goes on as if its goal were not reached yet.
+The goal is a set of offsets, not a round. A call is done when the lake passes the base check now, for the same table id, with a marker that
+has reached the offsets. It waits without a thread, and checks again whenever something about its table changed. Reads of the lake have
+their own threads (`lake_looks`) and a time limit: while a lake's catalog hangs, a call continues as if its goal were not reached.
 
-The parts, from top to bottom: the request; the waiting; the steps of a call (`_Steps`). `tier_table_rows.py` has its goal, rows and errors.
+From top to bottom: the request, the waiting, and the steps of a call (`_Steps`). `tier_table_rows.py` has its goal, rows and errors.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _log = structlog.get_logger(__name__)
 StepResult = TypeVar("StepResult")
 
 LOOK_AGAIN_MS = 1_000
-"""Pause between looks at a lake that does not answer."""
+"""Pause between reads of a lake that does not answer."""
 FIRST_LOOK_MS = 2_000
-"""A call that has waited so long for its first look at the lake asks for a round, which finds out whether there is something to do."""
+"""After this wait for its first read of the lake, a call requests a round, which finds out whether there is something to do."""
 
 
 @dataclass(frozen=True)
 class TierTable(Mutation[TierTableResult]):
-    """Its arguments (docs/reference.md, DESIGN 5). A key is bound to what is asked for, not to how long the caller waits."""
+    """Arguments of the call (docs/reference.md, DESIGN 5). An idempotency key is bound to the goal, not to how long the caller waits."""
 
     procedure = "tier_table"
     result_class = TierTableResult
@@ -63,12 +63,12 @@ class TierTable(Mutation[TierTableResult]):
     wait: bool = True
     timeout_ms: int = 300_000
     wait_for_tierer: bool = False
-    """Whether the wait goes on while no tierer is connected. A statement shows no progress, so it ends then and says so."""
+    """Whether the wait continues while no tierer is connected. A statement shows no progress, so by default it ends and says so."""
 
 
 @effect_with_progress(TierTable)
 async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
-    """Closing it ends the wait, not the round.
+    """Tiers the table. Closing it ends the wait, not the round.
 
     Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
     """
@@ -100,34 +100,34 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
 
 
 async def _advance(parts: CallParts, steps: _Looking[StepResult], look_ms: Callable[[], float]) -> StepResult:
-    """Runs steps that block, in a thread, and in threads for looks each look that they ask for, for at most `look_ms`."""
-    go_on = partial(next, steps)
+    """Runs blocking steps in a thread, and each read of the lake that they request in the threads for looks, for at most `look_ms`."""
+    next_step = partial(next, steps)
     while True:
-        look = await parts.threads.run(Pool.LAKE_LOOK, partial(_until_look, go_on))
+        look = await parts.threads.run(Pool.LAKE_LOOK, partial(_until_look, next_step))
         if isinstance(look, _Finished):
             result: StepResult = look.result
             return result
         try:
-            go_on = partial(steps.send, await parts.looks.within(look_ms(), look))
+            next_step = partial(steps.send, await parts.looks.within(look_ms(), look))
         except errors.LakewardError as error:
-            go_on = partial(steps.throw, error)
+            next_step = partial(steps.throw, error)
 
 
-def _until_look(go_on: Callable[[], LakeLook[Base | None]]) -> LakeLook[Base | None] | _Finished[Any]:
-    """The next look that steps ask for, or their result. A future cannot carry a StopIteration."""
+def _until_look(next_step: Callable[[], LakeLook[Base | None]]) -> LakeLook[Base | None] | _Finished[Any]:
+    """Returns the next look that the steps request, or their result. A future cannot carry a StopIteration."""
     try:
-        return go_on()
+        return next_step()
     except StopIteration as end:
         return _Finished(end.value)
 
 
 def _left_ms(parts: CallParts, request: TierTable, since: datetime) -> float:
-    """How long a look at the lake may take."""
+    """Returns how long a read of the lake may take, in milliseconds."""
     return (request.timeout_ms if request.wait else FIRST_LOOK_MS) - parts.table_records.now().milliseconds_since(since)
 
 
 async def _until_worth_looking(parts: CallParts, changes: Subscription, request: TierTable, step: Waiting, before: object) -> None:
-    """Returns once something about the call changed: ticks wake every waiting call, and a look costs a request to the lake."""
+    """Returns once something about the call changed. Ticks wake every waiting call, and each look is a request to the lake."""
     while before == _signature(parts, step.goal) and not _end_of_wait(parts, request, step.goal):
         if step.look_at is not None and parts.table_records.now().passed(step.look_at):
             return
@@ -135,7 +135,7 @@ async def _until_worth_looking(parts: CallParts, changes: Subscription, request:
 
 
 def _end_of_wait(parts: CallParts, request: TierTable, goal: Goal) -> str | None:
-    """The reason, for the caller, why the wait is over before the goal is reached; None while it goes on."""
+    """Returns why the wait ends before the goal is reached, for the caller; None while it continues."""
     now, options = parts.table_records.now(), parts.table_records.options
     waited = now.milliseconds_since(goal.started_since)
     if parts.stopping.is_set():
@@ -149,7 +149,7 @@ def _end_of_wait(parts: CallParts, request: TierTable, goal: Goal) -> str | None
 
 
 def _signature(parts: CallParts, goal: Goal) -> object:
-    """Whatever of a table can change where a call stands: equal signatures, equal answers."""
+    """Returns everything about a table that can change the call's state: equal signatures give equal answers."""
     record = parts.table_records.get(goal.table_id)
     if record is None or parts.table_records.fenced is not None:
         return None
@@ -165,7 +165,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Not yet. `look_at`: look again then (steady time), even if nothing changes."""
+    """The call is not done. `look_at` is when to check again (steady time), even if nothing changes."""
 
     goal: Goal
     progress: Progress
@@ -174,19 +174,19 @@ class Waiting:
 
 @dataclass(frozen=True)
 class _Finished(Generic[StepResult]):
-    """What steps returned."""
+    """The result of steps."""
 
     result: StepResult
 
 
 _Looking: TypeAlias = Generator[LakeLook["Base | None"], "Base | None", StepResult]
-"""Steps that yield each look at the lake which they need, and are sent what it returned or thrown what it raised."""
+"""Steps that yield each look at the lake that they need. The caller sends its result or throws its error."""
 
 
 class _Steps:
-    """What a call does between its waits: `begin`, then a `look` whenever something changed.
+    """The work of a call between its waits: `begin`, then a `look` whenever something changed.
 
-    The methods block: on the store and the cluster, never under the records' lock. For the lake they wait outside, at each `yield`.
+    The methods block on the store and the cluster, never under the records' lock. They wait for the lake outside, at each `yield`.
     """
 
     def __init__(self, parts: CallParts) -> None:
@@ -198,10 +198,10 @@ class _Steps:
         self._operations = parts.operations
 
     def begin(self, request: TierTable) -> _Looking[TierTableResult | Goal]:
-        """The result, if nothing is left to do; else the goal, with the round that was joined or queued for it.
+        """Returns the result if nothing is left to do, otherwise the goal with the round that was joined or queued for it.
 
-        A known idempotency key attaches to the earlier call's goal, or ends as that one did. Raises UnknownTable,
-        UnknownDatabase, LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names something else).
+        A known idempotency key attaches to the earlier call's goal, or ends like that call. Raises UnknownTable, UnknownDatabase,
+        LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names another call).
         """
         earlier = self._operations.earlier_call(request)
         if earlier is not None:
@@ -211,7 +211,7 @@ class _Steps:
         goal = self._goal(request)
         record = self._live(goal)
         check_callable(record)
-        # A failed table gets its round even with nothing to do: only a round can clear the failure.
+        # A failed table gets a round even with nothing to do, because only a round can clear the failure.
         if record.state is not TableState.FAILED and (base := (yield from self._reached(record, goal))) is not None:
             return self._nothing_to_do(request, goal, record, base)
         if request.dry_run:
@@ -225,7 +225,7 @@ class _Steps:
             raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=info.table_id)
         record = self._record(info)
         offsets = self._cluster.offsets(info)
-        # What a log lost of its beginning is out of reach; of a primary-key table the KV snapshot still has it.
+        # Records that a log table's log lost at its start are out of reach. A primary-key table's KV snapshot still has them.
         starts = {bucket: log.log_start for bucket, log in offsets.items() if info.table_type is TableType.LOG}
         return Goal(
             path=request.path,
@@ -238,7 +238,7 @@ class _Steps:
         )
 
     def look(self, request: TierTable, goal: Goal) -> _Looking[Ended | Waiting]:
-        """Where the call is. Raises the error of its round, TablePaused while it is queued, UnknownTable once it is gone."""
+        """Returns the call's state. Raises its round's error, TablePaused while it is queued, UnknownTable once the table is dropped."""
         if self._table_records.fenced is not None:
             raise self._table_records.fenced
         record = self._live(goal)
@@ -252,7 +252,7 @@ class _Steps:
         return (yield from self._look_at_lake(request, goal, record)) or Waiting(goal, self._progress(record, current))
 
     def as_it_stands(self, goal: Goal) -> TierTableResult:
-        """The row of a call that ends before its round does: the table's state, and the round that goes on."""
+        """Returns the row of a call that ends before its round does: the table's state, and the round that continues."""
         record = self._live(goal)
         assert record.state is not None
         return row(
@@ -267,10 +267,11 @@ class _Steps:
         try:
             base = yield self._check(record, goal)
         except errors.TransientTieringError as error:
-            progress = Progress(f"the round ended; looking at the lake: {error.message}")
+            progress = Progress(f"the round ended; reading the lake: {error.message}")
             return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
-        is_forced = ended.state is RoundState.FORCE_FINISHED  # the next round goes on at once, also if a bucket stops
-        if base is None and ended.error is not None and ended.error == record.error and not is_forced:  # fenced again, or a bucket stops
+        is_forced = ended.state is RoundState.FORCE_FINISHED  # the next round continues at once, even if a bucket stops
+        # The table failed because of repeated fences, or a bucket stops.
+        if base is None and ended.error is not None and ended.error == record.error and not is_forced:
             raise self._end_badly(request, goal, in_context(ended.error, record.path, ended.round_id))
         if base is None:
             return self._ask_again(request, goal)
@@ -279,15 +280,15 @@ class _Steps:
         return Ended(self._end_well(request, goal, ended, ended.state, record, base))
 
     def _look_at_lake(self, request: TierTable, goal: Goal, record: TableRecord) -> _Looking[Ended | Waiting | None]:
-        """Done before its own round ended, by whichever round: only the lake counts. None = nothing new to look at."""
+        """Ends a call whose goal any round reached before its own round ended: only the lake counts. None if there is nothing new."""
         newest, now = record.shown_snapshot_id, self._table_records.now()
         if newest == goal.seen_snapshot_id or not reach_stops(record.shown_offsets, goal.targets, goal.log_starts):
             return None
         running = record.running
-        # An ack from the future is from before the clock was set back: its grace is over too.
+        # An ack in the future is from before the clock was set back, so its grace has ended, too.
         grace = self._table_records.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
         if running is not None and running.acked and grace > 0:
-            # Its statistics come with the tierer's next heartbeat, if it still lives.
+            # The statistics come with the tierer's next heartbeat, if it still lives.
             return Waiting(goal, Progress(f"round {running.round_id} of {record.path} is in the lake", running.progress), now.after(grace))
         base = yield from self._reached(record, goal)
         if base is None:
@@ -295,7 +296,7 @@ class _Steps:
         return Ended(self._reached_by_another(request, goal, record, base))
 
     def _reached_by_another(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
-        """The row is about the round that the marker names, as far as it is known; of another service's there is no round."""
+        """Returns a row about the round that the marker names, if it is known. A snapshot of another service has no round."""
         is_ours = base.view is None or base.view.tiered == base.newest
         round_id = base.marker.round_id if base.marker and is_ours else None
         reached = replace(goal, round_id=round_id)
@@ -308,7 +309,7 @@ class _Steps:
         return result
 
     def _would_do(self, request: TierTable, goal: Goal, record: TableRecord) -> TierTableResult:
-        """A dry run: the round that would be joined, or QUEUED."""
+        """Returns the row of a dry run: the round that would be joined, or QUEUED."""
         called = operator_requests.call(
             self._table_records.context(request.caller), record, goal.targets, goal.log_starts, recorded=record.lake.offsets
         )
@@ -318,7 +319,7 @@ class _Steps:
         return row(shown, state.value, record, joined, self._table_records.now(), lag_ms_after=goal.lag_ms_before)
 
     def _ask(self, request: TierTable, goal: Goal) -> Goal:
-        """Joins or queues a round, and stores the operation together with it."""
+        """Joins or queues a round, and stores the operation in the same write."""
         with self._table_records.changing():
             record = self._live(goal)
             called = operator_requests.call(
@@ -329,13 +330,13 @@ class _Steps:
                 recorded=record.lake.offsets,
                 idempotency_key=request.idempotency_key,
             )
-            hoped = replace(goal, round_id=called.round_id)
+            expected_goal = replace(goal, round_id=called.round_id)
             begun = self._operations.begun(request, goal.table_id, called.round_id, goal_fields(goal))
             self._table_records.put(called.change, operations=begun)
-        return hoped
+        return expected_goal
 
     def _ask_again(self, request: TierTable, goal: Goal) -> Waiting:
-        """The hoped-for round ended short of the goal: it stopped early, was fenced, or a user rolled the lake back."""
+        """Requests another round, because the expected one ended short of the goal: early, fenced, or after a rollback by a user."""
         return Waiting(self._ask(request, goal), Progress(f"another round of {goal.path} follows"), self._table_records.now().steady)
 
     def _end_well(
@@ -358,7 +359,7 @@ class _Steps:
                 self._table_records.put(operations=ended)
 
     def _reached(self, record: TableRecord, goal: Goal) -> _Looking[Base | None]:
-        """As `_check`, for a look on the way: what is wrong with the lake is for the round to say."""
+        """Returns the base if the goal is reached; None also for a damaged or unavailable lake, whose errors a round will report."""
         try:
             return (yield self._check(record, goal))
         except (errors.PermanentTieringError, errors.TransientTieringError) as error:
@@ -366,7 +367,7 @@ class _Steps:
             return None
 
     def _check(self, record: TableRecord, goal: Goal) -> LakeLook[Base | None]:
-        """Returns the lake table, if it passes the base check now and has reached the goal. Raises what the base check raises."""
+        """Returns a look that checks the lake table now and returns its base if it has reached the goal. Raises base check errors."""
         return LakeLook(goal.path, goal.table_id, partial(self._base_at, record, goal))
 
     def _base_at(self, record: TableRecord, goal: Goal, asking: Asking) -> Base | None:
@@ -390,13 +391,13 @@ class _Steps:
         return progress_of(record, current, needs_turn=self._table_records.options.assigned_by_cluster)
 
     def _round(self, record: TableRecord, goal: Goal) -> RoundRecord | None:
-        """The round that the call hopes for; None = queued behind the running one, or unknown."""
+        """Returns the round that the call expects; None if it is queued behind the running one, or unknown."""
         if record.round is not None and record.round.round_id == goal.round_id:
             return record.round
         return self._table_records.store.round(goal.round_id) if goal.round_id else None
 
     def _record(self, info: TableInfo) -> TableRecord:
-        """Its record, also if the table was made a moment ago."""
+        """Returns the table's record, even if the table is new."""
         record = self._table_records.get(info.table_id)
         if record is None:
             self._discovery.run()
@@ -412,4 +413,4 @@ class _Steps:
         return record
 
     def _gone(self, goal: Goal) -> errors.UnknownTable:
-        return errors.UnknownTable(f"{goal.path} was dropped, made anew, or its lake disabled", table_id=goal.table_id)
+        return errors.UnknownTable(f"{goal.path} was dropped or recreated, or its lake was disabled", table_id=goal.table_id)

@@ -1,4 +1,4 @@
-"""What a call of `tier_table` wants, its row and its errors. Pure."""
+"""The goal of a call of `tier_table`, its row and its errors. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tiering.wire.errors import error_from_pb
 
 @dataclass(frozen=True)
 class Goal:
-    """What a call wants: this table's log up to `targets` in the lake.
+    """The goal of a call: this table's log up to `targets` is in the lake.
 
-    `round_id`: the round it hopes for now. `seen_snapshot_id`: the recorded lake snapshot that it looked at in vain.
+    `round_id` is the round that the call expects now. `seen_snapshot_id` is the recorded lake snapshot that it checked without success.
     """
 
     path: TablePath
@@ -45,7 +45,7 @@ def row(
     lake_snapshot_id: int | None = None,
     lag_ms_after: int | None = None,
 ) -> TierTableResult:
-    """The output row. Statistics are those of the round, as far as it reported any."""
+    """Returns the output row. Statistics are those that the round has reported."""
     stats = current.stats if current else None
     return TierTableResult(
         path=goal.path,
@@ -64,27 +64,27 @@ def row(
 
 
 def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now: Moment, lag_ms_after: int | None) -> TierTableResult:
-    """Nothing was to do: no round was made."""
+    """Returns the row of a call with nothing to do, for which no round was created."""
     empty = row(goal, "EMPTY", record, None, now, lake_snapshot_id=lake_snapshot_id, lag_ms_after=lag_ms_after)
     return replace(empty, splits=0, records=0, files=0, bytes=0)
 
 
 def progress_of(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> Progress:
-    """Where the hoped-for round is, and how far. `needs_turn`: the cluster assigns tables."""
+    """Returns the state and progress of the expected round. `needs_turn`: the cluster assigns tables."""
     running = record.running
     is_running = current is not None and running is not None and running.round_id == current.round_id
     return Progress(progress_line(record, current, needs_turn=needs_turn), running.progress if running is not None and is_running else None)
 
 
 def progress_line(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> str:
-    """Where the hoped-for round is, for people."""
+    """Returns the state of the expected round as a text."""
     if current is None:
         ahead = record.round.round_id if record.round else "another round"
         return f"queued: {ahead} of {record.path} runs before it"
     running = record.running
     if running is None or running.round_id != current.round_id:
         if needs_turn and not record.has_turn:
-            return f"round {current.round_id} of {record.path} waits until the cluster assigns it: its freshness cannot be cut short"
+            return f"round {current.round_id} of {record.path} waits until the cluster assigns it: its freshness cannot be shortened"
         return f"round {current.round_id} of {record.path} waits for a tierer"
     done = ""
     if running.splits_total:
@@ -95,38 +95,38 @@ def progress_line(record: TableRecord, current: RoundRecord | None, *, needs_tur
 
 
 def in_context(error: ErrorInfo, path: TablePath, round_id: str) -> ErrorInfo:
-    """The round's error, saying whose it is."""
+    """Returns the round's error with the names of its table and round."""
     phase = f" in phase {error.phase}" if error.phase else ""
     ids = {**error.ids, "round_id": round_id, "table": str(path), **({"phase": error.phase} if error.phase else {})}
     return replace(error, message=cut_message(f"tiering {path} failed{phase}: {error.message}"), ids=ids)
 
 
 def error_of(error: ErrorInfo) -> errors.LakewardError:
-    """The error as it is raised: of its own class where this version knows it."""
+    """Returns the error to raise, of its own class if this version has it."""
     pb = PbError(error_class=error.error_class, message=error.message, hint=error.hint, retryable=error.retryable, ids=dict(error.ids))
     return error_from_pb(pb)
 
 
 def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:
-    """What a call is told whose round was cancelled."""
+    """Returns the error of a call whose round was cancelled."""
     text = cancel_text(ended) if ended.cancelled_by else f"round {ended.round_id} of {record.path} was cancelled by a change of the table"
     return ErrorInfo("RoundCancelled", text, None, "Call again to tier the table.", retryable=True, time=now)
 
 
-def goal_again(path: TablePath, known: OperationRecord, since: datetime) -> Goal:
-    """The goal of the earlier call with this key."""
-    assert known.table_id is not None
+def goal_again(path: TablePath, operation: OperationRecord, since: datetime) -> Goal:
+    """Returns the goal of the earlier call with this key."""
+    assert operation.table_id is not None
     return Goal(
         path=path,
-        table_id=known.table_id,
-        targets=known.targets,
-        log_starts=known.log_starts,
+        table_id=operation.table_id,
+        targets=operation.targets,
+        log_starts=operation.log_starts,
         started_since=since,
-        lag_ms_before=known.lag_ms_before,
-        round_id=known.round_id,
+        lag_ms_before=operation.lag_ms_before,
+        round_id=operation.round_id,
     )
 
 
 def goal_fields(goal: Goal) -> dict[str, Any]:
-    """What an operation keeps of it beside table and round."""
+    """Returns the fields that an operation stores in addition to table and round."""
     return {"targets": goal.targets, "log_starts": goal.log_starts, "lag_ms_before": goal.lag_ms_before}

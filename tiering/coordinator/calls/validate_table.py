@@ -1,7 +1,7 @@
 """`CALL sys.validate_table`: DuckDB's proof in a child process, one at a time, and the history of its results.
 
-The service only waits: a caller that goes takes the child with it. How the child is started is the composition root's
-business (`Validator`), for it knows the cluster's folder and the lake's properties.
+The service only waits; if the caller disconnects, it kills the child. The composition root starts the child (`Validator`), because it knows
+the cluster's folder and the lake's properties.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiering.validate.results import CheckResult, Level
 
 @dataclass(frozen=True)
 class ValidateTable(CallRequest[Sequence[CheckResult]]):
-    """Its arguments (docs/reference.md). `level` by its name, in any case; `snapshot_id` None = the newest lake snapshot."""
+    """Arguments of the call (docs/reference.md). `level` is a name in any case. `snapshot_id` None: the newest lake snapshot."""
 
     procedure = "validate_table"
     result_class = Sequence[CheckResult]
@@ -33,12 +33,12 @@ class ValidateTable(CallRequest[Sequence[CheckResult]]):
 
 
 Validator = Callable[[ValidateTable, Callable[[subprocess.Popen[str]], None]], Sequence[CheckResult]]
-"""Blocks until the child ended; passes the child to the callback as soon as it runs."""
+"""Blocks until the child has ended. Passes the child to the callback as soon as it runs."""
 
 
 @effect_with_progress(ValidateTable)
 async def validate_table(parts: CallParts, request: ValidateTable) -> AsyncGenerator[Progress | Sequence[CheckResult], None]:
-    """A result a check. Closing it kills the child. Raises InvalidArgument and what the proof raises."""
+    """Yields one result per check. Closing it kills the child. Raises InvalidArgument and the errors of the proof."""
     level = level_of(request.level)
     if parts.validator is None:
         raise InvalidArgument("this service cannot validate: it has no data folder")
@@ -54,18 +54,18 @@ async def validate_table(parts: CallParts, request: ValidateTable) -> AsyncGener
 
 async def _in_child(parts: CallParts, validator: Validator, request: ValidateTable) -> Sequence[CheckResult]:
     children: list[subprocess.Popen[str]] = []
-    gone = threading.Event()
+    disconnected = threading.Event()
 
     def started(child: subprocess.Popen[str]) -> None:
         children.append(child)
-        if gone.is_set():  # the caller went while it was being started
+        if disconnected.is_set():  # the caller disconnected while the child started
             child.kill()
 
     work = parts.threads.run(Pool.VALIDATION, partial(validator, request, started))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        gone.set()
+        disconnected.set()
         for child in children:
             child.kill()
         await asyncio.wait([work])
@@ -73,9 +73,9 @@ async def _in_child(parts: CallParts, validator: Validator, request: ValidateTab
 
 
 def level_of(text: str) -> Level:
-    """The level by its name, in any case. Raises InvalidArgument."""
+    """Returns the level with this name, in any case. Raises InvalidArgument."""
     try:
         return Level(text.lower())
     except ValueError as error:
-        known = ", ".join(Level)
-        raise InvalidArgument(f"{text!r} is not a level of validation", hint=f"Levels are {known}.") from error
+        levels = ", ".join(Level)
+        raise InvalidArgument(f"{text!r} is not a level of validation", hint=f"Levels are {levels}.") from error

@@ -69,6 +69,6 @@ def test_a_table_that_is_not_tiered_has_nothing_to_promise(world: LakeWorld) -> 
     with pytest.raises(UnknownTable):
         set_freshness(world.coordinator, TablePath("sales", "nothing"), "5 min")
     other = World()
-    with pytest.raises(InvalidArgument, match="lets nobody else set the options of its tables"):
+    with pytest.raises(InvalidArgument, match="does not let Lakeward set table options"):
         set_freshness(other.coordinator, other.table.path, "5 min")
     other.coordinator.close()

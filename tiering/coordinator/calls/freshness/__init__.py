@@ -1,1 +1,1 @@
-"""Procedures about how fresh lake tables are: the promise itself, and bringing or awaiting what keeps it."""
+"""Procedures about the freshness of lake tables: setting it, and tiering or waiting for it."""

@@ -1,7 +1,7 @@
-"""`CALL sys.explain_tiering`: what a round would read now, and all that keeps one from beginning. Changes nothing.
+"""`CALL sys.explain_tiering`: what a round would read now, and all reasons why none begins. It changes nothing.
 
-Looks at the lake and at the cluster's log as a round does, with the same rules: the base check, then the plan. No lake table is made for
-it, and no KV snapshot leased.
+It reads the lake and the cluster's log like a round, with the same rules: the base check, then the plan. It creates no lake table and
+leases no KV snapshot.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tiering.planning.readable_splits import readable_splits
 
 @dataclass(frozen=True)
 class ExplainTiering(CallRequest[ExplainTieringResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "explain_tiering"
     result_class = ExplainTieringResult
@@ -42,7 +42,7 @@ class ExplainTiering(CallRequest[ExplainTieringResult]):
 
 @effect(ExplainTiering, pool=Pool.EXPLANATION)
 def explain_tiering(parts: CallParts, request: ExplainTiering) -> ExplainTieringResult:
-    """Whatever is wrong with lake or log is a line. Raises UnknownTable, UnknownDatabase, ClusterUnavailable (not even that is known)."""
+    """Returns the explanation. A problem of lake or log is a line. Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
     info = parts.cluster.table(request.path)
     if not info.lake_enabled:
         return ExplainTieringResult((Explanation(Decision.REFUSE, f"its lake is disabled. {errors.LakeDisabled.default_hint}"),))
@@ -51,21 +51,21 @@ def explain_tiering(parts: CallParts, request: ExplainTiering) -> ExplainTiering
         parts.discovery.refresh()
         record = parts.table_records.get(info.table_id)
     if record is None:
-        return ExplainTieringResult((Explanation(Decision.WAIT, "the coordinator has not met the table yet"),))
+        return ExplainTieringResult((Explanation(Decision.WAIT, "the coordinator has not discovered the table yet"),))
     reasons = _reasons(parts, record)
     if info.refusal is not None:
         reasons.append(Explanation(Decision.REFUSE, f"it cannot be tiered: {info.refusal}"))
     looked, buckets = _look(parts, record, info)
     reasons += looked
     if not any(line.decision in HOLDS_UP for line in reasons):
-        reasons.insert(0, Explanation(Decision.BEGIN, "nothing holds it up: a round begins when a tierer asks for the next table"))
+        reasons.insert(0, Explanation(Decision.BEGIN, "nothing prevents it: a round begins when a tierer asks for the next table"))
     return ExplainTieringResult((*reasons, *buckets))
 
 
 def _reasons(parts: CallParts, record: TableRecord) -> list[Explanation]:
-    """What is on record, and what runs."""
+    """Returns the reasons from the records and the running processes."""
     records = parts.table_records
-    with records.changing():  # the queue and the rounds of one moment
+    with records.changing():  # so that the queue and the rounds are of one moment
         waiting, running = records.waiting(), len(records.running())
     now = records.now()
     room = tierer_room(parts.tierers.tierers(), running, now)
@@ -75,7 +75,7 @@ def _reasons(parts: CallParts, record: TableRecord) -> list[Explanation]:
 
 
 def _look(parts: CallParts, record: TableRecord, info: TableInfo) -> tuple[list[Explanation], list[Explanation]]:
-    """What lake and log say: about the table, and about its buckets."""
+    """Returns the lines from lake and log: about the table, and about its buckets."""
     try:
         base = parts.lakes.base(record, info)
         about = list(_about_lake(parts, record, info, base))
@@ -102,13 +102,16 @@ def _about_lake(parts: CallParts, record: TableRecord, info: TableInfo, base: Ba
         if columns:
             yield Explanation(Decision.NOTE, f"the lake table gets the new columns {', '.join(columns)} first")
     if base.view is None:
-        yield Explanation(Decision.NOTE, "there is no lake table yet: the first round that has rows makes it")
+        yield Explanation(Decision.NOTE, "there is no lake table yet: the first round with rows creates it")
     if base.ahead and base.newest is not None:
-        yield Explanation(Decision.NOTE, f"the lake has more than is recorded: a round takes its snapshot {base.newest} over first")
+        yield Explanation(Decision.NOTE, f"the lake is ahead of the record: a round adopts its snapshot {base.newest} first")
 
 
 def _plan(parts: CallParts, record: TableRecord, info: TableInfo, base: Base, look: LogLook) -> tuple[Plan, LogLook]:
-    """As a round makes it: where leaders of buckets may have moved, bad news of the log are believed at the second look."""
+    """Returns the plan like a round makes it.
+
+    Where leaders of buckets may have moved, a sign of a damaged log is believed only after a second read.
+    """
     second_look = isinstance(parts.cluster, RewritableLogs)
     try:
         plan = _checked_plan(record, info, base, look)
@@ -130,7 +133,7 @@ def _checked_plan(record: TableRecord, info: TableInfo, base: Base, look: LogLoo
 
 def _about_plan(parts: CallParts, base: Base, plan: Plan) -> Iterator[Explanation]:
     if not plan.splits:
-        outcome = "would commit a snapshot without rows, which mends the cluster's record" if base.needs_commit else "would end as EMPTY"
+        outcome = "would commit a snapshot without rows, which repairs the cluster's record" if base.needs_commit else "would end as EMPTY"
         yield Explanation(Decision.NOTE, f"nothing is new: a round {outcome}")
         return
     splits, size = len(plan.splits) + len(plan.snapshots), plan.estimated_bytes
@@ -149,9 +152,9 @@ def _buckets(parts: CallParts, info: TableInfo, base: Base, look: LogLook, plan:
 
 
 def _obstacle(error: errors.LakewardError) -> Explanation:
-    """What a round would fail with, and of which bucket."""
+    """Returns the error with which a round would fail, and its bucket."""
     decision = Decision.WAIT if error.retryable else Decision.REFUSE
     hint = f" {error.hint}" if error.hint else ""
-    text = f"a round would fail{', and be tried again' if error.retryable else ''}: {error.error_class}: {error.message}{hint}"
+    text = f"a round would fail{' and be retried' if error.retryable else ''}: {error.error_class}: {error.message}{hint}"
     bucket = error.ids.get("bucket")
     return Explanation(decision, text, bucket_id=None if bucket is None else BucketKey.parse(bucket).bucket_id)

@@ -1,6 +1,6 @@
-"""`CALL sys.set_freshness`: changes how fresh a table's lake copy has to be, which counts at once.
+"""`CALL sys.set_freshness`: changes the freshness of a table, with effect at once.
 
-It is the option `table.datalake.freshness` of the table, set as `set_table_option` does.
+It sets the table option `table.datalake.freshness`, like `set_table_option`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OPTION = "table.datalake.freshness"
 
 @dataclass(frozen=True)
 class SetFreshness(Mutation[SetFreshnessResult]):
-    """Its arguments (docs/reference.md). `freshness` is a duration as people write it: '30 s', '5 min'."""
+    """Arguments of the call (docs/reference.md). `freshness` is a duration such as '30 s' or '5 min'."""
 
     procedure = "set_freshness"
     result_class = SetFreshnessResult
@@ -30,7 +30,7 @@ class SetFreshness(Mutation[SetFreshnessResult]):
 
 @effect(SetFreshness, pool=Pool.REPAIR)
 def set_freshness(parts: CallParts, request: SetFreshness) -> SetFreshnessResult:
-    """Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
+    """Sets the freshness. Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
     milliseconds = parse_duration_ms(request.freshness, "freshness")
     check_freshness(milliseconds)
 

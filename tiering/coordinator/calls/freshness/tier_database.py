@@ -1,7 +1,7 @@
-"""`CALL sys.tier_database`: `tier_table` for the tables of a database, side by side, with a row for each.
+"""`CALL sys.tier_database`: runs `tier_table` for the tables of a database concurrently, and returns a row for each.
 
-A table that cannot be tiered has a row with its error, and holds up no other. With an idempotency key the tables are chosen once: they are
-stored under the key, and each table's call has a key that follows from it, so that a repeat attaches to the very same calls.
+A table that cannot be tiered has a row with its error, and delays no other table. With an idempotency key the tables are chosen once. They
+are stored under the key, and each table's call has a key derived from it, so that a repeat attaches to the same calls.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tiering.model.tables import TablePath
 from tiering.name_matching import LikePattern
 
 AT_ONCE = 64
-"""Tables of one call that are begun or waited for at a time: all the same to tierers, and a bound for what one call keeps in memory."""
+"""Upper bound of tables of one call that are started or waited for at a time. It bounds memory; tierers do not notice it."""
 
 
 @dataclass(frozen=True)
 class TierDatabase(Mutation[TierDatabaseResult]):
-    """Its arguments (docs/reference.md). `include` and `exclude` are SQL LIKE patterns of table names."""
+    """Arguments of the call (docs/reference.md). `include` and `exclude` are SQL LIKE patterns of table names."""
 
     procedure = "tier_database"
     result_class = TierDatabaseResult
@@ -55,7 +55,7 @@ Tables = Mapping[str, int]
 
 @effect_with_progress(TierDatabase)
 async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerator[Progress | TierDatabaseResult, None]:
-    """Closing it ends the wait, not the rounds. Raises UnknownDatabase, InvalidArgument, ClusterUnavailable."""
+    """Tiers the tables. Closing it ends the wait, not the rounds. Raises UnknownDatabase, InvalidArgument, ClusterUnavailable."""
     if request.timeout_ms < 0:
         raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
     since = parts.table_records.now().steady
@@ -82,24 +82,24 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
 
 
 def _visible(parts: CallParts, result: TierDatabaseResult) -> TierDatabaseResult:
-    """Without the tables that the caller may know of no longer, since the call waited or was made the first time."""
+    """Returns the result without tables that the caller may no longer see, after a wait or in a repeat."""
     access = parts.grants.current()
     return TierDatabaseResult(tuple(row for row in result.rows if access.sees(row.tiered.path)))
 
 
 def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tables:
-    """The result of an earlier call with this key, else the tables: those that it chose, or those of now."""
+    """Returns the result of an earlier call with this key, or else its tables, or else the tables chosen now."""
     if (earlier := parts.operations.answer(request)) is not None:
         return earlier
-    known = parts.operations.earlier_call(request)
-    if known is not None:
-        return known.targets
+    earlier_call = parts.operations.earlier_call(request)
+    if earlier_call is not None:
+        return earlier_call.targets
     chosen = _choose(parts, request)
     if request.dry_run:
         return chosen
     with parts.table_records.changing():
-        if (known := parts.operations.earlier_call(request)) is not None:  # a call with the same key came first
-            return known.targets
+        if (earlier_call := parts.operations.earlier_call(request)) is not None:  # a call with the same key came first
+            return earlier_call.targets
         begun = parts.operations.begun(request, None, goal={"targets": chosen})
         parts.table_records.put(operations=begun, events=[_event(parts, request, chosen)])
     return chosen
@@ -126,7 +126,7 @@ def _choose(parts: CallParts, request: TierDatabase) -> Tables:
 
 
 def _is_stale(parts: CallParts, record: TableRecord) -> bool:
-    """Whether its lake copy lacks rows, as far as anybody knows. A failed table gets its round: only a round can clear the failure."""
+    """Returns whether the lake copy may lack rows. A failed table counts, because only a round can clear its failure."""
     if record.state is TableState.FAILED:
         return True
     lag = parts.observer.observe(record)
@@ -136,7 +136,7 @@ def _is_stale(parts: CallParts, record: TableRecord) -> bool:
 async def _tier(
     parts: CallParts, request: TierDatabase, since: datetime, turns: asyncio.Semaphore, path: str, table_id: int
 ) -> TierDatabaseRow:
-    """The row of a table, once it is its turn. `timeout_ms` is that of the whole database, which began at `since` (steady time)."""
+    """Returns the row of a table, once it is its turn. `timeout_ms` counts for the whole database from `since` (steady time)."""
     key = None
     if request.idempotency_key is not None and not request.dry_run:
         key = f"{sha256(request.idempotency_key.encode()).hexdigest()}/{table_id}"
@@ -156,7 +156,7 @@ async def _tier(
 
 
 def _failed(parts: CallParts, path: TablePath, table_id: int) -> TierTableResult:
-    """The row of a table whose call ended with an error: how the table stands."""
+    """Returns the row of a table whose call ended with an error, with the table's state."""
     record = parts.table_records.get(table_id)
     state = record.state.value if record is not None and record.state is not None else "Gone"
     epoch = 0 if record is None else record.tiering_epoch
@@ -164,7 +164,7 @@ def _failed(parts: CallParts, path: TablePath, table_id: int) -> TierTableResult
 
 
 def _end(parts: CallParts, request: TierDatabase, result: TierDatabaseResult) -> TierDatabaseResult:
-    """Stores the answer of a call that waited until every table was done: one that gave up has none yet."""
+    """Stores the answer of a call that waited until every table was done. A call that gave up has no answer yet."""
     is_done = all(row.error is not None or row.tiered.state in _ENDED for row in result.rows)
     if request.idempotency_key is not None and not request.dry_run and is_done:
         with parts.table_records.changing():

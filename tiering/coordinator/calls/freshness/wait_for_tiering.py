@@ -1,8 +1,8 @@
-"""`CALL sys.wait_for_tiering`: waits until a table's lake copy has certain rows, and makes no round.
+"""`CALL sys.wait_for_tiering`: waits until a table's lake copy has certain rows. It requests no round.
 
-Which rows: those below offsets, those written until a moment, or those in the log at the call. As for `tier_table` the lake alone counts:
-it has them when it passes the base check and its marker reaches them. The call holds no thread, and looks again when a round of its
-table ended or a commit was recorded. A look ends in time, though the lake's catalog hangs (`lake_looks`).
+These are the rows below given offsets, rows written until a given time, or the rows in the log at the call. As for `tier_table`, only the
+lake counts: it has the rows when it passes the base check and its marker has reached them. The call uses no thread, and checks again when a
+round of its table ended or a commit was recorded. A read of the lake has a time limit, in case the lake's catalog hangs (`lake_looks`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath, TableType
 
 LOOK_AGAIN_MS = 1_000
-"""Pause between looks at a lake or a cluster that does not answer."""
+"""Pause between reads of a lake or a cluster that does not answer."""
 
 
 @dataclass(frozen=True)
 class WaitForTiering(CallRequest[WaitForTieringResult]):
-    """Its arguments (reference.md). `offsets`: by bucket as `sys.lake_commits` writes it the next offset that the lake need not have."""
+    """Arguments of the call (reference.md).
+
+    `offsets`: by bucket, as in `sys.lake_commits`, the first offset that the lake need not have.
+    """
 
     procedure = "wait_for_tiering"
     result_class = WaitForTieringResult
@@ -41,7 +44,7 @@ class WaitForTiering(CallRequest[WaitForTieringResult]):
 
 @dataclass(frozen=True)
 class _Goal:
-    """Either `until`, or `targets`; of the table with this id. `since` is a steady time."""
+    """The goal of a call, for the table with this id: either `until` or `targets`. `since` is a steady time."""
 
     table_id: int
     since: datetime
@@ -51,7 +54,7 @@ class _Goal:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the lake has. `again_at`: look again then (steady time), even if nothing changes."""
+    """The state of the lake. `again_at` is when to check again (steady time), even if nothing changes."""
 
     reached: bool
     lake_snapshot_id: int | None = None
@@ -61,7 +64,7 @@ class _Look:
 
 @effect_with_progress(WaitForTiering)
 async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGenerator[Progress | WaitForTieringResult, None]:
-    """Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
+    """Waits for the rows. Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
     goal = await parts.threads.run(Pool.LAKE_LOOK, partial(_goal, parts, request))
     line: str | None = None
     with parts.table_records.wake_ups.subscribe() as changes:
@@ -81,11 +84,11 @@ async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGe
 
 
 async def _look_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _Look:
-    """Looks for as long as the call still waits."""
+    """Reads the lake, for at most as long as the call still waits."""
     looking = LakeLook(request.path, goal.table_id, partial(_look, parts, request, goal))
     try:
         return await parts.looks.within(request.timeout_ms - _waited_ms(parts, goal), looking)
-    except errors.TransientTieringError as error:  # not in time
+    except errors.TransientTieringError as error:  # the lake did not answer in time
         again_at = parts.table_records.now().after(LOOK_AGAIN_MS)
         return _Look(False, _live(parts, request, goal).shown_snapshot_id, again_at, error.message)
 
@@ -99,7 +102,7 @@ def _is_over(parts: CallParts, request: WaitForTiering, goal: _Goal) -> bool:
 
 
 def _signature(parts: CallParts, goal: _Goal) -> object:
-    """Whatever can change what the lake has: equal signatures, equal answers."""
+    """Returns everything that can change what the lake has: equal signatures give equal answers."""
     record = parts.table_records.get(goal.table_id)
     if record is None or parts.table_records.fenced is not None:
         return None
@@ -107,7 +110,7 @@ def _signature(parts: CallParts, goal: _Goal) -> object:
 
 
 def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, look: _Look) -> str:
-    """Why the lake has not got the rows yet, for people."""
+    """Returns why the lake lacks the rows, as a text."""
     record, now = _live(parts, request, goal), parts.table_records.now()
     if goal.until is not None and now.wall <= goal.until:
         return f"{request.path}: rows written until {goal.until:%Y-%m-%d %H:%M:%S} UTC may still come"
@@ -118,7 +121,7 @@ def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, look: _Look) -
 
 
 def _reason(record: TableRecord, *, tierer_connected: bool) -> str | None:
-    """What keeps a table from going on, as far as that is more than time."""
+    """Returns what blocks the table, if that is more than time."""
     if record.pause is not None:
         return f"it was paused by {record.pause.by}"
     if record.state is TableState.PENDING and not tierer_connected:
@@ -130,7 +133,7 @@ def _goal(parts: CallParts, request: WaitForTiering) -> _Goal:
     if request.timeout_ms < 0:
         raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
     if request.timestamp is not None and request.offsets is not None:
-        raise errors.InvalidArgument("a timestamp and offsets are two goals", hint="Wait for one of them, or for neither: for now.")
+        raise errors.InvalidArgument("a timestamp and offsets are two goals", hint="Give one, or neither to wait for the present rows.")
     since = parts.table_records.now().steady
     info = parts.cluster.table(request.path)
     if not info.lake_enabled:
@@ -148,9 +151,9 @@ def _goal(parts: CallParts, request: WaitForTiering) -> _Goal:
 
 
 def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, int]) -> Offsets:
-    """The offsets by bucket. Raises InvalidArgument for a bucket that the table has not got, for a negative offset, and for none."""
+    """Returns the offsets by bucket. Raises InvalidArgument for an unknown bucket, a negative offset, and an empty mapping."""
     if not offsets:
-        raise errors.InvalidArgument("the offsets name no bucket", hint="Leave the argument out to wait for what is in the log now.")
+        raise errors.InvalidArgument("the offsets name no bucket", hint="Omit the argument to wait for the rows in the log now.")
     partitions = {partition.partition_id for partition in parts.cluster.partitions(info)} if info.partition_keys else {None}
     example = f"{next(iter(partitions), None) or 0}/0" if info.partition_keys else "0"
     targets = {}
@@ -170,11 +173,11 @@ def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, in
 
 
 def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking) -> _Look:
-    """Looks at the lake. What is wrong with it is for a round to say, and to wait for."""
+    """Reads the lake. A problem of the lake is not raised here: a round reports it, and the call waits."""
     if parts.table_records.fenced is not None:
         raise parts.table_records.fenced
     record, now = _live(parts, request, goal), parts.table_records.now()
-    known = _Look(False, record.shown_snapshot_id)
+    present = _Look(False, record.shown_snapshot_id)
     if goal.until is not None and now.wall <= goal.until:
         return _Look(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
     try:
@@ -189,13 +192,13 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking
             parts.lakes.check_log(info, base, log)
         return _Look(is_reached, base.newest)
     except errors.TransientTieringError as error:
-        return _Look(False, known.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
+        return _Look(False, present.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
     except errors.PermanentTieringError as error:
-        return _Look(False, known.lake_snapshot_id, problem=error.message)
+        return _Look(False, present.lake_snapshot_id, problem=error.message)
 
 
 def _has(parts: CallParts, info: TableInfo, base: Base, goal: _Goal, log: Mapping[BucketKey, BucketOffsets]) -> bool:
-    # What a log lost of its beginning is out of reach; of a primary-key table the KV snapshot still has it.
+    # Records that a log table's log lost at its start are out of reach. A primary-key table's KV snapshot still has them.
     starts = {bucket: offsets.log_start for bucket, offsets in log.items() if info.table_type is TableType.LOG}
     if goal.until is None:
         living = {partition.partition_id for partition in parts.cluster.partitions(info)} if info.partition_keys else ()
@@ -206,14 +209,14 @@ def _has(parts: CallParts, info: TableInfo, base: Base, goal: _Goal, log: Mappin
 def _has_until(
     parts: CallParts, info: TableInfo, tiered: Mapping[BucketKey, int | None], log: Mapping[BucketKey, BucketOffsets], until: datetime
 ) -> bool:
-    """Whether the first record that each bucket has not in the lake was written after `until`.
+    """Returns whether the first record of each bucket that the lake lacks was written after `until`.
 
-    A bucket that does not say when counts as one that lacks a row: the next round reads past offsets that no record has.
+    A bucket without a known time counts as one that lacks a row. The next round reads past offsets without a record.
     """
     pending: dict[BucketKey, int] = {}
     for bucket, offset in tiered.items():
         if offset is None and log[bucket].log_end > 0:
-            return False  # its rows come with a KV snapshot, whichever they are
+            return False  # its rows come with a KV snapshot, and their times are unknown
         if offset is not None and offset < log[bucket].log_end:
             pending[bucket] = offset
     if not pending:
@@ -223,7 +226,7 @@ def _has_until(
 
 
 def _tiered(ranges: Mapping[BucketKey, TieredRange], bucket: BucketKey, starts: Offsets) -> int | None:
-    """The next offset that the lake lacks; None for a bucket whose first round begins with a KV snapshot."""
+    """Returns the next offset that the lake lacks; None for a bucket whose first round begins with a KV snapshot."""
     return ranges[bucket].tiered if bucket in ranges else starts.get(bucket)
 
 
@@ -235,4 +238,4 @@ def _live(parts: CallParts, request: WaitForTiering, goal: _Goal) -> TableRecord
 
 
 def _gone(request: WaitForTiering, goal: _Goal) -> errors.UnknownTable:
-    return errors.UnknownTable(f"{request.path} was dropped, made anew, or its lake disabled", table_id=goal.table_id)
+    return errors.UnknownTable(f"{request.path} was dropped or recreated, or its lake was disabled", table_id=goal.table_id)
