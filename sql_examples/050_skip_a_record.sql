@@ -4,4 +4,4 @@
 CALL fluss.sys.skip_record('demo.flights', 0, 3, reason => 'a map with a key twice');
 
 -- Expected error:
--- bucket 0 of demo.flights stands at no record: there is nothing to skip
+-- bucket 0 of demo.flights is not stopped at a record: there is nothing to skip

@@ -141,7 +141,7 @@ def test_a_record_that_a_granted_round_passes_is_not_left_out(poisoned: Poisoned
     monkeypatch.undo()  # a later version can write it
     poisoned.world.due()
     running = poisoned.world.begin(poisoned.table).advance_to(act.CommitLake)
-    with pytest.raises(TableBusy, match="commits records of bucket 0 behind offset 10") as busy:
+    with pytest.raises(TableBusy, match="is committing records of bucket 0 behind offset 10") as busy:
         poisoned.skip(failed)
     assert busy.value.retryable
     assert running.end().state is RoundState.SUCCEEDED
@@ -192,7 +192,7 @@ def test_a_record_that_a_lost_commit_may_have_passed_is_not_left_out(poisoned: P
     poisoned.world.clock.advance(3_600)
     tick(poisoned.world.coordinator)
     assert poisoned.world.record(poisoned.table).unresolved_commit
-    with pytest.raises(TableBusy, match="its outcome is not known"):
+    with pytest.raises(TableBusy, match="its outcome is unknown"):
         poisoned.skip(failed)
     late.end()
     assert poisoned.world.tier(poisoned.table).error is None
@@ -209,7 +209,7 @@ def test_a_round_ends_a_late_commit_that_may_pass_the_record(poisoned: Poisoned,
     poisoned.world.clock.advance(3_600)
     tick(poisoned.world.coordinator)
     refuse_poison(monkeypatch)  # the tierers that remain cannot write it: their rounds have no rows to commit
-    with pytest.raises(TableBusy, match="its outcome is not known"):
+    with pytest.raises(TableBusy, match="its outcome is unknown"):
         poisoned.skip(failed)
     ended = poisoned.world.tier(poisoned.table)
     assert ended.state is RoundState.SUCCEEDED

@@ -280,7 +280,7 @@ def test_the_error_of_a_former_partition_is_none_of_the_one_made_again(tmp_path:
     poisoned.world.storage.drop_partition(poisoned.table.path, "eu")
     good = {number: f"good {number}" for number in range(1000, 1100)}
     poisoned.write(*good.items())
-    with pytest.raises(InvalidArgument, match="stands at no record"):
+    with pytest.raises(InvalidArgument, match="is not stopped at a record"):
         poisoned.skip(failed)
     assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
     assert good.items() <= poisoned.in_lake().items()

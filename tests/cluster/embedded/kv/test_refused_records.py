@@ -185,7 +185,7 @@ def test_records_that_stand_one_after_the_other_are_skipped_in_turn(storage: Emb
     storage.skip_record(request(bucket, 3))
     storage.upsert(PATH, rows((9, "new", [])), "writer", 0)
     assert held(storage) == present(storage) == {1: "fine", 3: "fine", 5: "fine", 9: "new"}
-    with pytest.raises(InvalidArgument, match="stands at no record"):
+    with pytest.raises(InvalidArgument, match="is not stopped at a record"):
         storage.skip_record(request(bucket, 2))
 
 

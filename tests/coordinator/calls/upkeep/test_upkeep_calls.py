@@ -343,16 +343,16 @@ def test_an_explanation_says_which_snapshots_stay_and_why() -> None:
 def test_an_explanation_has_the_next_upkeep_the_last_one_and_the_options(world: CallWorld, tierer: HandTierer) -> None:
     lines = explained(world)
     assert ("nothing", "its health has not been observed yet") in lines
-    assert ("last", "the table had no upkeep round yet") in lines
+    assert ("last", "the table has had no upkeep round yet") in lines
     assert ("option", "table.datalake.auto-compaction = true") in lines
     assert ("rewrite", "12 files would be rewritten") in lines
-    assert ("left", "bytes that the round after it would rewrite") in lines
-    assert ("note", f"3 files would be left alone: {LEFT_ALONE}") in lines
+    assert ("left", "bytes that the following round would rewrite") in lines
+    assert ("note", f"3 files would be skipped: {LEFT_ALONE}") in lines
     world.degrade(100 * MB)
     assert ("wait", "waits for: a slot that no other table needs") in [
         (decision, reason.split(" (")[0]) for decision, reason in explained(world)
     ]
     called(world, "rewrite_manifests", wait=False)
-    assert any(reason.startswith("CALL rewrite_manifests by ann waits since") for _, reason in explained(world))
+    assert any(reason.startswith("CALL rewrite_manifests by ann has waited since") for _, reason in explained(world))
     run_upkeep(tierer, tierer.get(), upkeep_stats(0))
     assert any(decision == "last" and reason.endswith("SUCCEEDED") for decision, reason in explained(world))

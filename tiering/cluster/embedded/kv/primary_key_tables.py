@@ -381,7 +381,7 @@ def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedR
     standing = standing_at(records)
     place = f"bucket {request.bucket_id}" + ("" if request.partition_name is None else f" of partition {request.partition_name}")
     if standing is None:
-        raise InvalidArgument(f"{place} of {request.path} stands at no record: there is nothing to skip")
+        raise InvalidArgument(f"{place} of {request.path} is not stopped at a record: there is nothing to skip")
     if standing.offset != request.offset:
         raise InvalidArgument(
             f"{place} of {request.path} stands at offset {standing.offset}, not at {request.offset}",

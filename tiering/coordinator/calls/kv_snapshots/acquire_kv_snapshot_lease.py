@@ -13,12 +13,12 @@ from tiering.model.call_results import LeaseResult
 from tiering.model.tables import TableBucket, TablePath
 
 DEFAULT_TTL_MS = 6 * 60 * 60 * 1_000
-"""Six hours, as Fluss has it: long enough to read a table by hand."""
+"""Default duration of a lease: six hours, as in Fluss, which is enough to read a table by hand."""
 
 
 @dataclass(frozen=True)
 class AcquireLease(LeaseRequest):
-    """Its arguments (docs/reference.md). `ttl_ms`: how long the lease lasts from now. `lease_id` names a lease of the caller alone."""
+    """Arguments of the call (docs/reference.md). `ttl_ms` is the duration from now. `lease_id` names a lease of this caller only."""
 
     procedure = "acquire_kv_snapshot_lease"
     path: TablePath
@@ -27,7 +27,7 @@ class AcquireLease(LeaseRequest):
 
 @effect(AcquireLease, pool=Pool.LEASE)
 def acquire_kv_snapshot_lease(parts: CallParts, request: AcquireLease) -> LeaseResult:
-    """Raises InvalidArgument, UnknownTable, UnknownDatabase, ClusterUnavailable."""
+    """Acquires the lease. Raises InvalidArgument, UnknownTable, UnknownDatabase, ClusterUnavailable."""
     return change_lease(parts, request, lambda: _acquire(parts, request), path=request.path)
 
 

@@ -1,4 +1,4 @@
-"""`CALL sys.drop_kv_snapshot_lease`: lets go of everything that a lease holds."""
+"""`CALL sys.drop_kv_snapshot_lease`: releases everything that a lease holds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tiering.model.call_results import LeaseResult
 
 @dataclass(frozen=True)
 class DropLease(LeaseRequest):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "drop_kv_snapshot_lease"
 
 
 @effect(DropLease, pool=Pool.LEASE)
 def drop_kv_snapshot_lease(parts: CallParts, request: DropLease) -> LeaseResult:
-    """Raises UnknownLease, InvalidArgument, ClusterUnavailable."""
+    """Drops the lease. Raises UnknownLease, InvalidArgument, ClusterUnavailable."""
     return change_lease(parts, request, lambda: _drop(parts, request))
 
 

@@ -1,7 +1,7 @@
-"""What the four calls about leases have in common: their answer, their order, their event (docs/reference.md).
+"""Common parts of the four calls about leases: their answer, their order, their event (docs/reference.md).
 
-The cluster has the leases, so the effect is there before the operation's row is stored. Each call is harmless to do twice: if the
-coordinator dies between the two, a repeat does the same once more, with the same end.
+The cluster stores the leases, so the effect exists before the operation's row is stored. Each call is idempotent: if the coordinator dies
+between the two, a repeat does the same again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiering.model.leases import KvSnapshotLease
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 LEASES = "leases"
-"""The name under which calls about leases run one at a time."""
+"""The name of the turn in which calls about leases run one at a time."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class LeaseRequest(Mutation[LeaseResult]):
 def change_lease(
     parts: CallParts, request: LeaseRequest, change: Callable[[], LeaseResult], *, path: TablePath | None = None
 ) -> LeaseResult:
-    """Does `change` once for one idempotency key, and leaves an event, about the table if there is one; a dry run leaves nothing.
+    """Runs `change` once per idempotency key, and adds an event, about the table if there is one. A dry run adds nothing.
 
-    `change` looks at `request.dry_run` itself. Raises what it raises, and InvalidArgument for a key that names something else.
+    `change` itself checks `request.dry_run`. Raises its errors, and InvalidArgument for a key that names another call.
     """
 
     def work() -> LeaseResult:
@@ -52,7 +52,7 @@ def change_lease(
 
 
 def lease_by_id(parts: CallParts, lease_id: str) -> KvSnapshotLease:
-    """The caller's own lease of that name, else the one that is kept under this very id. Raises UnknownLease."""
+    """Returns the caller's own lease with this name, or else the lease stored under exactly this id. Raises UnknownLease."""
     leases = _by_id(parts)
     lease = leases.get(kept_name(lease_id)) or leases.get(lease_id)
     if lease is None:
@@ -61,7 +61,7 @@ def lease_by_id(parts: CallParts, lease_id: str) -> KvSnapshotLease:
 
 
 def lease_result(parts: CallParts, lease_id: str, buckets: int, unavailable: int = 0, gone: str = "EXPIRED") -> LeaseResult:
-    """The lease as it is now; its state is `gone` if it holds nothing any more."""
+    """Returns the present state of the lease, or the state `gone` if it holds nothing any more."""
     lease = _by_id(parts).get(lease_id)
     if lease is None:
         return LeaseResult(lease_id, gone, buckets, unavailable, None)
@@ -69,7 +69,7 @@ def lease_result(parts: CallParts, lease_id: str, buckets: int, unavailable: int
 
 
 def primary_key_table(parts: CallParts, path: TablePath) -> TableInfo:
-    """Raises UnknownTable, UnknownDatabase, InvalidArgument for a log table."""
+    """Returns the table. Raises UnknownTable, UnknownDatabase, InvalidArgument for a log table."""
     table = parts.cluster.table(path)
     if table.table_type is not TableType.PRIMARY_KEY:
         raise InvalidArgument(f"{path} is a log table: only primary-key tables have KV snapshots", table_path=path)

@@ -1,4 +1,4 @@
-"""`CALL sys.release_kv_snapshot_lease`: lets go of all KV snapshots of one table that a lease holds."""
+"""`CALL sys.release_kv_snapshot_lease`: releases all KV snapshots of one table that a lease holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiering.model.tables import TableBucket, TablePath
 
 @dataclass(frozen=True)
 class ReleaseLease(LeaseRequest):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "release_kv_snapshot_lease"
     path: TablePath
@@ -22,7 +22,9 @@ class ReleaseLease(LeaseRequest):
 
 @effect(ReleaseLease, pool=Pool.LEASE)
 def release_kv_snapshot_lease(parts: CallParts, request: ReleaseLease) -> LeaseResult:
-    """Raises UnknownLease, also for one that holds nothing of the table, UnknownTable, InvalidArgument, ClusterUnavailable."""
+    """Releases the snapshots. Raises UnknownLease (also if the lease holds none of the table), UnknownTable, InvalidArgument,
+    ClusterUnavailable.
+    """
     return change_lease(parts, request, lambda: _release(parts, request), path=request.path)
 
 

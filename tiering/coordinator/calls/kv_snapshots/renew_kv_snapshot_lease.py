@@ -1,4 +1,4 @@
-"""`CALL sys.renew_kv_snapshot_lease`: makes a lease on KV snapshots last longer."""
+"""`CALL sys.renew_kv_snapshot_lease`: extends a lease on KV snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.model.call_results import LeaseResult
 
 @dataclass(frozen=True)
 class RenewLease(LeaseRequest):
-    """Its arguments (docs/reference.md). `ttl_ms`: how long the lease lasts from now; None = as long as before."""
+    """Arguments of the call (docs/reference.md). `ttl_ms` is the duration from now; None for the same duration as before."""
 
     procedure = "renew_kv_snapshot_lease"
     ttl_ms: int | None = None
@@ -20,7 +20,7 @@ class RenewLease(LeaseRequest):
 
 @effect(RenewLease, pool=Pool.LEASE)
 def renew_kv_snapshot_lease(parts: CallParts, request: RenewLease) -> LeaseResult:
-    """Raises UnknownLease, InvalidArgument, ClusterUnavailable."""
+    """Renews the lease. Raises UnknownLease, InvalidArgument, ClusterUnavailable."""
     return change_lease(parts, request, lambda: _renew(parts, request))
 
 

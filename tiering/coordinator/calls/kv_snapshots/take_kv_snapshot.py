@@ -1,7 +1,7 @@
-"""`CALL sys.take_kv_snapshot`: takes a KV snapshot of each bucket that changed since its last one, now.
+"""`CALL sys.take_kv_snapshot`: takes a KV snapshot now of each bucket that changed since its last one.
 
-The cluster has the snapshots, so the effect is there before the operation's row is stored. If the coordinator dies between the two, a
-repeat takes those of the buckets that changed meanwhile.
+The cluster stores the snapshots, so the effect exists before the operation's row is stored. If the coordinator dies between the two, a
+repeat takes snapshots of the buckets that changed meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiering.model.tables import TableInfo, TablePath
 
 @dataclass(frozen=True)
 class TakeKvSnapshot(Mutation[TakeSnapshotResult]):
-    """Its arguments."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "take_kv_snapshot"
     result_class = TakeSnapshotResult
@@ -31,7 +31,7 @@ class TakeKvSnapshot(Mutation[TakeSnapshotResult]):
 
 @effect(TakeKvSnapshot, pool=Pool.REPAIR)
 def take_kv_snapshot(parts: CallParts, request: TakeKvSnapshot) -> TakeSnapshotResult:
-    """Raises UnknownTable, UnknownDatabase, InvalidArgument, ClusterUnavailable."""
+    """Takes the snapshots. Raises UnknownTable, UnknownDatabase, InvalidArgument, ClusterUnavailable."""
     return parts.operations.in_turn(request.procedure, request, lambda: _take(parts, request))
 
 
@@ -40,7 +40,7 @@ def _take(parts: CallParts, request: TakeKvSnapshot) -> TakeSnapshotResult:
     table = primary_key_table(parts, request.path)
     if not isinstance(cluster, KvSnapshotsOnDemand):
         raise InvalidArgument(
-            f"the cluster of {request.path} takes no KV snapshots on demand: its own servers take them by their interval",
+            f"the cluster of {request.path} takes no KV snapshots on demand: its own servers take them at their interval",
             hint="sys.kv_snapshot_leases shows which snapshots are kept.",
         )
     if request.dry_run:

@@ -16,7 +16,7 @@ from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 @dataclass(frozen=True)
 class ExpireSnapshots(UpkeepCall):
-    """Its arguments (docs/reference.md). What is None is as the table's options say."""
+    """Arguments of the call (docs/reference.md). For None, the table's option counts."""
 
     procedure = "expire_snapshots"
     older_than: datetime | None = None
@@ -25,7 +25,7 @@ class ExpireSnapshots(UpkeepCall):
 
 @effect_with_progress(ExpireSnapshots)
 async def expire_snapshots(parts: CallParts, request: ExpireSnapshots) -> AsyncGenerator[Progress | UpkeepResult, None]:
-    """Raises InvalidArgument for a time in the future and for a number below 1, and as `perform_upkeep`."""
+    """Expires the snapshots. Raises InvalidArgument for a time in the future and a number below 1, and like `perform_upkeep`."""
 
     def order_of(parts: CallParts, info: TableInfo) -> UpkeepOrder:
         return UpkeepOrder(rewrite=False, expiry=ExpiryOrder(request.older_than, request.retain_last))
@@ -39,7 +39,7 @@ def _check(request: ExpireSnapshots, now: datetime) -> None:
     if request.older_than is not None and request.older_than > now:
         raise errors.InvalidArgument(
             f"the argument 'older_than' is {request.older_than.isoformat()}, which is in the future: every snapshot is older",
-            hint="Give a time in the past. With retain_last => 1 all snapshots go that are older than it and that nothing keeps.",
+            hint="Give a time in the past. With retain_last => 1, all older snapshots are removed that nothing else keeps.",
         )
     if request.retain_last is not None and request.retain_last < 1:
         raise errors.InvalidArgument(

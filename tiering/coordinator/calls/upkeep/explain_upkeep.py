@@ -1,4 +1,4 @@
-"""`CALL sys.explain_upkeep`: what the next upkeep of a table would do, and why it waits. Changes nothing."""
+"""`CALL sys.explain_upkeep`: what the next upkeep of a table would do, and what it waits for. It changes nothing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tiering.model.call_results import ExplainUpkeepResult, UpkeepDecision, Upke
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
-LEFT_ALONE = "upkeep cannot tell their rows, because of another writer, a former partition spec, or deletes that it cannot apply"
-"""Why a plan leaves files alone (`UpkeepPlan.left_alone`)."""
+LEFT_ALONE = "upkeep cannot rewrite them, because of another writer, a former partition spec, or deletes that it cannot apply"
+"""Why a plan skips files (`UpkeepPlan.left_alone`)."""
 
 
 @dataclass(frozen=True)
 class ExplainUpkeep(CallRequest[ExplainUpkeepResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "explain_upkeep"
     result_class = ExplainUpkeepResult
@@ -36,7 +36,7 @@ class ExplainUpkeep(CallRequest[ExplainUpkeepResult]):
 
 @effect(ExplainUpkeep, pool=Pool.EXPLANATION)
 def explain_upkeep(parts: CallParts, request: ExplainUpkeep) -> ExplainUpkeepResult:
-    """What is wrong with the lake is a line. Raises UnknownTable, UnknownDatabase, LakeDisabled, ClusterUnavailable."""
+    """Returns the explanation. A problem of the lake is a line. Raises UnknownTable, UnknownDatabase, LakeDisabled, ClusterUnavailable."""
     record = lake_table_record(parts, request.path)
     info = parts.cluster.table(request.path)
     explanation = parts.upkeep.explain(record, tierer_connected=parts.tierer_connected())
@@ -44,7 +44,7 @@ def explain_upkeep(parts: CallParts, request: ExplainUpkeep) -> ExplainUpkeepRes
     try:
         lines += [*_rewrites(parts, info, explanation), *_snapshots(parts, info)]
     except errors.LakewardError as error:
-        lines.append(UpkeepLine(UpkeepDecision.NOTE, f"the lake cannot be looked at now: {error.error_class}: {error.message}"))
+        lines.append(UpkeepLine(UpkeepDecision.NOTE, f"the lake cannot be read now: {error.error_class}: {error.message}"))
     return ExplainUpkeepResult(tuple(lines))
 
 
@@ -66,34 +66,34 @@ def _next(record: TableRecord, explanation: UpkeepExplanation, now: datetime) ->
 
 def _requests(record: TableRecord) -> Iterator[UpkeepLine]:
     for request in record.upkeep.requests:
-        text = f"CALL {request.procedure} by {request.caller} waits since {request.queued_time.isoformat(timespec='seconds')}"
+        text = f"CALL {request.procedure} by {request.caller} has waited since {request.queued_time.isoformat(timespec='seconds')}"
         yield UpkeepLine(UpkeepDecision.NOTE, text)
 
 
 def _last(record: TableRecord) -> Iterator[UpkeepLine]:
-    known = record.upkeep
-    if known.last_time is None:
-        yield UpkeepLine(UpkeepDecision.LAST, "the table had no upkeep round yet")
+    upkeep = record.upkeep
+    if upkeep.last_time is None:
+        yield UpkeepLine(UpkeepDecision.LAST, "the table has had no upkeep round yet")
         return
-    how = "" if known.last_outcome is None else f", {known.last_outcome.value}"
-    error = "" if known.last_error is None else f": {known.last_error.message}"
-    round_id = "" if known.last_round_id is None else f" (round {known.last_round_id})"
+    how = "" if upkeep.last_outcome is None else f", {upkeep.last_outcome.value}"
+    error = "" if upkeep.last_error is None else f": {upkeep.last_error.message}"
+    round_id = "" if upkeep.last_round_id is None else f" (round {upkeep.last_round_id})"
     yield UpkeepLine(
-        UpkeepDecision.LAST, f"the latest upkeep ended at {known.last_time.isoformat(timespec='seconds')}{round_id}{how}{error}"
+        UpkeepDecision.LAST, f"the latest upkeep ended at {upkeep.last_time.isoformat(timespec='seconds')}{round_id}{how}{error}"
     )
 
 
 def _options(info: TableInfo) -> Iterator[UpkeepLine]:
-    kept = info.snapshot_retention
+    retention = info.snapshot_retention
     yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_COMPACTION} = {str(info.auto_compaction).lower()}")
-    yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_EXPIRE} = {str(kept is not None).lower()}")
-    if kept is not None:
-        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MAX_AGE} = {format_duration(kept.max_age_ms)}")
-        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MIN_COUNT} = {kept.min_count}")
+    yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_EXPIRE} = {str(retention is not None).lower()}")
+    if retention is not None:
+        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MAX_AGE} = {format_duration(retention.max_age_ms)}")
+        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MIN_COUNT} = {retention.min_count}")
 
 
 def _rewrites(parts: CallParts, info: TableInfo, explanation: UpkeepExplanation) -> Iterator[UpkeepLine]:
-    """What CALL rewrite_data_files would do, where upkeep itself has nothing to do."""
+    """Yields what CALL rewrite_data_files would do if upkeep itself has nothing to do."""
     plan = upkeep_plan(parts, info, explanation.order or UpkeepOrder())
     if plan is None:
         return
@@ -101,9 +101,9 @@ def _rewrites(parts: CallParts, info: TableInfo, explanation: UpkeepExplanation)
         text = f"{counted(task.files, 'file')} would be rewritten"
         yield UpkeepLine(UpkeepDecision.REWRITE, text, task.partition_name, task.bucket.bucket_id, task.files, task.size_bytes)
     if plan.bytes_left:
-        yield UpkeepLine(UpkeepDecision.LEFT, "bytes that the round after it would rewrite", bytes=plan.bytes_left)
+        yield UpkeepLine(UpkeepDecision.LEFT, "bytes that the following round would rewrite", bytes=plan.bytes_left)
     if plan.left_alone:
-        text = f"{counted(plan.left_alone, 'file')} would be left alone: {LEFT_ALONE}"
+        text = f"{counted(plan.left_alone, 'file')} would be skipped: {LEFT_ALONE}"
         yield UpkeepLine(UpkeepDecision.NOTE, text, files=plan.left_alone)
 
 

@@ -1,4 +1,4 @@
-"""What upkeep would do to a lake table now, as the lake itself tells. Reads manifests, changes nothing."""
+"""The effect that upkeep would have on a lake table now. The module reads manifests and changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _log = structlog.get_logger(__name__)
 
 
 def upkeep_plan(parts: CallParts, info: TableInfo, order: UpkeepOrder) -> UpkeepPlan | None:
-    """What a round with this order would rewrite; None if there is no lake table, or its format cannot tell. Raises LakeUnavailable."""
+    """Returns what a round with this order would rewrite; None if there is no lake table, or its format has no upkeep.
+
+    Raises LakeUnavailable.
+    """
     lake = parts.lakes.of(info.lake_format)
     view = lake.view(info.path)
     if view is None or not isinstance(lake, TableUpkeep):
@@ -29,7 +32,7 @@ def upkeep_plan(parts: CallParts, info: TableInfo, order: UpkeepOrder) -> Upkeep
 
 
 def planned_stats(parts: CallParts, info: TableInfo, order: UpkeepOrder) -> tuple[UpkeepStats, Mapping[str, int]]:
-    """What rounds with this order would do, as far as it can be told, and which snapshots would stay. Raises LakeUnavailable."""
+    """Returns what rounds with this order would do, as far as known, and which snapshots would stay. Raises LakeUnavailable."""
     stats, kept = UpkeepStats(), dict[str, int]()
     if order.rewrite and (plan := upkeep_plan(parts, info, order)) is not None:
         files, size = sum(task.files for task in plan.tasks), sum(task.size_bytes for task in plan.tasks)
@@ -42,7 +45,7 @@ def planned_stats(parts: CallParts, info: TableInfo, order: UpkeepOrder) -> tupl
 
 
 def outlook_of(parts: CallParts, path: TablePath, order: ExpiryOrder) -> ExpiryOutlook | None:
-    """What an expiry would remove and what stays; None if that cannot be told now."""
+    """Returns what an expiry would remove and what stays; None if that is unknown now."""
     try:
         info = parts.cluster.table(path)
         lake = parts.lakes.of(info.lake_format)
@@ -51,7 +54,7 @@ def outlook_of(parts: CallParts, path: TablePath, order: ExpiryOrder) -> ExpiryO
             return None
         return lake.expiry_outlook(info, view, order)
     except errors.LakewardError as error:
-        _log.debug("the snapshots of a lake table cannot be told", table=str(path), error=error.message)
+        _log.debug("the snapshots of a lake table cannot be read", table=str(path), error=error.message)
         return None
 
 

@@ -1,6 +1,6 @@
-"""The argument `where` of `sys.rewrite_data_files`: which partitions a condition in SQL is true for. Pure.
+"""The argument `where` of `sys.rewrite_data_files`: selects partitions by an SQL condition. Pure.
 
-The condition is about partition columns alone, so it is evaluated on the names of the living partitions and reads no file. As in SQL, a
+The condition is only about partition columns, so it is evaluated on the names of the living partitions and reads no file. As in SQL, a
 comparison with NULL is unknown, and a partition for which the condition is unknown does not match.
 """
 
@@ -20,14 +20,14 @@ from tiering.errors import InvalidArgument, cut_message
 from tiering.model.tables import TableInfo
 
 VALUE_SEPARATOR = "$"
-"""Between the values in a partition's name (Fluss)."""
+"""Separator of the values in a partition's name (Fluss)."""
 
 SHOWN_CHARACTERS = 80
-"""Length to which a part of the condition is cut in an error message."""
+"""Length to which a part of the condition is truncated in an error message."""
 
 Value: TypeAlias = "str | int | date"
 Truth: TypeAlias = "bool | None"
-"""None = unknown, as SQL's NULL."""
+"""The truth of a condition; None means unknown, like SQL's NULL."""
 Values: TypeAlias = "Mapping[str, Value]"
 """The values of one partition by column."""
 Predicate: TypeAlias = "Callable[[Values], Truth]"
@@ -40,13 +40,13 @@ _COMPARISONS: Mapping[type[exp.Expr], tuple[Callable[[Any, Any], bool], Callable
     exp.GT: (operator.gt, operator.lt),
     exp.GTE: (operator.ge, operator.le),
 }
-"""By kind of comparison: the operator for `column < literal`, and the one for `literal < column`, which is its mirror image."""
+"""By kind of comparison: the operator for `column < literal`, and its mirror image for `literal < column`."""
 
 
 def matching_partitions(where: str, table: TableInfo, names: Iterable[str]) -> frozenset[str]:
-    """Returns those of the partitions `names` for which the condition `where` is true.
+    """Returns the partitions in `names` for which the condition `where` is true.
 
-    Raises InvalidArgument for a condition that is no SQL, that names another column, or that has anything but comparisons with literals.
+    Raises InvalidArgument for a condition that is not SQL, that names another column, or that has anything but comparisons with literals.
     """
     if not table.partition_keys:
         raise InvalidArgument(f"{table.path} has no partitions, so 'where' cannot choose any", hint="Leave 'where' out.")
@@ -59,14 +59,14 @@ def matching_partitions(where: str, table: TableInfo, names: Iterable[str]) -> f
 
 
 class _Compiler:
-    """Turns the condition into a function of a partition's values."""
+    """Compiles the condition to a function of a partition's values."""
 
     def __init__(self, table: TableInfo) -> None:
         self._table = table
         self._columns = {name: table.schema.field(name).type for name in table.partition_keys}
 
     def compiled(self, where: str) -> Predicate:
-        """Raises InvalidArgument."""
+        """Returns the compiled condition. Raises InvalidArgument."""
         try:
             tree = sqlglot.parse_one(where, into=exp.Condition, dialect="spark")
         except SqlglotError as error:
@@ -77,13 +77,13 @@ class _Compiler:
         return self._predicate(tree)
 
     def values_of(self, partition_name: str) -> dict[str, Value]:
-        """The typed values of a partition; an unreadable one stays text."""
+        """Returns the typed values of a partition. An unreadable value stays a text."""
         texts = partition_name.split(VALUE_SEPARATOR)
         pairs = zip(self._columns.items(), texts, strict=False)
         return {name: _typed(kind, text) for (name, kind), text in pairs}
 
     def refusal(self, message: str) -> InvalidArgument:
-        """The error, with what is allowed."""
+        """Returns the error, with what is allowed."""
         columns = ", ".join(f"{name} {_type_name(kind)}" for name, kind in self._columns.items())
         return InvalidArgument(
             f"the argument 'where' is not a condition over the partition columns of {self._table.path}: {message}",
@@ -117,7 +117,7 @@ class _Compiler:
         raise self._unsupported(node)
 
     def _is_null(self, node: exp.Is) -> Predicate:
-        """Partition columns are never NULL."""
+        """Returns False, because partition columns are never NULL. Raises InvalidArgument for another use of IS."""
         if not isinstance(_bare(node.this), exp.Column) or not isinstance(node.expression, exp.Null):
             raise self._unsupported(node)
         return lambda values: False
@@ -142,7 +142,7 @@ class _Compiler:
         return lambda values: compare(values[name], literal) if type(values.get(name)) is type(literal) else None
 
     def _literal(self, node: exp.Expr, name: str, literal: exp.Expr) -> Value | None:
-        """The literal as a value of the column; None for NULL."""
+        """Returns the literal as a value of the column; None for NULL."""
         if isinstance(literal, exp.Null):
             return None
         is_date = isinstance(literal, exp.Cast) and literal.to.is_type("date")
@@ -160,7 +160,7 @@ class _Compiler:
         return value
 
     def _name_of(self, column: exp.Column) -> str:
-        """The partition column as it is spelled. Raises InvalidArgument for any other column."""
+        """Returns the partition column as it is spelled. Raises InvalidArgument for any other column."""
         written = ".".join(part.name for part in column.parts)
         alike = [written] if written in self._columns else [name for name in self._columns if name.lower() == written.lower()]
         if len(alike) != 1:
@@ -179,12 +179,12 @@ class _Compiler:
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
-    """Without parentheses around it."""
+    """Returns the expression without surrounding parentheses."""
     return node.unnest()
 
 
 def _typed(kind: pa.DataType, text: str) -> Value:
-    """The value that a partition's name has as `text`; the text itself if it is of another form, or of a type that is compared as text."""
+    """Returns the typed value of a text in a partition's name; the text itself if it has another form, or its type is compared as text."""
     try:
         if pa.types.is_date(kind):
             return date.fromisoformat(text)
@@ -200,7 +200,7 @@ def _is_compared_as_text(kind: pa.DataType) -> bool:
 
 
 def _type_name(kind: pa.DataType) -> str:
-    """The type as a user of SQL knows it."""
+    """Returns the type's name in SQL."""
     if pa.types.is_date(kind):
         return "DATE"
     return "INT" if pa.types.is_integer(kind) else "STRING"

@@ -1,4 +1,4 @@
-"""`CALL sys.pause_upkeep`: a table gets no upkeep any more until its upkeep is resumed. Its tiering goes on."""
+"""`CALL sys.pause_upkeep`: a table gets no upkeep until its upkeep is resumed. Its tiering continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class PauseUpkeep(Mutation[PauseResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "pause_upkeep"
     result_class = PauseResult
@@ -27,7 +27,7 @@ class PauseUpkeep(Mutation[PauseResult]):
 
 @effect(PauseUpkeep, pool=Pool.STORE)
 def pause_upkeep(parts: CallParts, request: PauseUpkeep) -> PauseResult:
-    """Raises what `change_record` raises."""
+    """Pauses the upkeep. Raises the errors of `change_record`."""
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseResult]:
         change = upkeep.pause_upkeep(ctx, record, request.reason)
@@ -37,7 +37,7 @@ def pause_upkeep(parts: CallParts, request: PauseUpkeep) -> PauseResult:
 
 
 def upkeep_pause_result(before: TableRecord, change: Change) -> PauseResult:
-    """What a change of a record means for the pause of its upkeep."""
+    """Returns the effect of a change on the pause of the table's upkeep."""
     after = change.record
     assert after.state is not None
     return PauseResult(after.path, before.upkeep.pause is not None, after.upkeep.pause is not None, after.state.value)

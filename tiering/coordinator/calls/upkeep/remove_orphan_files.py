@@ -1,6 +1,6 @@
-"""`CALL sys.remove_orphan_files`: the sweep of one lake table now, with an age that the user gives (DESIGN 6, 7i).
+"""`CALL sys.remove_orphan_files`: sweeps one lake table now, with an age that the user gives (DESIGN 6, 7i).
 
-Which files may go is decided as in every sweep: by the ledger of rounds and by reachability. The age only keeps more files.
+As in every sweep, the ledger of rounds and reachability decide which files may be deleted. The age only protects more files.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tiering.model.call_results import OrphanFilesResult
 from tiering.model.tables import TablePath
 
 LISTED_FILES = 1_000
-"""Files that an answer names at most; it counts all of them."""
+"""Upper bound of files that an answer names. It counts all of them."""
 
 NO_ORPHANS = frozenset({Verdict.LIVE.value, Verdict.NOT_OURS.value})
-"""Verdicts about files that are no orphans of Lakeward, and are left out of an answer."""
+"""Verdicts about files that are not orphans of Lakeward. They are omitted from an answer."""
 
 
 @dataclass(frozen=True)
 class RemoveOrphanFiles(Mutation[OrphanFilesResult]):
-    """Its arguments (docs/reference.md). `older_than` None = one day ago for files of dead rounds, one hour ago for expired files."""
+    """Arguments of the call (docs/reference.md). `older_than` None: one day for files of dead rounds, one hour for expired files."""
 
     procedure = "remove_orphan_files"
     result_class = OrphanFilesResult
@@ -39,9 +39,12 @@ class RemoveOrphanFiles(Mutation[OrphanFilesResult]):
 
 @effect(RemoveOrphanFiles, pool=Pool.REPAIR)
 def remove_orphan_files(parts: CallParts, request: RemoveOrphanFiles) -> OrphanFilesResult:
-    """Raises UnknownTable, LakeDisabled, InvalidArgument, LakeTableReplaced, LakeUnavailable, ClusterUnavailable."""
+    """Removes the files.
+
+    Raises UnknownTable, LakeDisabled, InvalidArgument, LakeTableReplaced, LakeUnavailable, ClusterUnavailable.
+    """
     if (earlier := parts.operations.answer(request)) is not None:
-        return earlier  # also of a table that is gone by now
+        return earlier  # even if the table was dropped since
     dead_rounds_ms = _checked_age_ms(request.older_than, parts.table_records.now().wall)
     record = lake_table_record(parts, request.path)
     turn = f"{RemoveOrphanFiles.procedure}/{record.table_id}"
@@ -59,7 +62,7 @@ def _remove(parts: CallParts, request: RemoveOrphanFiles, record: TableRecord, d
 
 
 def _checked_age_ms(older_than: datetime | None, now: datetime) -> int:
-    """The age of the youngest file that may go. Raises InvalidArgument for a time in the future, and for one within the guard."""
+    """Returns the smallest age of a file that may be deleted. Raises InvalidArgument for a time in the future or within the guard."""
     if older_than is None:
         return DEAD_ROUNDS_MS
     guard = format_duration(EXPIRED_MS)

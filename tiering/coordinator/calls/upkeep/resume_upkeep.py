@@ -17,7 +17,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class ResumeUpkeep(Mutation[PauseResult]):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "resume_upkeep"
     result_class = PauseResult
@@ -26,7 +26,7 @@ class ResumeUpkeep(Mutation[PauseResult]):
 
 @effect(ResumeUpkeep, pool=Pool.STORE)
 def resume_upkeep(parts: CallParts, request: ResumeUpkeep) -> PauseResult:
-    """Raises what `change_record` raises."""
+    """Ends the pause. Raises the errors of `change_record`."""
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseResult]:
         change = upkeep.resume_upkeep(ctx, record)

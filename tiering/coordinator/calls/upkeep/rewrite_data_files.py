@@ -1,4 +1,4 @@
-"""`CALL sys.rewrite_data_files`: merges small data files and applies deletes, of all partitions or of some."""
+"""`CALL sys.rewrite_data_files`: merges small data files and applies deletes, in all partitions or in some."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.upkeep import UpkeepOrder
 
 @dataclass(frozen=True)
 class RewriteDataFiles(UpkeepCall):
-    """Its arguments (docs/reference.md). `where`: a condition in SQL over partition columns; None = all partitions."""
+    """Arguments of the call (docs/reference.md). `where` is an SQL condition over partition columns; None for all partitions."""
 
     procedure = "rewrite_data_files"
     where: str | None = None
@@ -24,7 +24,7 @@ class RewriteDataFiles(UpkeepCall):
 
 @effect_with_progress(RewriteDataFiles)
 async def rewrite_data_files(parts: CallParts, request: RewriteDataFiles) -> AsyncGenerator[Progress | UpkeepResult, None]:
-    """Raises InvalidArgument for a condition about anything but partition columns, and as `perform_upkeep`."""
+    """Rewrites the files. Raises InvalidArgument for a condition that is not over partition columns, and like `perform_upkeep`."""
 
     def order_of(parts: CallParts, info: TableInfo) -> UpkeepOrder:
         if request.where is None:

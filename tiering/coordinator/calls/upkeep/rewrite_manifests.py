@@ -14,14 +14,14 @@ from tiering.model.upkeep import UpkeepOrder
 
 @dataclass(frozen=True)
 class RewriteManifests(UpkeepCall):
-    """Its arguments (docs/reference.md)."""
+    """Arguments of the call (docs/reference.md)."""
 
     procedure = "rewrite_manifests"
 
 
 @effect_with_progress(RewriteManifests)
 async def rewrite_manifests(parts: CallParts, request: RewriteManifests) -> AsyncGenerator[Progress | UpkeepResult, None]:
-    """Raises as `perform_upkeep`."""
+    """Merges the manifests. Raises like `perform_upkeep`."""
 
     def order_of(parts: CallParts, info: TableInfo) -> UpkeepOrder:
         return UpkeepOrder(rewrite=False, manifests=True)

@@ -1,8 +1,7 @@
-"""What the procedures have in common that ask for upkeep rounds: `rewrite_data_files`, `expire_snapshots`, `rewrite_manifests`.
+"""Common parts of the procedures that request upkeep rounds: `rewrite_data_files`, `expire_snapshots`, `rewrite_manifests`.
 
-A call queues a request with its table, and waits without a thread until the request has ended. The coordinator makes a round of it when a
-slot is free that no table needs for its tiering, and goes on with further rounds while something is left. So the request goes on, too, when
-the call ends earlier.
+A call queues a request for its table, and waits without a thread until the request has ended. The coordinator starts a round for it when a
+slot is free that no table needs for tiering, and further rounds while work is left. So the request continues if the call ends earlier.
 """
 
 from __future__ import annotations
@@ -30,13 +29,15 @@ from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 MAX_EXPIRIES = 1_000
-"""Requests that one expiry makes at most, one after the other. Each removes up to REMOVED_AT_ONCE snapshots, and adds one or two."""
+"""Upper bound of consecutive requests of one expiry. Each removes up to REMOVED_AT_ONCE snapshots, and adds one or two."""
 
 MAX_OVERTAKEN = 3
-"""Further requests of an expiry whose rounds removed nothing, one after the other: a round whose first commit met another commit repeats it
-without the removal, so that upkeep never keeps a commit back."""
+"""Upper bound of consecutive further requests of an expiry whose rounds removed nothing.
+
+If a round's first commit conflicts with another commit, the round repeats it without the removal, so that upkeep never delays a commit.
+"""
 OWN_SNAPSHOTS = 1
-"""Snapshots that may go only because the round of an expiry has committed, too."""
+"""Snapshots that become removable only because the round of an expiry has committed, too."""
 
 NO_PARTITION = "no partition of the source table matches 'where'; partitions that the source table dropped are not rewritten"
 """Answer to a condition that is true for no living partition."""
@@ -44,7 +45,7 @@ NO_PARTITION = "no partition of the source table matches 'where'; partitions tha
 
 @dataclass(frozen=True)
 class UpkeepCall(Mutation[UpkeepResult]):
-    """Arguments of every call for upkeep. A key is bound to what is asked for, not to how long the caller waits."""
+    """Arguments of every call for upkeep. An idempotency key is bound to the work, not to how long the caller waits."""
 
     result_class = UpkeepResult
     unnamed = Mutation.unnamed | {"wait", "timeout_ms", "wait_for_tierer"}
@@ -52,17 +53,19 @@ class UpkeepCall(Mutation[UpkeepResult]):
     wait: bool = True
     timeout_ms: int = 300_000
     wait_for_tierer: bool = False
-    """Whether the wait goes on while no tierer is connected."""
+    """Whether the wait continues while no tierer is connected."""
 
 
 OrderOf: TypeAlias = "Callable[[CallParts, TableInfo], UpkeepOrder]"
-"""What a call asks for. May ask the cluster; raises InvalidArgument."""
+"""Returns the order of a call. It may ask the cluster; raises InvalidArgument."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The request that a call waits for. `stats` and `rounds` are those of the call's earlier requests. `overtaken`: how many of its latest
-    requests removed no snapshot, although some may go."""
+    """The request that a call waits for. `stats` and `rounds` are those of the call's earlier requests.
+
+    `overtaken` is the number of its latest requests that removed no snapshot, although some could be removed.
+    """
 
     table_id: int
     request_id: str
@@ -85,7 +88,7 @@ class Waiting:
 
 
 async def perform_upkeep(parts: CallParts, request: UpkeepCall, order_of: OrderOf) -> AsyncGenerator[Progress | UpkeepResult, None]:
-    """Closing it ends the wait, not the request.
+    """Performs upkeep. Closing it ends the wait, not the request.
 
     Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument, ServiceBusy; the error of its round if that failed.
     """
@@ -112,13 +115,13 @@ async def perform_upkeep(parts: CallParts, request: UpkeepCall, order_of: OrderO
 
 
 async def _until_worth_looking(parts: CallParts, changes: Subscription, request: UpkeepCall, goal: Goal, before: object) -> None:
-    """Returns once something about the call changed: ticks wake every waiting call."""
+    """Returns once something about the call changed, because ticks wake every waiting call."""
     while before == _signature(parts, goal) and _end_of_wait(parts, request, goal) is None:
         await changes.wait()
 
 
 def _end_of_wait(parts: CallParts, request: UpkeepCall, goal: Goal) -> str | None:
-    """The reason, for the caller, why the wait is over before the request has ended; None while it goes on."""
+    """Returns why the wait ends before the request has ended, for the caller; None while it continues."""
     if not request.wait:
         return "the call did not wait"
     waited = parts.table_records.now().milliseconds_since(goal.started_since)
@@ -133,7 +136,7 @@ def _end_of_wait(parts: CallParts, request: UpkeepCall, goal: Goal) -> str | Non
 
 
 def _signature(parts: CallParts, goal: Goal) -> object:
-    """Whatever of a table can change where a call stands: equal signatures, equal answers."""
+    """Returns everything about a table that can change the call's state: equal signatures give equal answers."""
     record = parts.table_records.get(goal.table_id)
     if record is None or parts.table_records.fenced is not None:
         return None
@@ -141,7 +144,7 @@ def _signature(parts: CallParts, goal: Goal) -> object:
 
 
 class _Steps:
-    """What a call does between its waits: `begin`, then a `look` whenever something changed. The methods block."""
+    """The work of a call between its waits: `begin`, then a `look` whenever something changed. The methods block."""
 
     def __init__(self, parts: CallParts, request: UpkeepCall, order_of: OrderOf) -> None:
         self._parts = parts
@@ -151,7 +154,7 @@ class _Steps:
         self._operations = parts.operations
 
     def begin(self) -> Goal | UpkeepResult:
-        """The request that the call waits for, or the answer. A known idempotency key attaches to the earlier call's request.
+        """Returns the request that the call waits for, or the answer. A known idempotency key attaches to the earlier call's request.
 
         Raises UnknownTable, UnknownDatabase, LakeDisabled, TablePaused, InvalidArgument, ServiceBusy, ClusterUnavailable.
         """
@@ -175,7 +178,7 @@ class _Steps:
         return self._queue(Goal(record.table_id, "", order, since))
 
     def look(self, goal: Goal) -> Goal | Waiting | UpkeepResult:
-        """Where the request is. Raises the error of its round, RoundCancelled, UnknownTable once the table is gone."""
+        """Returns the state of the request. Raises its round's error, RoundCancelled, UnknownTable once the table is dropped."""
         if self._table_records.fenced is not None:
             raise self._table_records.fenced
         record = self._live(goal)
@@ -193,7 +196,7 @@ class _Steps:
         return Waiting(goal, UpkeepCallOutcome.WAITING, Progress(text))
 
     def as_it_stands(self, waiting: Waiting, reason: str) -> UpkeepResult:
-        """The answer of a call that ends before its request does."""
+        """Returns the answer of a call that ends before its request does."""
         goal, did_wait = waiting.goal, self._request.wait
         why = f"{reason}: {waiting.progress.message}" if did_wait else reason
         stats = goal.stats or UpkeepStats()
@@ -208,13 +211,13 @@ class _Steps:
         return Goal(earlier.table_id, earlier.round_id, order, since)
 
     def _queue(self, goal: Goal) -> Goal:
-        """Queues or joins a request, and stores the operation together with it."""
+        """Queues or joins a request, and stores the operation in the same write."""
         request = self._request
         with self._table_records.changing():
             record = self._live(goal)
-            known = self._operations.earlier_call(request)
-            if known is not None and known.round_id is not None and goal.stats is None:  # a call with the same key came first
-                return replace(goal, request_id=known.round_id)
+            earlier = self._operations.earlier_call(request)
+            if earlier is not None and earlier.round_id is not None and goal.stats is None:  # a call with the same key came first
+                return replace(goal, request_id=earlier.round_id)
             ctx = self._table_records.context(request.caller)
             called = upkeep.request(ctx, record, goal.order, request.procedure, request.idempotency_key)
             begun = self._operations.begun(request, goal.table_id, called.round_id)
@@ -243,8 +246,8 @@ class _Steps:
         return self._answered(record, result, goal.request_id)
 
     def _goes_on(self, goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook, overtaken: int) -> bool:
-        """Whether an expiry makes a further request. A call that does not wait makes none for a round that was overtaken: each repeat of it
-        would make one."""
+        """Returns whether an expiry makes a further request. A call that does not wait makes none after an overtaken round; otherwise each
+        repeat of the call would make one."""
         if not outlook.expirable or goal.requests >= MAX_EXPIRIES:
             return False
         is_repeated = 0 < overtaken <= MAX_OVERTAKEN and self._request.wait
@@ -263,7 +266,7 @@ class _Steps:
     def _cancelled(self, record: TableRecord, ended: EndedUpkeep) -> ErrorInfo:
         now = self._table_records.now().wall
         text = ended.error.message if ended.error is not None else f"the upkeep of {record.path} was cancelled"
-        return ErrorInfo("RoundCancelled", text, None, "Call again to ask for it again.", retryable=True, time=now)
+        return ErrorInfo("RoundCancelled", text, None, "Call again to request it again.", retryable=True, time=now)
 
     def _live(self, goal: Goal) -> TableRecord:
         record = self._table_records.get(goal.table_id)
@@ -273,24 +276,24 @@ class _Steps:
 
 
 def _overtaken(goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook | None) -> int:
-    """How many requests of an expiry in a row removed nothing, although some snapshots may go; 0 if the latest one did what it can do."""
+    """Returns how many consecutive requests of an expiry removed nothing, although some snapshots could be removed; 0 after a success."""
     is_left = outlook is not None and outlook.expirable > OWN_SNAPSHOTS
     is_overtaken = is_left and ended.outcome is UpkeepOutcome.SUCCEEDED and not ended.stats.snapshots_expired
     return goal.overtaken + 1 if is_overtaken else 0
 
 
 def _left(outlook: ExpiryOutlook) -> dict[str, int]:
-    """The snapshots that are there, by reason. The commit of an expiry makes the snapshot before it one that may go."""
+    """Returns the present snapshots, by reason. The commit of an expiry makes the snapshot before it removable."""
     return dict(outlook.kept) | ({"until the next commit": outlook.expirable} if outlook.expirable else {})
 
 
 OVERTAKEN = "another commit came first, so the latest round removed no snapshot; call it again"
-"""Why an expiry left snapshots that may go."""
+"""Why an expiry left removable snapshots."""
 
 
 def _reason(outcome: UpkeepCallOutcome) -> str | None:
     if outcome is UpkeepCallOutcome.EMPTY:
         return "there was nothing to do"
     if outcome is UpkeepCallOutcome.DROPPED:
-        return "other commits changed the files of every rewritten bucket meanwhile; nothing was lost, and later upkeep tries again"
+        return "other commits changed the files of every rewritten bucket meanwhile; nothing was lost, and later upkeep retries"
     return None
