@@ -1,7 +1,7 @@
-"""Every metric there is: name, what it counts, its labels, and Apache Fluss's own name of it where Fluss has it.
+"""All metrics: name, meaning, labels, and the name in Apache Fluss if Fluss has the metric, too.
 
-A metric of Fluss's keeps the name that Fluss's Prometheus reporter gives it, and its unit: `fluss_coordinator_` becomes `lakeward_`. Ours
-have Prometheus' base units. Nothing that anybody can make up without bound is a label: tables and tierers are shown up to a bound.
+A metric of Fluss keeps the name that Fluss's Prometheus reporter gives it, and its unit: `fluss_coordinator_` becomes `lakeward_`.
+Metrics of Lakeward have Prometheus' base units. No label has an unbounded number of values: tables and tierers have series up to a limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 
 class Process(StrEnum):
-    """Who serves a metric."""
+    """The process that serves a metric."""
 
     COORDINATOR = "coordinator"
     TIERER = "tierer"
@@ -31,12 +31,12 @@ class Process(StrEnum):
 TABLE = ("database", "table")
 
 DEFAULT_TABLES = 500
-"""Tables with series of their own, eighteen each: a scrape of some 500 KB."""
+"""Number of tables with series of their own. Each has eighteen series; a scrape then has some 500 KB."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, as it is scraped. A counter's name ends with `_total`."""
+    """A metric. The name of a counter ends with `_total`."""
 
     name: str
     comment: str
@@ -44,7 +44,7 @@ class Metric:
     kind: Kind = Kind.GAUGE
     process: Process = Process.COORDINATOR
     fluss: str | None = None
-    """Fluss's name: scope, then metric."""
+    """Name in Fluss: scope, then metric."""
 
 
 def _of_fluss(scope: str, name: str, comment: str, labels: tuple[str, ...] = ()) -> Metric:
@@ -59,87 +59,95 @@ def _of_tierer(name: str, comment: str, labels: tuple[str, ...] = (), kind: Kind
 _TABLES = "lakeTiering_table"
 
 PENDING_TABLES = _of_fluss("lakeTiering", "pendingTablesCount", "Tables that wait for a tierer.")
-RUNNING_TABLES = _of_fluss("lakeTiering", "runningTablesCount", "Tables that a tierer has.")
-TIER_LAG = _of_fluss(_TABLES, "tierLag", "Milliseconds since the lake last was found up to date, at first since the table came.", TABLE)
-TIERED_TIMESTAMP = _of_fluss(_TABLES, "tieredTimestamp", "That moment, in milliseconds since the epoch.", TABLE)
-TIER_DURATION = _of_fluss(_TABLES, "tierDuration", "Milliseconds that the latest ended round took.", TABLE)
-FAILURES = _of_fluss(_TABLES, "failuresTotal", "Failed rounds since the table came or its errors were reset.", TABLE)
+RUNNING_TABLES = _of_fluss("lakeTiering", "runningTablesCount", "Tables that are assigned to a tierer.")
+TIER_LAG = _of_fluss(
+    _TABLES, "tierLag", "Milliseconds since the lake copy was last up to date; before the first time, since the table was added.", TABLE
+)
+TIERED_TIMESTAMP = _of_fluss(_TABLES, "tieredTimestamp", "When the lake copy was last up to date, in milliseconds since the epoch.", TABLE)
+TIER_DURATION = _of_fluss(_TABLES, "tierDuration", "Duration of the latest ended round, in milliseconds.", TABLE)
+FAILURES = _of_fluss(_TABLES, "failuresTotal", "Failed rounds since the table was added or its errors were reset.", TABLE)
 FILE_SIZE = _of_fluss(_TABLES, "fileSize", "Bytes of the lake table's data files.", TABLE)
 RECORD_COUNT = _of_fluss(_TABLES, "recordCount", "Records of the lake table.", TABLE)
-PENDING_TIME = _of_fluss(_TABLES, "pendingTime", "Milliseconds that the table has waited for a tierer; 0 while it does not.", TABLE)
-FRESHNESS = _of_fluss(_TABLES, "freshness", "The promise: its lake copy is at most this many milliseconds old.", TABLE)
+PENDING_TIME = _of_fluss(_TABLES, "pendingTime", "Milliseconds that the table has waited for a tierer; 0 while it does not wait.", TABLE)
+FRESHNESS = _of_fluss(_TABLES, "freshness", "The table's freshness: the greatest age of its lake copy, in milliseconds.", TABLE)
 LEASES = _of_fluss("", "kvSnapshotLeaseCount", "Leases on KV snapshots.")
 LEASED_SNAPSHOTS = _of_fluss("", "leasedKvSnapshotCount", "KV snapshots that leases keep alive.")
 
 LAG = Metric("lakeward_table_lag_seconds", "Age of the oldest row that is not in the lake; 0 if there is none.", TABLE)
-BEHIND = Metric("lakeward_table_behind_seconds", "By how much that age is above the promise; 0 while the promise is kept.", TABLE)
+BEHIND = Metric("lakeward_table_behind_seconds", "Seconds by which the lag is above the freshness; 0 while it is not.", TABLE)
 PENDING_RECORDS = Metric("lakeward_table_pending_records", "Records of the log that are not in the lake.", TABLE)
 LAKE_FILES = Metric("lakeward_table_lake_files", "Data files of the lake table.", TABLE)
-HEALTH_SCORE = Metric("lakeward_table_health_score", "Health of the lake table from 0 to 100; absent before the first look.", TABLE)
+HEALTH_SCORE = Metric("lakeward_table_health_score", "Health of the lake table from 0 to 100; absent before the first check.", TABLE)
 SMALL_FILES = Metric("lakeward_table_small_files", "Small data files of the lake table.", TABLE)
-DEAD_ROW_SHARE = Metric("lakeward_table_dead_row_share", "Part of the lake table's rows that are deleted; absent if unknown.", TABLE)
+DEAD_ROW_SHARE = Metric("lakeward_table_dead_row_share", "Share of the lake table's rows that are deleted; absent if unknown.", TABLE)
 METADATA_BYTES = Metric("lakeward_table_metadata_bytes", "Bytes of the lake table's metadata files.", TABLE)
 FAILURES_IN_A_ROW = Metric("lakeward_table_consecutive_failures", "Failed rounds since the last success.", TABLE)
 PAUSED = Metric("lakeward_table_paused", "1 while the table is paused, else 0.", TABLE)
 
 TABLES = Metric("lakeward_tables", "Lake tables by state.", ("status",))
-TABLES_BEHIND = Metric("lakeward_tables_behind", "Tables behind their promise, without paused ones.")
+TABLES_BEHIND = Metric("lakeward_tables_behind", "Tables behind their freshness, without paused tables.")
 TABLES_FAILING = Metric(
-    "lakeward_tables_failing", "Tables whose latest round failed; by whether tiering tries again by itself.", ("retries",)
+    "lakeward_tables_failing", "Tables whose latest round failed, by whether tiering retries them by itself.", ("retries",)
 )
 TABLES_PAUSED = Metric("lakeward_tables_paused", "Paused tables.")
-TABLES_IN_BACKLOG = Metric("lakeward_tables_in_backlog", "Tables that still work through what was there before tiering began.")
+TABLES_IN_BACKLOG = Metric("lakeward_tables_in_backlog", "Tables that still tier the rows from before tiering began.")
 TABLES_UNHEALTHY = Metric("lakeward_tables_unhealthy", f"Lake tables with a health score below {ILL_SCORE}.")
 TABLES_UPKEEP_FAILING = Metric(
     "lakeward_tables_upkeep_failing", "Lake tables whose latest upkeep round failed, or was overtaken by another commit."
 )
 TABLES_UPKEEP_PAUSED = Metric("lakeward_tables_upkeep_paused", "Lake tables whose upkeep is paused.")
-REWRITE_BYTES = Metric("lakeward_rewrite_bytes", "Bytes of data files that upkeep would rewrite now, of all lake tables.")
+REWRITE_BYTES = Metric("lakeward_rewrite_bytes", "Bytes of data files of all lake tables that upkeep would rewrite now.")
 MAX_LAG = Metric("lakeward_lag_seconds_max", "The largest lag of all tables.")
-ALL_PENDING_RECORDS = Metric("lakeward_pending_records", "Records that are not in the lake, of all tables.")
-ALL_FAILURES = Metric("lakeward_failures", "Failed rounds, of all tables that there are now.")
-TABLES_LEFT_OUT = Metric("lakeward_tables_left_out", "Tables without series of their own, above the bound.")
-LEFT_OUT_MAX_LAG = Metric("lakeward_left_out_lag_seconds_max", "The largest lag of those.")
-LEFT_OUT_PENDING_RECORDS = Metric("lakeward_left_out_pending_records", "Records of those that are not in the lake.")
-LEFT_OUT_BEHIND = Metric("lakeward_left_out_tables_behind", "How many of those are behind their promise, without paused ones.")
+ALL_PENDING_RECORDS = Metric("lakeward_pending_records", "Records of all tables that are not in the lake.")
+ALL_FAILURES = Metric("lakeward_failures", "Failed rounds of all present tables.")
+TABLES_LEFT_OUT = Metric("lakeward_tables_left_out", "Tables without series of their own, because there are more than the limit.")
+LEFT_OUT_MAX_LAG = Metric("lakeward_left_out_lag_seconds_max", "The largest lag of the tables without series of their own.")
+LEFT_OUT_PENDING_RECORDS = Metric(
+    "lakeward_left_out_pending_records", "Records that are not in the lake, of the tables without series of their own."
+)
+LEFT_OUT_BEHIND = Metric(
+    "lakeward_left_out_tables_behind", "Tables without series of their own that are behind their freshness, without paused tables."
+)
 
-TIERERS = Metric("lakeward_tierers", "Tierers heard of within the service timeout, by state.", ("state",))
-SLOTS = Metric("lakeward_tierers_slots", "Tables that active tierers can move at a time.")
-SLOTS_USED = Metric("lakeward_tierers_tables_running", "Tables that they move now.")
-SILENCE = Metric("lakeward_tierers_silent_seconds", "Since a tierer's last heartbeat.", ("tierer",))
-TIERERS_LEFT_OUT = Metric("lakeward_tierers_left_out", "Tierers without a series of their own, above the bound.")
+TIERERS = Metric("lakeward_tierers", "Tierers with a heartbeat within the service timeout, by state.", ("state",))
+SLOTS = Metric("lakeward_tierers_slots", "Tables that active tierers can tier at a time.")
+SLOTS_USED = Metric("lakeward_tierers_tables_running", "Tables that active tierers tier now.")
+SILENCE = Metric("lakeward_tierers_silent_seconds", "Seconds since a tierer's last heartbeat.", ("tierer",))
+TIERERS_LEFT_OUT = Metric("lakeward_tierers_left_out", "Tierers without a series of their own, because there are more than the limit.")
 LEASE_STATES = Metric("lakeward_kv_snapshot_leases", "Leases by state: EXPIRING have less than a tenth of their time left.", ("state",))
-LEASE_REMAINING = Metric("lakeward_kv_snapshot_lease_remaining_seconds_min", "Until the first lease expires; absent without leases.")
-COORDINATOR_EPOCH = Metric("lakeward_coordinator_epoch", "Grows each time a coordinator takes over the store.")
-SCRAPE_SECONDS = Metric("lakeward_scrape_seconds", "How long this look at all tables took.")
+LEASE_REMAINING = Metric(
+    "lakeward_kv_snapshot_lease_remaining_seconds_min", "Seconds until the first lease expires; absent without leases."
+)
+COORDINATOR_EPOCH = Metric("lakeward_coordinator_epoch", "Number that grows each time a coordinator takes over the store.")
+SCRAPE_SECONDS = Metric("lakeward_scrape_seconds", "Duration of this scrape.")
 BUILD = Metric("lakeward_build_info", "1; the version is a label.", ("version",))
 
 ROUNDS = _of_tierer("rounds_total", "Ended rounds by state, without upkeep rounds.", ("state",), Kind.COUNTER)
-ROUND_SECONDS = _of_tierer("round_seconds", "How long rounds took, without upkeep rounds.", (), Kind.HISTOGRAM)
+ROUND_SECONDS = _of_tierer("round_seconds", "Duration of rounds, without upkeep rounds.", (), Kind.HISTOGRAM)
 PHASE_SECONDS = _of_tierer(
-    "phase_seconds", "How long the parts of rounds took: plan, lease, read, write, commit, ack.", ("phase",), Kind.HISTOGRAM
+    "phase_seconds", "Duration of the parts of rounds: plan, lease, read, write, commit, ack.", ("phase",), Kind.HISTOGRAM
 )
 RECORDS_READ = _of_tierer("records_read_total", "Log records that were read.", (), Kind.COUNTER)
 RECORDS_WRITTEN = _of_tierer("records_written_total", "Records written to the lake.", (), Kind.COUNTER)
 BYTES_WRITTEN = _of_tierer("bytes_written_total", "Bytes of data files written.", (), Kind.COUNTER)
 FILES_WRITTEN = _of_tierer("files_written_total", "Data files written.", (), Kind.COUNTER)
 UPKEEP_ROUNDS = _of_tierer("upkeep_rounds_total", "Ended upkeep rounds by state.", ("state",), Kind.COUNTER)
-UPKEEP_SECONDS = _of_tierer("upkeep_seconds", "How long upkeep rounds took.", (), Kind.HISTOGRAM)
+UPKEEP_SECONDS = _of_tierer("upkeep_seconds", "Duration of upkeep rounds.", (), Kind.HISTOGRAM)
 UPKEEP_BYTES_READ = _of_tierer("upkeep_bytes_read_total", "Bytes of files that upkeep rewrote, in all rounds.", (), Kind.COUNTER)
-UPKEEP_BYTES_WRITTEN = _of_tierer("upkeep_bytes_written_total", "Bytes of the files that took their place.", (), Kind.COUNTER)
+UPKEEP_BYTES_WRITTEN = _of_tierer("upkeep_bytes_written_total", "Bytes of the files that upkeep wrote instead.", (), Kind.COUNTER)
 SNAPSHOTS_EXPIRED = _of_tierer("snapshots_expired_total", "Snapshots that rounds removed.", (), Kind.COUNTER)
-TIERER_SLOTS = _of_tierer("slots", "Tables that it moves at a time.")
+TIERER_SLOTS = _of_tierer("slots", "Tables that the tierer can tier at a time.")
 ROUNDS_RUNNING = _of_tierer("rounds_running", "Rounds that run now.")
-COORDINATOR_SILENCE = _of_tierer("coordinator_silent_seconds", "Since the coordinator last answered; NaN before its first answer.")
+COORDINATOR_SILENCE = _of_tierer("coordinator_silent_seconds", "Seconds since the coordinator last answered; NaN before its first answer.")
 FAILED_HEARTBEATS = _of_tierer("failed_heartbeats_total", "Heartbeats without an answer.", (), Kind.COUNTER)
 TIERER_BUILD = _of_tierer("build_info", "1; the version is a label.", ("version",))
 
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
-"""All of them, in the order in which they are declared."""
+"""All metrics, in the order of their declarations."""
 
 
 def project_version() -> str:
-    """Of the installed package."""
+    """Returns the version of the installed package."""
     try:
         return version("lakeward")
     except PackageNotFoundError:
