@@ -86,7 +86,7 @@ def test_a_file_that_is_there_is_overwritten_by_force_alone(lakeward: Lakeward, 
     file.write_text("mine")
     refused = lakeward("export-status", str(file))
     assert (refused.status, refused.out) == (2, "")
-    assert f"{file} is there already" in refused.err
+    assert f"{file} already exists" in refused.err
     assert "--force" in refused.err
     assert file.read_text() == "mine"
     assert lakeward("export-status", str(file), "--force").status == 0
@@ -96,7 +96,7 @@ def test_a_file_that_is_there_is_overwritten_by_force_alone(lakeward: Lakeward, 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("status.txt", "ends with none of .parquet, .csv and .json"), ("status", "ends with none"), ("no/s.json", "cannot write")],
+    [("status.txt", "does not end with .parquet, .csv or .json"), ("status", "does not end with"), ("no/s.json", "cannot write")],
 )
 def test_a_file_that_cannot_be_is_refused_and_leaves_nothing(lakeward: Lakeward, tmp_path: Path, name: str, words: str) -> None:
     refused = lakeward("export-status", str(tmp_path / name))

@@ -193,7 +193,7 @@ def test_one_table_is_a_page_that_says_what_to_do() -> None:
 
 def test_a_page_says_when_it_tries_again_and_how_far_a_round_is() -> None:
     failing = page(table_status("a.b", **FAILED, error_retryable=True, next_retry_time=NOON + timedelta(seconds=30)))
-    assert "  what to do  nothing yet: it tries again by itself" in failing
+    assert "  what to do  nothing yet: it is retried automatically" in failing
     assert any(line.startswith("  next retry  ") and line.endswith("in 30 s") for line in failing)
     running = page(table_status("a.b", status="Tiering", round_id="r1", tiering_epoch=4, tierer_id="t1", fraction_completed=0.25))
     assert "  round       r1, epoch 4, 25% done, on t1" in running
@@ -204,9 +204,9 @@ def test_a_page_says_when_it_tries_again_and_how_far_a_round_is() -> None:
     drifted = page(table_status("a.b", next_action="ALTER TABLE lake.a.b RENAME COLUMN w TO v"))
     assert "  what to do   the next action, in Spark SQL, with the lake's catalog: `lakeward sql --lake`" in drifted
     waiting = page(table_status("a.b", status="Pending", lag_ms=400_000))
-    assert "  what to do  it is later than promised: see `why`" in waiting
+    assert "  what to do  the lake copy is older than the freshness: see `why`" in waiting
     in_vain = page(table_status("web.b", **FAILED, error_retryable=True, consecutive_failures=6))
-    assert "  what to do  it tries again by itself, in vain so far: follow the hint" in in_vain
+    assert "  what to do  the retries have failed so far: follow the hint" in in_vain
     hidden = page(table_status("a.b", **(FAILED | {"last_error": "bad \x1b[2J"})))
     assert any("bad \\x1b[2J" in line for line in hidden)
 

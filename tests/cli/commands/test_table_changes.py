@@ -133,7 +133,7 @@ def test_a_column_is_added_behind_the_others(tools: Deployment, lakeward: Lakewa
         ("c", "VARCHAR(10)", "the type 'VARCHAR(10)' is not taken: its length would not be checked: take STRING"),
         ("c", "VARIANT", "the type 'VARIANT' is not taken"),
         ("c", "INTERVAL DAY", "the type 'INTERVAL DAY' is not taken"),
-        ("c", "text; DROP TABLE x", "is no type of Spark SQL"),
+        ("c", "text; DROP TABLE x", "is not a type of Spark SQL"),
         ("c", "DECIMAL(40,2)", "DECIMAL(p,s) has p from 1 to 38 digits"),
         ("__offset", "BIGINT", "__offset"),
     ],

@@ -1,1 +1,1 @@
-"""What a Spark needs to see Lakeward: jars, properties, views, Java."""
+"""Everything that Spark needs to use Lakeward: jars, properties, views, Java."""

@@ -1,4 +1,4 @@
-"""Properties as files that others read. Whatever a name or a value holds, exactly that is read back, and nothing beside it."""
+"""Writes properties as files for other programs, which read back exactly the same names and values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SHORT_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def as_properties_file(properties: Mapping[str, str]) -> str:
-    """As `spark-submit --properties-file` and `spark-defaults.conf` read it: by `java.util.Properties.load`.
+    """Returns a file for `spark-submit --properties-file` and `spark-defaults.conf`, which `java.util.Properties.load` reads.
 
-    Spark drops blanks around a value, however they are written.
+    Spark drops blanks around a value, also escaped ones.
     """
     escaped = {_java_key(name): _java_value(value) for name, value in properties.items()}
     width = max(map(len, escaped), default=0)
@@ -22,7 +22,7 @@ def as_properties_file(properties: Mapping[str, str]) -> str:
 
 
 def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
-    """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
+    """Returns the text of a `.pyiceberg.yaml`. Secrets are hidden, and have to come from the environment."""
     lines = [f"    {_yaml_text(name)}: {_yaml_text(redact_property(name, value))}" for name, value in properties.items()]
     return "\n".join(["catalog:", f"  {lake_catalog_name(properties)}:", *lines, ""])
 
@@ -32,7 +32,7 @@ def _java_key(text: str) -> str:
 
 
 def _java_value(text: str) -> str:
-    """Blanks at its beginning, and an `=` or `:` there, would belong to what parts it from the name."""
+    """Returns an escaped value. Blanks and `=` or `:` at its beginning would otherwise belong to the separator after the name."""
     if text[:1] in ("=", ":"):
         return "\\" + text[0] + "".join(map(_java_escaped, text[1:]))
     blanks = len(text) - len(text.lstrip(" "))
@@ -40,7 +40,7 @@ def _java_value(text: str) -> str:
 
 
 def _java_escaped(character: str) -> str:
-    """ASCII as it is, all else as UTF-16 units: the file means the same in every encoding."""
+    """Returns ASCII unchanged, and other characters as escaped UTF-16 units, so that the encoding of the file does not matter."""
     if character in _SHORT_ESCAPES:
         return _SHORT_ESCAPES[character]
     if " " <= character <= "~":
@@ -50,7 +50,7 @@ def _java_escaped(character: str) -> str:
 
 
 def _yaml_text(text: str) -> str:
-    """A double-quoted scalar (YAML 1.2, 7.3.1): a text, whatever it looks like."""
+    """Returns a double-quoted scalar (YAML 1.2, 7.3.1), which is always a string."""
     return '"' + "".join(map(_yaml_escaped, text)) + '"'
 
 

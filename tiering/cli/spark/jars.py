@@ -1,6 +1,6 @@
-"""Jars of others that a Spark needs to read the lake: which they are and where they lie.
+"""The jars that Spark needs to read the lake, and their paths.
 
-They are fetched once, by `lakeward fetch-jars` (`make setup` runs it); whatever starts a Spark gets them as paths.
+`lakeward fetch-jars` downloads them once; `make setup` runs it. Commands that start Spark give it these paths.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ ICEBERG_AWS_BUNDLE = MavenJar(
     ICEBERG_RUNTIME.version,
     sha256="dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
 )
-"""For a lake in S3: Amazon's client, of the version that the runtime's own classes were made for; another one lacks classes."""
+"""Amazon's client, for a lake in S3. Its version has to be that of the Iceberg runtime: another version lacks classes."""
 SPARK_JARS = (ICEBERG_RUNTIME, SQLITE_JDBC, POSTGRESQL_JDBC)
 
 
 def jar_path(jar: MavenJar) -> Path:
-    """A jar that was fetched. Raises SetupError if it was not."""
+    """Returns the path of a downloaded jar. Raises SetupError if it is missing."""
     path = jars_folder() / jar.file_name
     if not path.is_file():
         fetch = "lakeward fetch-jars --s3" if jar is ICEBERG_AWS_BUNDLE else "lakeward fetch-jars"
         raise SetupError(
-            f"{jar.file_name}, which Spark needs to read the lake, is not in {path.parent}",
-            hint=f"Run `{fetch}` once, or let Spark fetch it: `lakeward spark-conf --lake-jars packages`.",
+            f"the jar {jar.file_name}, which Spark needs to read the lake, is not in {path.parent}",
+            hint=f"Run `{fetch}` once, or let Spark download it: `lakeward spark-conf --lake-jars packages`.",
         )
     return path

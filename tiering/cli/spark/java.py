@@ -1,4 +1,4 @@
-"""Finds the Java that Spark will start, or says what is missing."""
+"""Finds the Java that Spark uses, or tells what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = re.compile(r'version "(?P<major>\d+)(?:\.(?P<minor>\d+))?')
 
 
 def require_java() -> Path:
-    """The `java` command Spark will use. Raises SetupError naming what was found and what to install."""
+    """Returns the `java` command that Spark uses. Raises SetupError with the Java that was found and what to install."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if command is None or not Path(command).exists():
@@ -27,13 +27,13 @@ def require_java() -> Path:
     except OSError as error:
         raise SetupError(
             f"{command} cannot be run: {error.strerror or error}",
-            hint="Install a JDK 17 or newer for this machine, and point JAVA_HOME at it.",
+            hint="Install a JDK 17 or newer for this machine, and set JAVA_HOME to it.",
         ) from error
     match = _VERSION.search(answer)
     major = int(match["major"]) if match else 0
     if major < MINIMUM_JAVA:
         raise SetupError(
             f"{command} is Java {major or 'of an unknown version'}; Spark needs {MINIMUM_JAVA} or newer",
-            hint="Install a JDK 17 or newer and point JAVA_HOME at it.",
+            hint="Install a JDK 17 or newer and set JAVA_HOME to it.",
         )
     return Path(command)

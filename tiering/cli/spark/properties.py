@@ -1,4 +1,4 @@
-"""What any Spark needs to see Lakeward, and the lake: the properties of `lakeward spark-conf` and `lake-conf`."""
+"""The properties with which Spark opens Lakeward and the lake, for `lakeward spark-conf` and `lake-conf`."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _OBJECT_STORES = (*_S3, "gs://", "abfs://", "abfss://")
 
 
 class LakeJars(StrEnum):
-    """How a Spark gets the jars with which it reads the lake."""
+    """Where Spark gets the jars for the lake."""
 
     PATHS = "paths"
-    """Files of this machine, which `lakeward fetch-jars` put there."""
+    """Files on this machine, which `lakeward fetch-jars` downloaded."""
     PACKAGES = "packages"
-    """Coordinates; Spark fetches them from Maven Central at its first start."""
+    """Maven coordinates. Spark downloads them from Maven Central at its first start."""
 
 
 def plugin_jar() -> Path:
-    """The catalog plugin inside the installed package. Raises SetupError if it was installed without."""
+    """Returns the jar of the catalog plugin in the installed package. Raises SetupError if the package has no jar."""
     import sys_tables
 
     jar = Path(sys_tables.__file__).parent / "plugin" / "lakeward-spark-plugin.jar"
     if not jar.exists():
-        raise SetupError(f"the Spark plugin is missing: {jar}", hint="Run `make setup`, or install the wheel, which carries it.")
+        raise SetupError(f"the Spark plugin is missing: {jar}", hint="Run `make setup`, or install the wheel, which includes it.")
     return jar
 
 
 def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, str]:
-    """Catalog `fluss` for a Spark that can read `jar`; `default`: names without a catalog are looked up in it.
+    """Returns the properties of the catalog `fluss`, for a Spark that can read `jar`. `default` makes it the default catalog.
 
-    The jar goes on the driver's class path: `spark.jars` comes too late for a default catalog (the session fails with
-    ClassNotFoundException).
+    The jar goes on the driver's class path: Spark loads `spark.jars` too late for a default catalog, and the session would fail with
+    ClassNotFoundException.
     """
     properties = {
         "spark.driver.extraClassPath": str(jar),
@@ -58,10 +58,10 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
 
 
 def access_properties() -> dict[str, str]:
-    """What the catalog `fluss` shows the service, as files that this process names.
+    """Returns the properties for the token and TLS files that this process names.
 
-    The token that a service has put into its user's folder is not named: the plugin finds it by the uri, and a file that went with its
-    service would hide that no service answers.
+    They do not name the token file of a service of the same user: the plugin finds it by the uri. A named file that is missing after
+    the end of its service would hide that no service answers.
     """
     access, prefix = access_from_environment(), f"spark.sql.catalog.{CATALOG}."
     files = {"token-file": access.token_file, "tls.ca": access.tls_ca, "tls.cert": access.tls_cert, "tls.key": access.tls_key}
@@ -69,33 +69,33 @@ def access_properties() -> dict[str, str]:
 
 
 def session_catalog_properties(uri: str) -> dict[str, str]:
-    """`sys` beside the databases of Spark's own catalog, which stays the default one. Needs the jar as the catalog `fluss` does."""
+    """Returns the properties that show `sys` in Spark's built-in catalog, which stays the default. They need the plugin jar, too."""
     return {f"spark.sql.catalog.{SESSION_CATALOG}": SESSION_CATALOG_CLASS, f"spark.sql.catalog.{SESSION_CATALOG}.uri": uri}
 
 
 def catalog_lake_properties(lake: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
-    """Catalog `lake`, named to the catalog `fluss` as where its data tables are read. `lake`: as pyiceberg takes them.
+    """Returns the properties of the catalog `lake`, in which the catalog `fluss` reads data tables. `lake` has pyiceberg's properties.
 
-    Raises SetupError for a jar that was not fetched.
+    Raises SetupError for a missing jar.
     """
     return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": lake_catalog_name(lake)}
 
 
 def lake_catalog_name(lake: Mapping[str, str]) -> str:
-    """What the lake's catalog is called: a SQL catalog has it in its rows, so Spark's has to have that name (DESIGN 12)."""
+    """Returns the name of the lake's catalog. A SQL catalog stores it in its rows, so Spark's catalog needs the same name (DESIGN 12)."""
     return lake.get(CATALOG_NAME) or LAKE_CATALOG
 
 
 def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
-    """Iceberg catalog of Spark over the lake that pyiceberg opens with `properties`, named `lake_catalog_name`.
+    """Returns Spark's properties for the Iceberg catalog that pyiceberg opens with `properties`. Its name is `lake_catalog_name`.
 
-    Raises SetupError for a jar that was not fetched; InvalidArgument for a lake of Paimon tables.
+    Raises SetupError for a missing jar, and InvalidArgument for a lake of Paimon tables.
     """
     kind = properties.get("type", "sql").lower()
     if kind == FILESYSTEM:
         raise InvalidArgument(
-            "the lake's tables are Paimon's, and Spark 4 has no runtime for them that Lakeward could name",
-            hint="Read them with `lakeward sql --engine duckdb`, or with pypaimon: `lakeward lake-conf` prints their warehouse.",
+            "the lake has Paimon tables, and Paimon has no runtime for Spark 4 that Lakeward could configure",
+            hint="Read the tables with `lakeward sql --engine duckdb`, or with pypaimon: `lakeward lake-conf` prints the warehouse.",
         )
     prefix = f"spark.sql.catalog.{lake_catalog_name(properties)}"
     spark_properties = {
@@ -110,17 +110,17 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         elif name not in ("type", CATALOG_NAME):
             spark_properties[f"{prefix}.{name}"] = value
     if kind == "sql":
-        # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables. `jdbc.schema-version` is never named: Iceberg
-        # finds V1, which pyiceberg makes, by itself, and with the property it alters the tables of a V0 catalog, which others made.
+        # Otherwise every JVM locks the SQLite file for ever; pyiceberg creates the tables. `jdbc.schema-version` is never set: Iceberg
+        # detects V1, which pyiceberg creates. With the property, Iceberg would alter the tables of a V0 catalog of another program.
         spark_properties[f"{prefix}.jdbc.init-catalog-tables"] = "false"
         needed += [jar for scheme, jar in _DRIVERS.items() if spark_properties[f"{prefix}.uri"].startswith(scheme)]
     if "s3.region" in properties and "client.region" not in properties:
-        spark_properties[f"{prefix}.client.region"] = properties["s3.region"]  # as Iceberg's Java library calls it
+        spark_properties[f"{prefix}.client.region"] = properties["s3.region"]  # the name of the property in Iceberg's Java library
     if kind == "rest":
-        # As pyiceberg asks by itself. A catalog that has no keys to hand out leaves it unheeded.
+        # pyiceberg sends this header by default. A catalog without credentials to vend ignores it.
         spark_properties[f"{prefix}.header.X-Iceberg-Access-Delegation"] = "vended-credentials"
     if kind in ("sql", "hive") and properties.get("warehouse", "").startswith(_OBJECT_STORES):
-        # Else these catalogs open files by Hadoop's classes, which know no object store without further jars.
+        # Otherwise these catalogs open files with Hadoop's classes, which support object stores only with more jars.
         spark_properties[f"{prefix}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
     if properties.get("warehouse", "").startswith(_S3):
         needed.append(ICEBERG_AWS_BUNDLE)
@@ -138,5 +138,5 @@ def _jdbc_uri(uri: str) -> str:
     scheme, _, rest = uri.partition("://")
     dialect = scheme.split("+")[0]
     if dialect == "sqlite":
-        return f"jdbc:sqlite:{unquote(rest.removeprefix('/'))}"  # SQLAlchemy decodes a path, the driver does not
+        return f"jdbc:sqlite:{unquote(rest.removeprefix('/'))}"  # SQLAlchemy decodes the path, and the JDBC driver does not
     return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""A Spark of our own that reads through the plugin, as any user's does: for `lakeward sql`, `doctor --spark` and the demo."""
+"""Starts a Spark session that reads through the plugin, for `lakeward sql`, `doctor --spark` and the demo."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
-    # Else a statement may leave metastore_db and spark-warehouse in the user's folder.
+    # Otherwise a statement may create metastore_db and spark-warehouse in the user's folder.
     "spark.sql.catalogImplementation": "in-memory",
-    # Results are small: 200 tasks for each GROUP BY would only be waited for.
+    # Results are small: the default of 200 tasks for each GROUP BY would only take time.
     "spark.sql.shuffle.partitions": "4",
 }
 
 
 def open_reader_spark(uri: str, name: str, *, master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A session with the catalog `fluss`, which is its default. `conf` overrides anything. Raises SetupError without the jar.
+    """Starts a session with `fluss` as its default catalog. `conf` overrides all properties. Raises SetupError without the jar.
 
-    The plugin is on the driver's class path, which only a new JVM takes: one a process.
+    The plugin is on the driver's class path, which only a new JVM reads, so a process can start one such session.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Repeats every failed statement with its Java stack as a line of JSON on standard error.
+    # This logger repeats every failed statement with its Java stack as JSON on standard error.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     settings = {**_DEFAULTS, **catalog_properties(uri, plugin_jar(), default=True), **(conf or {})}
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {settings.get(_JAVA_OPTIONS, '')}".strip()
@@ -51,7 +51,7 @@ def open_reader_spark(uri: str, name: str, *, master: str = "local[*]", conf: Ma
             messages.seek(0)
             tail = messages.read()[-2_000:].decode(errors="replace").strip()
             raise SetupError(
-                f"Spark did not start: {error}\n{tail}", hint="`lakeward doctor` looks at Java, Spark and the plugin."
+                f"Spark did not start: {error}\n{tail}", hint="`lakeward doctor` checks Java, Spark and the plugin."
             ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
@@ -59,9 +59,9 @@ def open_reader_spark(uri: str, name: str, *, master: str = "local[*]", conf: Ma
 
 @contextmanager
 def _errors_to(file: IO[bytes]) -> Iterator[None]:
-    """What is started in the block keeps `file` as its standard error: the JVM's greetings are not for the user.
+    """Redirects the standard error of processes that the block starts to `file`, which hides the start-up messages of the JVM.
 
-    What goes wrong later reaches Python as an exception.
+    Later errors of the JVM reach Python as exceptions.
     """
     sys.stderr.flush()
     ours = os.dup(2)

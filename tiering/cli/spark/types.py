@@ -1,4 +1,4 @@
-"""Spark SQL's names of types as Arrow types, for commands that take a column's type."""
+"""Converts types in Spark SQL's syntax to Arrow types, for commands with a type as argument."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ _SIMPLE: dict[DType, pa.DataType] = {
     DType.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 _REFUSED = {
-    DType.CHAR: "its length would not be checked: take STRING",
-    DType.VARCHAR: "its length would not be checked: take STRING",
+    DType.CHAR: "its length would not be checked; use STRING",
+    DType.VARCHAR: "its length would not be checked; use STRING",
     DType.VARIANT: "lake tables of this version cannot hold it",
-    DType.INTERVAL: "lake tables cannot hold it: take BIGINT, and say the unit in the name",
+    DType.INTERVAL: "lake tables cannot hold it; use BIGINT, with the unit in the column's name",
 }
 _KNOWN_TYPES = (
     "Types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ,"
     " ARRAY<type>, MAP<type, type>, STRUCT<name: type>."
 )
 MAX_LENGTH = 4_000
-"""Characters of a type: deeper ones than that are no types of columns."""
+"""Longest text of a type, in characters. No real column has a longer type."""
 MAX_DECIMAL_DIGITS = 38
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type of a type that is written as Spark SQL has it, such as `ARRAY<DECIMAL(10,2)>`.
+    """Returns the Arrow type of a type in Spark SQL's syntax, such as `ARRAY<DECIMAL(10,2)>`.
 
-    Raises InvalidArgument, which names the part that is not taken and why.
+    Raises InvalidArgument with the unsupported part and the reason.
     """
     if len(text) > MAX_LENGTH:
-        raise InvalidArgument(f"the type has {len(text)} characters; at most {MAX_LENGTH} are taken")
+        raise InvalidArgument(f"the type has {len(text)} characters; the limit is {MAX_LENGTH}")
     try:
         parsed = sqlglot.parse_one(text, into=exp.DataType, dialect="spark")
     except (SqlglotError, RecursionError):
         parsed = None
     if not isinstance(parsed, exp.DataType):
-        raise InvalidArgument(f"{text[:100]!r} is no type of Spark SQL", hint=_KNOWN_TYPES)
+        raise InvalidArgument(f"{text[:100]!r} is not a type of Spark SQL", hint=_KNOWN_TYPES)
     return _converted(parsed, text)
 
 
 def arrow_schema(text: str) -> pa.Schema:
-    """The columns that are written as `id BIGINT, city STRING`. Raises as `arrow_type`."""
+    """Returns the columns of a text such as `id BIGINT, city STRING`. Raises the errors of `arrow_type`."""
     try:
         struct = arrow_type(f"STRUCT<{text}>")
     except InvalidArgument as error:
@@ -85,30 +85,30 @@ def _converted(parsed: exp.DataType, text: str) -> pa.DataType:
         case DType.STRUCT, count if count > 0:
             return pa.struct([_field(part, text) for part in parts])
     reason = _REFUSED.get(DType.INTERVAL if isinstance(kind, exp.Interval) else kind)
-    raise InvalidArgument(f"the type {text[:100]!r} is not taken{f': {reason}' if reason else ''}", hint=_KNOWN_TYPES)
+    raise InvalidArgument(f"the type {text[:100]!r} is not supported{f': {reason}' if reason else ''}", hint=_KNOWN_TYPES)
 
 
 def _decimal(parsed: exp.DataType) -> pa.DataType:
-    """Spark's default is DECIMAL(10,0)."""
+    """Returns the Arrow type of a DECIMAL. Spark's default is DECIMAL(10,0)."""
     numbers = [int(part.name) for part in parsed.expressions if part.name.isdigit()]
     precision, scale = (*numbers, *(10, 0)[len(numbers) :])
     if len(numbers) != len(parsed.expressions) or not 0 < precision <= MAX_DECIMAL_DIGITS or scale > precision:
         raise InvalidArgument(
-            f"the type {parsed.sql(dialect='spark')} is not taken",
-            hint=f"DECIMAL(p,s) has p from 1 to {MAX_DECIMAL_DIGITS} digits, s of them behind the point.",
+            f"the type {parsed.sql(dialect='spark')} is not supported",
+            hint=f"DECIMAL(p,s) has p digits, from 1 to {MAX_DECIMAL_DIGITS}, and s of them after the point.",
         )
     return pa.decimal128(precision, scale)
 
 
 def _nested(part: exp.Expression, text: str) -> pa.DataType:
     if not isinstance(part, exp.DataType):
-        raise InvalidArgument(f"{part.sql(dialect='spark')!r} is no type of Spark SQL", hint=_KNOWN_TYPES)
+        raise InvalidArgument(f"{part.sql(dialect='spark')!r} is not a type of Spark SQL", hint=_KNOWN_TYPES)
     return _converted(part, text)
 
 
 def _field(part: exp.Expression, text: str) -> pa.Field[Any]:
     if not isinstance(part, exp.ColumnDef) or not isinstance(part.args.get("kind"), exp.DataType):
-        raise InvalidArgument(f"{part.sql(dialect='spark')!r} is no field of a STRUCT", hint="Write STRUCT<name: type, ...>.")
+        raise InvalidArgument(f"{part.sql(dialect='spark')!r} is not a field of a STRUCT", hint="Write STRUCT<name: type, ...>.")
     if part.args.get("constraints"):
         raise InvalidArgument(f"the field {part.name!r} has more than a name and a type", hint="Write STRUCT<name: type, ...>.")
     return pa.field(part.name, _converted(part.args["kind"], text))

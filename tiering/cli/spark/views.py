@@ -1,6 +1,6 @@
-"""Views in Spark's built-in catalog over the system tables: `lakeward spark-views`.
+"""Generates SQL for views of the system tables in Spark's built-in catalog, for `lakeward spark-views`.
 
-GUI tools ask a Thrift server what there is through JDBC's metadata calls, which Spark answers from `spark_catalog` alone.
+GUI tools list tables with JDBC's metadata calls, which Spark's Thrift server answers from `spark_catalog` only.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tiering.model.names import check_name, quote_identifier
 
 SPARK_CATALOG = "spark_catalog"
 _NOT_AS_IT_IS = re.compile(r"[;\x00-\x1f\x7f-\uffff]")
-"""Characters of a comment that are written as escapes: beeline ends a statement at any `;`, and runs a line that begins with `!` itself."""
+"""Characters of a comment that are escaped. beeline ends a statement at any `;`, and runs a line that begins with `!` as its command."""
 
 
 def view_statements(tables: Iterable[pb.SystemTable], database: str) -> str:
-    """Spark SQL that makes, or makes anew, `spark_catalog.<database>` with a view of each table: a line each, ended by `;`.
+    """Returns Spark SQL that creates or replaces `spark_catalog.<database>` with a view of each table, one statement per line.
 
-    A view's columns keep types and comments of the table's. The text is executed line by line, by a user who trusts this command and need
-    not trust the service: a name is held to the rule for names, and a comment stays inside its quotes. Raises InvalidName.
+    The columns of a view have the types and comments of the table. Users run the text line by line and trust this command, but may not
+    trust the service. So names have to follow the rule for names, and comments cannot leave their quotes. Raises InvalidName.
     """
     schema = f"{SPARK_CATALOG}.{quote_identifier(database)}"
     lines = [f"CREATE DATABASE IF NOT EXISTS {schema} COMMENT 'System tables of Lakeward.';"]

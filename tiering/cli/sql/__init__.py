@@ -1,1 +1,1 @@
-"""`lakeward sql`: statements from the command line, a file, a pipe or a prompt, on an engine of one's choice."""
+"""`lakeward sql`: runs statements from the command line, a file, a pipe or a prompt, on Spark or DuckDB."""

@@ -1,4 +1,4 @@
-"""What runs statements. Another engine is one more class with these two methods, and one more `EngineKind`."""
+"""The interface of engines that run statements. A new engine is a class with these two methods and an `EngineKind`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.errors import LakewardError, StatementFailed
 
 
 class EngineKind(StrEnum):
-    """`--engine`."""
+    """The values of `--engine`."""
 
     SPARK = "spark"
     DUCKDB = "duckdb"
@@ -20,17 +20,20 @@ class EngineKind(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """Rows by position, as plain Python values; times with their zone. No columns: the statement has no rows to show."""
+    """The rows of a statement: plain Python values in the order of `columns`, times with a zone. No columns: there is nothing to show."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
 class Engine(Protocol):
-    """Runs one statement after the other in one session."""
+    """A session that runs one statement after the other."""
 
     def execute(self, statement: str) -> Result:
-        """All rows. Raises StatementFailed; KeyboardInterrupt ends the waiting, and the work as far as the engine can."""
+        """Runs a statement and returns all rows. Raises StatementFailed.
+
+        KeyboardInterrupt ends the wait, and the work of the engine if possible.
+        """
         ...
 
     def close(self) -> None:
@@ -40,7 +43,7 @@ class Engine(Protocol):
 
 @contextmanager
 def errors_of_statements() -> Iterator[None]:
-    """Raises errors of our tree as StatementFailed, with their class in the message; a StatementFailed passes as it is."""
+    """Converts Lakeward's errors to StatementFailed, with their class in the message. A StatementFailed stays unchanged."""
     try:
         yield
     except StatementFailed:

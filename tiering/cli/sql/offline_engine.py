@@ -1,4 +1,4 @@
-"""The engine `duckdb`: no Spark and no service, only a data folder, which is read and never written to."""
+"""The engine `duckdb` on a data folder, which it only reads. It needs no Spark and no service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiering.validate.child import ClusterValidation
 
 
 class DuckDbEngine:
-    """See `Engine`. Raises SetupError: no data folder, or another version's."""
+    """Runs statements on a data folder. Raises SetupError if there is no data folder, or for a folder of another version."""
 
     def __init__(self, data: Path, lake_format: str, lake_properties: Mapping[str, str]) -> None:
         folder = read_data_folder(data)
@@ -45,11 +45,11 @@ class DuckDbEngine:
         self._engine = OfflineEngine(source)
 
     def execute(self, statement: str) -> Result:
-        """See `Engine`."""
+        """Runs a statement, see `Engine.execute`."""
         with errors_of_statements():
             answer = self._engine.execute(statement)
         return Result(answer.columns, answer.rows)
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Closes the files of the data folder."""
         self._opened.close()

@@ -1,4 +1,4 @@
-"""The prompt of `lakeward sql`: statements over as many lines as they need, a history, completion of names."""
+"""The prompt of `lakeward sql`, with statements over several lines, a history, and completion of names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ HELP_TEXT = """A statement ends with ';'. Try:
   SHOW TABLES IN sys;
   SELECT table_name, status, lag_ms, last_error FROM sys.lake_tiering_status;
   CALL sys.help();
-Ctrl-C drops what is typed, or stops waiting for a statement; Ctrl-D or 'exit' leaves."""
+Ctrl-C discards the typed text, or stops waiting for a statement. Ctrl-D or 'exit' leaves."""
 HISTORY_LINES = 2_000
 
 ReadLine = Callable[[str], str]
 
 
 def converse(session: SqlSession, read_line: ReadLine = input) -> None:
-    """Until Ctrl-D or `exit`. A statement that fails is told, and the next one may come."""
+    """Reads and runs statements until Ctrl-D or `exit`. An error of a statement is printed, and the prompt continues."""
     typed = ""
     while True:
         try:
@@ -42,15 +42,15 @@ def converse(session: SqlSession, read_line: ReadLine = input) -> None:
             print(file=sys.stderr)
             return
         except KeyboardInterrupt:
-            print("\ninterrupted; a CALL that was sent goes on in the service" if not typed else "", file=sys.stderr)
+            print("\ninterrupted; a CALL that was sent continues in the service" if not typed else "", file=sys.stderr)
             typed = ""
         except StatementFailed as error:
             typed = ""
-            tell(error)
+            print_error(error)
 
 
 def run_finished(session: SqlSession, typed: str) -> str:
-    """Runs what ends with `;`; returns what does not yet. Raises StatementFailed, which drops all that is behind."""
+    """Runs the statements that end with `;`, and returns the rest. Raises StatementFailed, which discards the rest."""
     script = _script(typed)
     if script is None:
         return typed
@@ -61,15 +61,15 @@ def run_finished(session: SqlSession, typed: str) -> str:
     return f"{script.rest.text}\n"
 
 
-def tell(error: StatementFailed) -> None:
-    """One error, as `lakeward` tells them."""
+def print_error(error: StatementFailed) -> None:
+    """Prints an error in the format of all commands."""
     print(printable(error.message), file=sys.stderr)
     if error.hint:
         print(f"  {printable(error.hint)}", file=sys.stderr)
 
 
 def _script(typed: str) -> Script | None:
-    """None: a quote or a comment is open, more has to come."""
+    """Returns the split text, or None if a quote or a comment is still open."""
     try:
         return split(typed)
     except InvalidData:
@@ -78,7 +78,7 @@ def _script(typed: str) -> Script | None:
 
 @contextmanager
 def line_editing(names: Sequence[str]) -> Iterator[None]:
-    """Arrow keys, a history over sessions, and Tab for `names`, where Python has readline."""
+    """Enables arrow keys, a history over sessions, and completion of `names` by Tab, if Python has readline."""
     try:
         import readline
     except ImportError:
@@ -98,16 +98,16 @@ def line_editing(names: Sequence[str]) -> Iterator[None]:
             history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             readline.write_history_file(history)
         except OSError as error:
-            print(f"the history was not kept: {error}", file=sys.stderr)
+            print(f"could not write the history: {error}", file=sys.stderr)
 
 
 def candidate(names: Sequence[str], text: str, index: int) -> str | None:
-    """The name number `index` that goes on from `text`, in any case; None behind the last."""
+    """Returns the name number `index` that begins with `text`, ignoring case, or None after the last one."""
     matching = [name for name in names if name.lower().startswith(text.lower())]
     return matching[index] if index < len(matching) else None
 
 
 def history_file() -> Path:
-    """Where programs keep such things (XDG Base Directory Specification, `XDG_STATE_HOME`)."""
+    """Returns the path of the history (XDG Base Directory Specification, `XDG_STATE_HOME`)."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "lakeward" / "sql_history"

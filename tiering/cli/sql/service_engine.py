@@ -1,7 +1,7 @@
-"""The engine `duckdb` beside a running service: system tables as the service sends them, lake tables from the lake itself.
+"""The engine `duckdb` with a running service. It reads system tables from the service, and lake tables from the lake.
 
-No Spark is started. Each system table that a statement names is read once for it, at its own moment. Procedures that change
-something are called through Spark: `lakeward sql` without `--engine`.
+It starts no Spark. It reads each system table of a statement once, each at its own moment. It does not run procedures that change
+something; `lakeward sql` without `--engine` runs them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tiering.validate.results import CheckResult
 
 
 class ServiceNames:
-    """A `NamesView` of a service, now."""
+    """The current databases, tables and statuses of a service: a `NamesView`."""
 
     def __init__(self, cluster: TableCatalog, client: LakewardClient) -> None:
         self._cluster = cluster
@@ -40,21 +40,21 @@ class ServiceNames:
         self.now = datetime.now(UTC)
 
     def databases(self) -> Sequence[str]:
-        """As `NamesView.databases`."""
+        """Returns the databases of the cluster."""
         return self._cluster.databases()
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
-        """As `NamesView.tables`."""
+        """Returns the tables of a database."""
         return self._cluster.tables(database_name)
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
-        """As `NamesView.table_statuses`."""
+        """Returns the statuses of lake tables, of one database or one table if they are given."""
         statuses = self._client.list_tiering_statuses(database_name=database_name)
         return [status for status in statuses if table_name in (None, status.table_name)]
 
 
 class ServiceDuckDbEngine:
-    """See `Engine`. Raises ServiceUnreachable."""
+    """Runs statements with a service. Raises ServiceUnreachable."""
 
     def __init__(self, uri: str) -> None:
         lake = service_lake(uri)
@@ -74,12 +74,12 @@ class ServiceDuckDbEngine:
         self._engine = OfflineEngine(source, self._registry)
 
     def execute(self, statement: str) -> Result:
-        """See `Engine`."""
+        """Runs a statement, see `Engine.execute`."""
         with errors_of_statements():
             if (word := needs_spark(statement)) is not None:
                 raise StatementFailed(
                     f"{word} cannot run with --engine duckdb, which changes nothing",
-                    hint="Leave --engine out, and add --lake for what is in the catalog `lake`.",
+                    hint="Leave --engine out, and add --lake for tables in the catalog `lake`.",
                 )
             parsed = parse(statement)
             self._refuse_changes(parsed)
@@ -87,7 +87,7 @@ class ServiceDuckDbEngine:
         return Result(answer.columns, answer.rows)
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
         self._opened.close()
 
     def _refuse_changes(self, statement: Statement) -> None:
@@ -95,7 +95,7 @@ class ServiceDuckDbEngine:
         if isinstance(statement, CallStatement) and self._registry.procedure(statement.name[-1]).mutates:
             raise StatementFailed(
                 f"CALL {'.'.join(statement.name)} changes something, which --engine duckdb never does",
-                hint="It answers queries on system tables and lake tables, SHOW, DESCRIBE and CALL sys.validate_table. Leave --engine out.",
+                hint="Leave --engine out. DuckDB runs queries on system and lake tables, SHOW, DESCRIBE and CALL sys.validate_table.",
             )
 
     def _look(self) -> StatementView:
@@ -103,7 +103,7 @@ class ServiceDuckDbEngine:
         return StatementView(names, lambda table, scan: read_rows(table, lambda: self._rows(table), names.now, scan))
 
     def _rows(self, table: SystemTable) -> Iterator[object]:
-        # A column that an older service does not have is unknown (NULL); one that only a newer one has is left out.
+        # A column that an older service does not have is NULL. A column that only a newer service has is left out.
         names = table.schema.names
         for row in self._catalog.read(table.name):
             yield table.row_class(**{name: row.get(name) for name in names})

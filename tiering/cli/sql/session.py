@@ -1,4 +1,4 @@
-"""Statements through an engine onto the screen, one after the other."""
+"""Runs statements with an engine and prints their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.errors import StatementFailed
 
 @dataclass
 class SqlSession:
-    """Prints each result as soon as it is there. `timed`: on a terminal also how many rows, and how long it took."""
+    """Prints each result as soon as it is known. `timed` also prints the number of rows and the duration."""
 
     engine: Engine
     output: OutputFormat
@@ -23,7 +23,7 @@ class SqlSession:
     _printed: int = 0
 
     def run_all(self, statements: Sequence[Statement], source: str) -> None:
-        """Stops at the first that fails; of several, says which. What ran before stays done. Raises StatementFailed."""
+        """Runs statements until one fails. Raises StatementFailed with its number. The effects of the statements before it stay."""
         for number, statement in enumerate(statements, 1):
             try:
                 self.run(statement.text)
@@ -34,7 +34,7 @@ class SqlSession:
                 raise
 
     def run(self, statement: str) -> None:
-        """One statement. Raises StatementFailed."""
+        """Runs one statement and prints its result. Raises StatementFailed."""
         started = time.monotonic()
         result = self.engine.execute(statement)
         took = time.monotonic() - started
@@ -47,7 +47,7 @@ class SqlSession:
             print(f"{count} in {took:.2f} s", file=sys.stderr)
 
     def _separate(self) -> None:
-        """An empty line between two results as CSV: else the second header would look like a row."""
+        """Prints an empty line between two results as CSV, so that the second header does not look like a row."""
         if self.output is OutputFormat.CSV and self._printed:
             print()
         self._printed += 1

@@ -1,4 +1,4 @@
-"""The engine `spark`: a Spark of its own in this process, with the plugin and the catalog `fluss`."""
+"""The engine `spark`: a Spark session in this process, with the plugin and the catalog `fluss`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 Convert = Callable[[Any], Any]
 
 _HINT = "Hint: "
-"""How the plugin tells the service's hint (ServiceErrors.java)."""
+"""Prefix of the service's hint in messages of the plugin (ServiceErrors.java)."""
 _NOISE = re.compile(r"\n(?:JVM stacktrace:|Driver stacktrace:|\tat |== DataFrame ==)")
 _IN_LAKE = re.compile(rf"(?<![\w.`])(?:{LAKE_CATALOG}\b|`{LAKE_CATALOG}`)\s*\.", re.IGNORECASE)
-_LAKE_HINT = f"The lake's own catalog `{LAKE_CATALOG}` is there with --lake; `lakeward fetch-jars` first, once."
+_LAKE_HINT = f"Add --lake for the catalog `{LAKE_CATALOG}` of the lake. Run `lakeward fetch-jars` once before."
 _PLAN = re.compile(r";\n(?=\S)")
-"""Behind it an AnalysisException shows the logical plan."""
+"""The logical plan in the message of an AnalysisException begins after this."""
 
 
 class SparkEngine:
-    """One Spark session. Times are in the session's time zone, UTC unless `conf` says otherwise."""
+    """Runs statements in one Spark session. Times are in the time zone of the session, which is UTC unless `conf` sets another one."""
 
     def __init__(self, uri: str, master: str, conf: Mapping[str, str]) -> None:
         self._spark = open_reader_spark(uri, "lakeward sql", master=master, conf=conf)
 
     def execute(self, statement: str) -> Result:
-        """See `Engine`. System tables need no Spark job: their rows are in the plan."""
+        """Runs a statement, see `Engine.execute`. System tables need no Spark job, because their rows are in the plan."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -56,12 +56,12 @@ class SparkEngine:
         return None if self._spark.conf.get(f"spark.sql.catalog.{LAKE_CATALOG}", None) else missing_lake_hint(statement)
 
     def close(self) -> None:
-        """Ends Spark."""
+        """Stops Spark."""
         self._spark.stop()
 
 
 def _collected(frame: DataFrame, convert: Sequence[Convert]) -> list[list[Any]]:
-    """All rows. Dates and times of other years than 1 to 9999, which Python has not, come as Spark writes them, with their columns."""
+    """Returns all rows. If a year is not from 1 to 9999, which Python does not support, columns with times become Spark's text."""
     try:
         rows = frame.collect()
         return [[to_plain(value) for to_plain, value in zip(convert, row, strict=True)] for row in rows]
@@ -79,17 +79,17 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _has_times(kind: DataType) -> bool:
-    """Whether a column holds dates or times, at any depth."""
+    """Returns whether a column has dates or times, at any depth."""
     return re.search(r"\b(date|timestamp|timestamp_ntz)\b", kind.simpleString()) is not None
 
 
 def missing_lake_hint(statement: str) -> str | None:
-    """For a statement that failed in a session without the lake's catalog, and names it."""
+    """Returns a hint for a failed statement that names the lake's catalog, in a session without this catalog."""
     return _LAKE_HINT if _IN_LAKE.search(statement) else None
 
 
 def failure(message_text: str, own_hint: str | None = None) -> StatementFailed:
-    """What Spark says about a statement, without plans and stacks; the service's hint, or else `own_hint`."""
+    """Returns Spark's error about a statement without plans and stacks, with the service's hint or else `own_hint`."""
     text = _NOISE.split(message_text.strip(), maxsplit=1)[0].rstrip()
     if "== SQL" not in text:
         text = _PLAN.split(text, maxsplit=1)[0]
@@ -98,7 +98,7 @@ def failure(message_text: str, own_hint: str | None = None) -> StatementFailed:
 
 
 def converter(kind: DataType, zone: tzinfo) -> Convert:
-    """How a collected value becomes plain: PySpark hands instants over in this machine's zone, without saying so."""
+    """Returns a function that makes a collected value plain. PySpark returns timestamps in this machine's zone, without the zone."""
     from pyspark.sql import types
 
     match kind:
@@ -124,7 +124,7 @@ def _unless_null(convert: Convert) -> Convert:
 
 
 def _innermost(error: Any) -> str:
-    """The message of the cause of causes."""
+    """Returns the message of the innermost cause."""
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()

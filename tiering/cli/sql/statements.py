@@ -1,7 +1,7 @@
-"""SQL text as single statements. Pure; the tokens are sqlglot's, of its Spark dialect.
+"""Splits SQL text into statements. Pure; it uses the tokens of sqlglot's Spark dialect.
 
-A `;` ends a statement unless it stands in a string, a quoted name, a comment, or in a script (`BEGIN ... END`,
-Spark's SQL scripting, which is one statement).
+A `;` ends a statement, except in a string, a quoted name, a comment, or a script of Spark's SQL scripting (`BEGIN ... END`), which is
+one statement.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sqlglot.errors import TokenError
 from tiering.errors import InvalidData
 
 _BLOCKS = {"IF", "WHILE", "LOOP", "REPEAT", "FOR"}
-"""What `END x` closes that was not opened by BEGIN or CASE."""
+"""Blocks that `END x` closes, which neither BEGIN nor CASE opened."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement, without its `;`. `line`: of the text, from 1, where it starts."""
+    """One statement, without its `;`. `line` is the line of the text where it starts, from 1."""
 
     text: str
     line: int
@@ -29,19 +29,19 @@ class Statement:
 
 @dataclass(frozen=True)
 class Script:
-    """Statements in order, and what follows the last `;`: the beginning of another one, or nothing."""
+    """Statements in order, and the text after the last `;`: the beginning of another statement, or None."""
 
     statements: tuple[Statement, ...]
     rest: Statement | None
 
     @property
     def all(self) -> tuple[Statement, ...]:
-        """The last one needs no `;` where no more text can come."""
+        """All statements. The last one needs no `;`, because the text is complete."""
         return self.statements if self.rest is None else (*self.statements, self.rest)
 
 
 def split(text: str) -> Script:
-    """Raises InvalidData if a string, a quoted name or a comment is still open at the end of the text."""
+    """Splits a text. Raises InvalidData if a string, a quoted name or a comment is still open at its end."""
     statements: list[Statement] = []
     pending: list[Token] = []
     line, counted = 1, 0
@@ -76,7 +76,7 @@ def _spark() -> Dialect:
 
 
 def _marked(tokens: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
-    """Each token, and whether it ends a statement."""
+    """Yields each token, and whether it ends a statement."""
     depth, first = 0, True
     words = [token.text.upper() if token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else "" for token in tokens]
     for index, token in enumerate(tokens):

@@ -1,1 +1,1 @@
-"""How the tiering stands, on a screen and as a bundle for support."""
+"""Shows the state of tiering on a screen, on a page about one table, and as a file for support."""

@@ -1,12 +1,13 @@
 """The file of `lakeward export-status`: every system table in one file, redacted. Layout version 1.
 
-- json: one object: `format`, `version`, `exported_at`, `lakeward_version`, `uri`, and `tables`: by name an object with
-  `observed_time`, `columns` (name -> Arrow type) and `rows` (objects), or with `error` (`error_class`, `message`, `hint`).
-- csv, parquet: a line a row of any table, for tables have different columns: `table_name`, `observed_time`, `row_number` (from 1),
-  `row` (a JSON object) and `error`. A table without rows, or that could not be read, has one line without `row_number` and `row`.
+- json: one object with `format`, `version`, `exported_at`, `lakeward_version`, `uri` and `tables`. `tables` has an object per table
+  with `observed_time`, `columns` (name -> Arrow type) and `rows` (objects), or with `error` (`error_class`, `message`, `hint`).
+- csv, parquet: one line per row of any table, because tables have different columns. A line has `table_name`, `observed_time`,
+  `row_number` (from 1), `row` (a JSON object) and `error`. A table without rows, or with an error, has one line without `row_number` and
+  `row`.
 
-Secrets are taken out of every text, also within maps, lists and structs: by its looks, and whole where the name of the column or
-of the map's key says that it is one.
+Secrets are removed from every text, also in maps, lists and structs: parts of a text by their form, and the whole text if the name of the
+column or of the map's key is a name of a secret.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _LINE: list[pa.Field[Any]] = [
 
 
 class BundleFormat(StrEnum):
-    """By the file's ending."""
+    """Formats, by the ending of the file."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -53,7 +54,7 @@ class BundleFormat(StrEnum):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a table could not be read."""
+    """The error of a table that could not be read."""
 
     error_class: str
     message: str
@@ -65,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Contents:
-    """One table, redacted. `columns`: name -> Arrow type."""
+    """A redacted table. `columns` are Arrow types by name."""
 
     name: str
     observed_time: datetime | None
@@ -75,10 +76,10 @@ class Contents:
 
 
 class Bundle(Protocol):
-    """An open file."""
+    """An open file for tables."""
 
     def add(self, contents: Contents) -> None:
-        """One more table."""
+        """Adds a table."""
         ...
 
     def close(self) -> None:
@@ -87,15 +88,15 @@ class Bundle(Protocol):
 
 
 def bundle_format(file: Path) -> BundleFormat:
-    """By the file's ending; raises InvalidArgument."""
+    """Returns the format by the ending of the file. Raises InvalidArgument for another ending."""
     ending = file.suffix.lower().removeprefix(".")
     if ending not in list(BundleFormat):
-        raise InvalidArgument(f"{file} ends with none of .parquet, .csv and .json", hint="The ending chooses the format.")
+        raise InvalidArgument(f"the name {file} does not end with .parquet, .csv or .json", hint="Choose the format by the ending.")
     return BundleFormat(ending)
 
 
 def redacted(read: SystemTableRead) -> Contents:
-    """A table as it may leave the house."""
+    """Returns a table without secrets."""
     observed = None if read.observed_time is None else datetime.fromisoformat(read.observed_time)
     if read.rows is None:
         error = read.error or LakewardError(f"sys.{read.name} gave no answer")
@@ -107,7 +108,7 @@ def redacted(read: SystemTableRead) -> Contents:
 
 
 def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
-    """A value without secrets; maps as dicts. `name`: of the column, the struct's field or the map's key that holds it."""
+    """Returns a value without secrets. Maps become dicts. `name` is the column, struct field or map key of the value."""
     match value:
         case None:
             return None
@@ -125,7 +126,7 @@ def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
 
 @contextmanager
 def new_bundle(file: Path, uri: str, *, force: bool) -> Iterator[Bundle]:
-    """The bundle, under its name only once it is whole. Raises InvalidArgument (it is there already), SetupError (cannot be written)."""
+    """Writes a file that gets its name when it is complete. Raises InvalidArgument if it exists, SetupError if it cannot be written."""
     opener = _OPENERS[bundle_format(file)]
     if file.exists() and not force:
         raise _exists(file)
@@ -136,13 +137,13 @@ def new_bundle(file: Path, uri: str, *, force: bool) -> Iterator[Bundle]:
             try:
                 yield bundle
             finally:
-                bundle.close()  # also of one that goes: a writer left open would write to a closed file
+                bundle.close()  # also after an error: an open writer would write to a closed file
             sink.flush()
             os.fsync(sink.fileno())
         _publish(beside, file, force=force)
     except OSError as error:
         raise SetupError(
-            f"cannot write {file}: {error.strerror or error}", hint="Name a file in a folder that this user may write."
+            f"cannot write {file}: {error.strerror or error}", hint="Name a file in a folder that this user can write to."
         ) from error
     finally:
         with suppress(OSError):
@@ -154,17 +155,17 @@ def _publish(beside: Path, file: Path, *, force: bool) -> None:
         beside.replace(file)
         return
     try:
-        file.hardlink_to(beside)  # unlike a rename it never takes the place of a file that came meanwhile
+        file.hardlink_to(beside)  # unlike a rename, a link never replaces a file that was created meanwhile
     except FileExistsError as error:
         raise _exists(file) from error
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no links
         if file.exists():
             raise _exists(file) from None
         beside.rename(file)
 
 
 def _exists(file: Path) -> InvalidArgument:
-    return InvalidArgument(f"{file} is there already", hint="Name another file, or overwrite it with --force.")
+    return InvalidArgument(f"the file {file} already exists", hint="Name another file, or overwrite it with --force.")
 
 
 class _Json:
@@ -197,7 +198,7 @@ class _Csv:
             self._write(["" if value is None else value.isoformat() if isinstance(value, datetime) else value for value in line.values()])
 
     def close(self) -> None:
-        """Nothing stands at the end."""
+        """Does nothing: a CSV has no end mark."""
 
     def _write(self, cells: Sequence[Any]) -> None:
         text = StringIO(newline="")

@@ -1,6 +1,6 @@
-"""How the tiering of one table stands, as a page: what it is, what to do, and then the numbers. Pure.
+"""A page about the tiering of one table: its state, what to do, and then the numbers. Pure.
 
-Lines without a value are left out, so that what is there is worth reading.
+Lines without a value are left out, which keeps the page short.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tiering.model.status import TableStatus
 Line = tuple[str, Text]
 
 LastRounds = Sequence[Mapping[str, Any]] | LakewardError
-"""Rows of `sys.tiering_rounds` with ROUND_COLUMNS, the newest first, or why there are none."""
+"""Rows of `sys.tiering_rounds` with ROUND_COLUMNS, the newest first, or the error that prevented the read."""
 
 ROUND_COLUMNS = (
     "table_id",
@@ -44,19 +44,19 @@ ROUND_COLUMNS = (
 )
 SHOWN_ROUNDS = 5
 READ_ROUNDS = 60
-"""Rows that are read for the rounds that are shown: successive ones that found nothing to do are one line."""
+"""Rounds that are read. Successive rounds that found nothing to do are shown as one line."""
 _ROUND_STYLES = {RoundState.FAILED: "red", RoundState.FENCED: "yellow", RoundState.CANCELLED: "yellow", RoundState.RUNNING: "cyan"}
 _STATE_WIDTH = max(len(state) for state in RoundState)
 _ERROR_LENGTH = 80
-"""Characters of a former round's error: the one that counts stands above in full."""
+"""Shown characters of a former round's error. The page shows the current error in full."""
 _FAILURES_TO_WAIT_FOR = 5
-"""In a row. What passes by itself mostly has by then."""
+"""Failures in a row. Most temporary errors end before."""
 _LEAST_WIDTH = 20
-"""Cells of a value, however narrow the terminal is."""
+"""Smallest width of a value in cells, also on a narrow terminal."""
 
 
 class StatusPage:
-    """One table's page, for a console."""
+    """The page about one table, for a console."""
 
     def __init__(self, status: TableStatus, rounds: LastRounds = ()) -> None:
         self._status = status
@@ -70,13 +70,13 @@ class StatusPage:
         lines = [*status_lines(status), *round_lines(self._rounds, status.observed_time)]
         pad = max(cell_len(name) for name, _ in lines) + 4
         for name, value in lines:
-            # Wrapped here, so that a long error goes on below itself and not below the names. A file or a pipe has no width.
+            # Wrapped here, so that lines of a long error are aligned behind the names. A file or a pipe has no width.
             wrapped = value.wrap(console, max(options.max_width - pad, _LEAST_WIDTH)) if console.is_terminal else [value]
             yield Text(f"  {name}".ljust(pad)).append_text(Text("\n" + " " * pad).join(wrapped))
 
 
 def status_lines(status: TableStatus) -> Iterator[Line]:
-    """Names and values, the most urgent first."""
+    """Yields names and values, the most urgent first."""
     yield "state", _state(status)
     yield from _text_line("why", status.status_reason)
     if status.paused:
@@ -96,7 +96,7 @@ def status_lines(status: TableStatus) -> Iterator[Line]:
 
 
 def round_lines(rounds: LastRounds, now: datetime) -> Iterator[Line]:
-    """A line a round: when it began or was queued, its state, how long it took, what it wrote, where it ran, and its error."""
+    """Yields a line per round: its begin or entry into the queue, state, duration, records, place, and error."""
     if isinstance(rounds, LakewardError):
         yield "rounds", Text(printable(f"unknown: {rounds.message}"))
         return
@@ -108,7 +108,7 @@ def round_lines(rounds: LastRounds, now: datetime) -> Iterator[Line]:
 
 
 def _runs(rounds: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Each round by itself, but successive ones without rows and without an error together."""
+    """Yields each round in its own list, and successive rounds without rows and errors in one list."""
     for is_empty, group in groupby(rounds, lambda row: row["state"] == RoundState.EMPTY and row["error_class"] is None):
         run = list(group)
         yield from [run] if is_empty else [[row] for row in run]
@@ -138,12 +138,12 @@ def _place(ran_on: str, spark_job_id: int | None) -> str:
 
 
 def needs_somebody(status: TableStatus) -> bool:
-    """Whether it does not go on by itself."""
+    """Returns whether the table needs an action of a person."""
     return status.paused or (status.last_error is not None and not status.error_retryable)
 
 
 def what_to_do(status: TableStatus) -> str:
-    """One sentence for whoever is on call."""
+    """Returns one sentence about what to do, for the person on call."""
     path = f"{status.database_name}.{status.table_name}"
     if status.next_action is not None:
         where = "" if status.next_action.startswith(f"CALL {CATALOG}.") else ", with the lake's catalog: `lakeward sql --lake`"
@@ -151,14 +151,14 @@ def what_to_do(status: TableStatus) -> str:
     if status.paused:
         return "nothing is tiered until the pause ends"
     if status.last_error is None:
-        # A call begins no round of one that waits for a tierer already.
+        # A call does not help a table that waits for a tierer already.
         sooner = "" if status.status == TableState.PENDING else f"; `lakeward tier {path}` does not wait"
-        return f"it is later than promised: see `why`{sooner}" if _is_late(status) else "nothing"
+        return f"the lake copy is older than the freshness: see `why`{sooner}" if _is_late(status) else "nothing"
     if status.error_retryable:
         in_vain = status.consecutive_failures > _FAILURES_TO_WAIT_FOR
-        return "it tries again by itself, in vain so far: follow the hint" if in_vain else "nothing yet: it tries again by itself"
+        return "the retries have failed so far: follow the hint" if in_vain else "nothing yet: it is retried automatically"
     if status.status != TableState.FAILED:
-        return "nothing yet: it is tried again now"
+        return "nothing yet: it is retried now"
     return f"follow the hint, and then: lakeward tier {path}"
 
 

@@ -1,6 +1,6 @@
-"""How the tiering stands, drawn for one screen: a line that sums up, a row a table, the errors in full. Pure.
+"""Draws the state of tiering for one screen: a summary, one row per table, and the errors. Pure.
 
-Tables that need somebody come first, so that what does not fit on the screen is what is well.
+Tables that need an action come first, so that only healthy tables can be cut off.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ STATUS_STYLES = {
 _FIRST = ("Failed", "Tiering", "Pending")
 _BAR_CELLS = 10
 _ERROR_LINES = 3
-"""Of one table, on the screen; `lakeward status db.table` shows all."""
+"""Most lines of one table's error on the screen. `lakeward status db.table` shows the complete error."""
 _FRAME_LINES = 6
-"""Summary, an empty line, the table's head and frame, and the line that says how many are left out."""
+"""Lines for the summary, an empty line, the header and frame of the table, and the line about tables that are left out."""
 _SCREEN_SHARE = 0.5
-"""Of the lines that the errors may take."""
+"""Largest share of the screen for errors."""
 
 Cell = Text | ProgressBar
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column. Those of a higher `rank` go first when the screen is narrow."""
+    """One column. A narrow screen leaves out the columns with the highest `rank` first."""
 
     name: str
     rank: int
@@ -54,7 +54,7 @@ class Column:
 
 @dataclass(frozen=True)
 class StatusScreen:
-    """What one screen shows. `trouble`: why the statuses are not of now."""
+    """The content of one screen. `trouble` says why the statuses are not current."""
 
     statuses: Sequence[TableStatus]
     uri: str
@@ -77,7 +77,7 @@ class StatusScreen:
 
 
 def summary(screen: StatusScreen) -> Text:
-    """`12 lake tables: 2 Failed, 10 Scheduled; 11:20:33 UTC, 127.0.0.1:7707`."""
+    """Returns a line such as `12 lake tables: 2 Failed, 10 Scheduled; 11:20:33 UTC, 127.0.0.1:7707`."""
     count = len(screen.statuses)
     counts = f": {_counts(screen.statuses)}" if count else ""
     tables = f"{count} lake table{'' if count == 1 else 's'}{counts}"
@@ -85,7 +85,7 @@ def summary(screen: StatusScreen) -> Text:
 
 
 def error_lines(console: Console, width: int, status: TableStatus) -> list[Text]:
-    """The last error and the statement that helps, or else its hint, wrapped, cut to a few lines; none if all is well."""
+    """Returns the last error with its next action or hint, in a few wrapped lines; nothing without an error."""
     if status.last_error is None:
         return []
     where = f" in {status.error_phase}" if status.error_phase else ""
@@ -103,7 +103,7 @@ def error_lines(console: Console, width: int, status: TableStatus) -> list[Text]
 
 
 def status_style(status: str) -> str:
-    """The colour of a state; none for one that this version does not know."""
+    """Returns the style of a state, or none for a state that this version does not know."""
     return STATUS_STYLES.get(status, "")
 
 
@@ -163,7 +163,7 @@ COLUMNS = (
 
 
 def fitting_columns(width: int, names_width: int) -> tuple[Column, ...]:
-    """Those that fit beside the longest name, at least table and status."""
+    """Returns the columns that fit beside the longest name, at least table and status."""
     shown = list(COLUMNS)
     while len(shown) > 2 and names_width + sum(column.width for column in shown[1:]) + 3 * len(shown) + 1 > width:
         shown.remove(max(shown, key=lambda column: column.rank))
@@ -183,7 +183,7 @@ def _table(statuses: Sequence[TableStatus], width: int) -> Table:
 
 
 def _widths(shown: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
-    """What each column needs; if that is too much, less for the last one, then for the names: a state is always readable."""
+    """Returns the width of each column. If there is too little room, the last column gets less, then the names, and never the state."""
     needed = [max(cell_len(column.name), *(_cells(row[index]) for row in rows), 0) for index, column in enumerate(shown)]
     room = width - 3 * len(shown) - 1
     for index, least in ((-1, cell_len(shown[-1].name)), (0, 1)):

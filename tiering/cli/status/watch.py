@@ -1,6 +1,6 @@
-"""`lakeward status --watch`: looks again and again. On a terminal one screen that is redrawn in place, elsewhere a block a look.
+"""`lakeward status --watch`: refreshes the status, as one screen redrawn in place on a terminal, and as one block per refresh elsewhere.
 
-A service that goes away is not the end: the last answer stays, with why it is old, until the service is back.
+If the service stops answering, the last answer stays with the reason, until the service answers again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Look = Callable[[], Sequence[TableStatus]]
 
 @dataclass
 class Watch:
-    """One watch. `look` asks the service; `pause` waits for the next look and may raise KeyboardInterrupt."""
+    """One run of the command. `look` asks the service. `pause` waits for the next refresh and may raise KeyboardInterrupt."""
 
     look: Look
     uri: str
@@ -31,10 +31,10 @@ class Watch:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def on_terminal(self, console: Console) -> None:
-        """Until Ctrl-C; the last screen stays. Raises ServiceUnreachable if nobody answers the first time."""
+        """Draws on a terminal until Ctrl-C; the last screen stays. Raises ServiceUnreachable if no service answers at the start."""
         screen = StatusScreen(self.look(), self.uri, self.now())
         try:
-            # Drawn by us alone, after each look: a thread of rich's would redraw what has not changed.
+            # Redrawn only after each refresh: a thread of rich would redraw an unchanged screen.
             with Live(screen, console=console, auto_refresh=False, vertical_overflow="crop") as live:
                 while True:
                     self.pause(self.interval_seconds)
@@ -44,7 +44,7 @@ class Watch:
             return
 
     def elsewhere(self, show: Callable[[Sequence[TableStatus]], None], complain: Callable[[str], None]) -> None:
-        """Until Ctrl-C or a broken pipe: every answer is shown, every look without one complained of."""
+        """Shows every answer until Ctrl-C or a broken pipe, and reports every failed refresh to `complain`."""
         show(self.look())
         try:
             while True:

@@ -1,6 +1,6 @@
-"""Shell completion: `--install-completion SHELL` and `--show-completion SHELL`, and the names of tables.
+"""Shell completion: `--install-completion SHELL`, `--show-completion SHELL`, and the completion of table names.
 
-Typer's own options guess the shell from the parent process, which fails in scripts and containers; here it is named.
+Typer's own options guess the shell from the parent process, which fails in scripts and containers. Here the user names it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from typer.completion import completion_init, get_completion_script, install  # type: ignore[attr-defined] # of typer itself, no `__all__`
+from typer.completion import completion_init, get_completion_script, install  # type: ignore[attr-defined] # typer has no `__all__`
 
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.errors import LakewardError
@@ -19,11 +19,11 @@ from tiering.wire.channel import DEFAULT_PORT
 PROGRAM = "lakeward"
 COMPLETE_VARIABLE = "_LAKEWARD_COMPLETE"
 PATIENCE_SECONDS = 1.0
-"""Whoever presses Tab does not wait longer for a service."""
+"""Longest wait for a service after a press of Tab."""
 
 
 class Shell(StrEnum):
-    """What typer can complete in."""
+    """Shells that typer can complete in."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -33,7 +33,7 @@ class Shell(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the options to the program itself."""
+    """Adds the options of completion to the program."""
     completion_init()
     app.callback()(_program)
 
@@ -52,16 +52,22 @@ def _install(shell: Shell | None) -> None:
 
 
 def _program(
-    show_completion: Annotated[Shell | None, typer.Option(callback=_show, is_eager=True, help="Print the completion of a shell.")] = None,
+    show_completion: Annotated[
+        Shell | None,
+        typer.Option(
+            callback=_show, is_eager=True, metavar="SHELL", help="Print the completion script of a shell: bash, zsh, fish or powershell."
+        ),
+    ] = None,
     install_completion: Annotated[
-        Shell | None, typer.Option(callback=_install, is_eager=True, help="Install the completion of a shell for you.")
+        Shell | None,
+        typer.Option(callback=_install, is_eager=True, metavar="SHELL", help="Install the completion script of a shell for this user."),
     ] = None,
 ) -> None:
     """Tiers streaming tables into a data lake with Spark, exactly once, and shows it in SQL."""
 
 
 def table_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Names `db.table` that begin so; none if no service answers soon."""
+    """Returns the names `database.table` that begin with the text, or none if no service answers in time."""
     uri = context.params.get("uri") or os.environ.get("LAKEWARD_URI") or f"127.0.0.1:{DEFAULT_PORT}"
     try:
         with SystemCatalog(uri, PATIENCE_SECONDS) as catalog:

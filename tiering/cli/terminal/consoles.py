@@ -1,4 +1,4 @@
-"""The two places that commands write to: rows to standard output, everything else to standard error.
+"""The consoles of commands: rows go to standard output, everything else to standard error.
 
 Colours only on a terminal, and not with NO_COLOR (https://no-color.org). Text that the terminal's encoding cannot show is
 written as escapes; a reader that goes away raises BrokenPipeError.
@@ -20,7 +20,7 @@ from tiering.redaction.visible_text import visible
 
 
 class PipeConsole(Console):
-    """A console that leaves a broken pipe to the caller; rich would end the process with status 1."""
+    """A console that raises BrokenPipeError. Rich would end the process with status 1."""
 
     def on_broken_pipe(self) -> None:
         """Raises BrokenPipeError."""
@@ -28,17 +28,17 @@ class PipeConsole(Console):
 
 
 def output_console(width: int | None = None) -> Console:
-    """Standard output. Lines are never wrapped on the way to a file or a pipe."""
+    """Returns a console for standard output, which never wraps lines in a file or a pipe."""
     return PipeConsole(soft_wrap=True, width=width, highlight=False)
 
 
 def message_console() -> Console:
-    """Standard error: progress, errors, prompts."""
+    """Returns a console for standard error, for progress, errors and prompts."""
     return PipeConsole(stderr=True, highlight=False)
 
 
 def end_orderly_on_sigterm() -> None:
-    """For whoever draws on a terminal: SIGTERM ends the command as Ctrl-C does, so that the cursor comes back."""
+    """Makes SIGTERM end the command like Ctrl-C, so that a command that draws on a terminal restores the cursor."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitStatus.TERMINATED))
 
 
@@ -47,9 +47,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def orderly_end() -> Iterator[ExitStack]:
-    """What is entered into the stack ends with the block: after Ctrl-C, SIGTERM and a terminal that was closed, too.
+    """Yields a stack that is closed at the end of the block, also after Ctrl-C, SIGTERM, or a closed terminal (SIGHUP).
 
-    While it ends, more of these signals count for nothing. One that was ignored before, as by nohup, still is. In the main thread alone.
+    Further signals are ignored meanwhile. A signal that was ignored before, for example by nohup, stays ignored. Main thread only.
     """
     before = {number: signal.getsignal(number) for number in _ENDING}
     try:
@@ -77,24 +77,24 @@ def _ignore_endings() -> None:
 
 
 def printable(text: str) -> str:
-    """Text from outside for a terminal: what could steer it, or hide, shows as `\\x1b`."""
+    """Returns untrusted text for a terminal. Control and invisible characters are shown as escapes such as `\\x1b`."""
     return visible(text)
 
 
 def warn(text: str | None) -> None:
-    """One line about something that was done all the same; nothing for None."""
+    """Prints a warning about something that was done. None prints nothing."""
     if text is not None:
         print(f"lakeward: warning: {printable(text)}", file=sys.stderr)
 
 
 def take_any_text() -> None:
-    """Standard output and error write any text, whatever their encoding."""
+    """Lets standard output and standard error write any text in any encoding, with escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def discard_output() -> None:
-    """What is still unwritten goes nowhere: the reader has gone, and Python would complain at its end."""
+    """Discards unwritten output after the reader closed the pipe. Python would report an error at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)

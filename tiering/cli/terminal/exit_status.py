@@ -1,4 +1,4 @@
-"""What the exit status of `lakeward` says. The table in docs/cli.md is `as_markdown()`; a test compares them."""
+"""The exit statuses of `lakeward`. The table in docs/cli.md is `as_markdown()`; a test compares them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tiering.errors import BadRequest, LakewardError, ServiceUnreachable
 
 
 class ExitStatus(IntEnum):
-    """Every status that a command ends with. The last three are 128 + the signal, as shells have it."""
+    """All exit statuses of commands. The last three are 128 + the signal, as in shells."""
 
     DONE = 0
     FAILED = 1
@@ -22,18 +22,18 @@ class ExitStatus(IntEnum):
 
 MEANINGS = {
     ExitStatus.DONE: "done",
-    ExitStatus.FAILED: "it failed; of `doctor`: something that Lakeward needs is missing",
+    ExitStatus.FAILED: "it failed; for `doctor`: something that Lakeward needs is missing",
     ExitStatus.USAGE: "wrong usage or input: nothing was changed",
     ExitStatus.UNREACHABLE: "no service answers at the uri",
-    ExitStatus.NOT_YET: "`tier` or `wait` stopped waiting before the lake had every row: standard error says why; a round goes on",
+    ExitStatus.NOT_YET: "`tier`, `wait` or another command stopped waiting too early: standard error says why; a round continues",
     ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
-    ExitStatus.READER_GONE: "whoever read the output went away, as `head -1` does",
+    ExitStatus.READER_GONE: "the reader of the output closed it, as `head -1` does",
     ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",
 }
 
 
 def exit_status(error: LakewardError) -> ExitStatus:
-    """Which exit status an error has."""
+    """Returns the exit status of an error."""
     match error:
         case BadRequest():
             return ExitStatus.USAGE

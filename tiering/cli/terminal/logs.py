@@ -1,4 +1,4 @@
-"""Logging of the long-running commands: one line an event, to standard error; an object on a line with `--log-format json`.
+"""Logging of long-running commands: one line per event on standard error, as a JSON object with `--log-format json`.
 
 Every text in it is redacted, cut, and free of control characters, whoever logs it: a line end in a name is no new line of the log. Only
 the stack of an unexpected error has several lines, each set in, so that none of them can be taken for an event; in JSON it is a text.
@@ -21,23 +21,23 @@ from tiering.redaction.redact import cut_message, outside_text, redact
 from tiering.redaction.visible_text import visible_line
 
 STACK_LIMIT = 16 * 1_024
-"""Characters of a stack, the last ones: they name the error."""
+"""Last characters of a stack that are shown. They name the error."""
 _LONGEST_STACK = 1_000_000
 _STACKS = ("exception", "stack")
 _INDENT = "    | "
 
 
 class LogFormat(StrEnum):
-    """How lines are written."""
+    """Format of log lines."""
 
     CONSOLE = "console"
     JSON = "json"
 
 
 def configure_logging(level: str = "info", log_format: LogFormat = LogFormat.CONSOLE) -> None:
-    """Structured lines on stderr; what libraries log, and unexpected errors that end the process, the same way.
+    """Configures structured lines on standard error, also for messages of libraries and for unexpected errors that end the process.
 
-    As JSON, what libraries log has timestamp, level and event as well, and the name of its logger.
+    As JSON, messages of libraries have timestamp, level, event and the name of their logger.
     """
     as_json = log_format is LogFormat.JSON
     structlog.configure(
@@ -59,17 +59,17 @@ def configure_logging(level: str = "info", log_format: LogFormat = LogFormat.CON
 
 
 def show_errors_clean() -> None:
-    """An unexpected error that ends the process shows its stack as the logs do."""
+    """Shows the stack of an unexpected error that ends the process as in the logs."""
     sys.excepthook = _print_stack
 
 
 def clean_values(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """The event with clean texts; numbers, truth values and None stay."""
+    """Returns an event with redacted, visible texts. Numbers, booleans and None stay unchanged."""
     return {key: clean_stack(str(value)) if key in _STACKS else _clean(value) for key, value in event.items()}
 
 
 def clean_stack(text: str) -> str:
-    """A stack: redacted, each line set in and cut, the last lines if there are many."""
+    """Returns a redacted stack with indented, shortened lines. Of a long stack, only the last lines."""
     lines: list[str] = []
     room = STACK_LIMIT
     for line in reversed(redact(text[-_LONGEST_STACK:]).rstrip("\n").split("\n")):
@@ -88,7 +88,7 @@ def _clean(value: Any) -> Any:
 
 
 class _CleanFormatter(logging.Formatter):
-    """Of what libraries log."""
+    """Formats messages of libraries."""
 
     def format(self, record: logging.LogRecord) -> str:
         line, _, stack = super().format(record).partition("\n")
@@ -96,7 +96,7 @@ class _CleanFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """The same as an object on a line."""
+    """Formats messages of libraries as JSON objects."""
 
     def format(self, record: logging.LogRecord) -> str:
         line, _, stack = super().format(record).partition("\n")

@@ -1,8 +1,8 @@
-"""How commands print rows: a table for people, JSON or CSV for programs.
+"""Prints rows as a table for people, or as JSON or CSV for programs.
 
-People see NULL as an empty cell and times to the second. Of a table that is wider than the terminal a command may leave out columns, in an
-order of its own, and says which; what is still too wide comes row by row. Nothing is cut. Programs see
-everything: times in ISO 8601, bytes as hex, decimals as text; in CSV NULL is an empty field, nested values are JSON.
+In a table, NULL is an empty cell, and times have seconds. If a table is wider than the terminal, a command can leave out columns in its own
+order, and names them; a table that is still too wide is printed row by row. Nothing is cut. JSON and CSV have all columns: times in ISO
+8601, bytes as hex, decimals as text. In CSV, NULL is an empty field, and nested values are JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tiering.redaction.visible_text import json_visible
 
 
 class OutputFormat(StrEnum):
-    """`--format`."""
+    """The values of `--format`."""
 
     TABLE = "table"
     JSON = "json"
@@ -36,11 +36,11 @@ class OutputFormat(StrEnum):
 
 Row = Sequence[Any]
 Styles = Mapping[str, Callable[[Any], str]]
-"""By column: the rich style of a value."""
+"""Functions from a value to its rich style, by column."""
 
 
 def as_text(value: Any) -> str:
-    """One cell for people: NULL shows as an empty cell, times to the second, no control characters."""
+    """Returns a cell for people: NULL is empty, times have seconds, control characters are escaped."""
     match value:
         case None:
             return ""
@@ -55,7 +55,7 @@ def as_text(value: Any) -> str:
 
 
 def exact_text(value: Any) -> str:
-    """One cell as SQL shells show it: NULL by name, numbers and times in full, no control characters."""
+    """Returns a cell as in SQL shells: NULL by name, exact numbers and times, control characters are escaped."""
     match value:
         case None:
             return "NULL"
@@ -70,17 +70,17 @@ def exact_text(value: Any) -> str:
 
 
 def as_json(rows: Sequence[Mapping[str, Any]], indent: int | None = 2) -> str:
-    """A JSON array; what could steer a terminal is escaped as JSON has it, so that the values stay exact."""
+    """Returns a JSON array. Control characters are escaped as in JSON, so that values stay exact."""
     return json_visible(json.dumps([_plain(row) for row in rows], indent=indent, ensure_ascii=False))
 
 
 def json_text(value: Any) -> str:
-    """One value as JSON, on one line; escaped as in `as_json`."""
+    """Returns one value as JSON on one line, escaped as in `as_json`."""
     return json_visible(json.dumps(_plain(value), ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it. What it has no word for, NaN too, is text."""
+    """Returns a value that JSON supports. Other values, also NaN, become text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -106,9 +106,9 @@ def print_rows(
     *,
     left_out_first: Sequence[str] = (),
 ) -> None:
-    """All rows in the wanted form: `columns` of them (all if None) for people, everything for programs.
+    """Prints rows: as a table with `columns` (None: all columns), or as JSON or CSV with all columns.
 
-    Without rows the columns of a CSV are `columns`. `left_out_first`: columns that a narrow terminal goes without, in this order; a line
+    Without rows, `columns` are the header of a CSV. `left_out_first` are columns that a narrow terminal leaves out, in this order; a line
     on standard error names them.
     """
     everything = list(rows[0] if rows else columns or ())
@@ -119,7 +119,7 @@ def print_rows(
 
 
 def _fitting_columns(columns: list[str], rows: Sequence[Mapping[str, Any]], left_out_first: Sequence[str]) -> list[str]:
-    """The columns that the terminal has room for, less those of `left_out_first` that it has not; all if that is not enough."""
+    """Returns the columns that fit the terminal, without the first ones of `left_out_first`; all columns if that is not enough."""
     console = output_console()
     if not console.is_terminal or not rows:
         return columns
@@ -137,14 +137,14 @@ def _fitting_columns(columns: list[str], rows: Sequence[Mapping[str, Any]], left
 
 
 def _table_width(widths: Iterable[int]) -> int:
-    """Cells of a table whose columns have these: a border and two blanks around each."""
+    """Returns the width of a table with columns of these widths, with a border and two blanks for each column."""
     return sum(width + 3 for width in widths) + 1
 
 
 def print_result(
     columns: Sequence[str], rows: Sequence[Row], output: OutputFormat, *, text: Callable[[Any], str] = as_text, styles: Styles | None = None
 ) -> None:
-    """Rows by position: two columns may have one name (in JSON the second is then `name_2`)."""
+    """Prints rows by position. Two columns may have the same name; in JSON the second one becomes `name_2`."""
     match output:
         case OutputFormat.JSON:
             names = distinct(columns)
@@ -156,7 +156,7 @@ def print_result(
 
 
 def print_csv(columns: Sequence[str], rows: Sequence[Row], header: bool = True) -> None:
-    """RFC 4180, but lines end as on this system."""
+    """Prints CSV (RFC 4180), with `\n` as line end."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if header:
         writer.writerow(columns)
@@ -176,7 +176,7 @@ def _csv_field(value: Any) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """`a, b, a` -> `a, b, a_2`; never a name that is there already."""
+    """Returns distinct names: `a, b, a` becomes `a, b, a_2`. A new name never equals an existing one."""
     taken, counts = set(names), Counter[str]()
     unique: list[str] = []
     for name in names:
@@ -202,7 +202,7 @@ def _print_for_people(columns: Sequence[str], rows: Sequence[Row], text: Callabl
 
 
 def _width(name: str, cells: Sequence[Text]) -> int:
-    """Cells of the terminal: a Chinese character takes two."""
+    """Returns the width of a column in terminal cells. A Chinese character takes two cells."""
     return max(cell_len(line) for text in (name, *(cell.plain for cell in cells)) for line in text.split("\n"))
 
 
