@@ -87,7 +87,7 @@ def status_lines(status: TableStatus) -> Iterator[Line]:
         yield "error", Text(f"{status.error_class}{where}: ", style="red").append(printable(status.last_error), style="not red")
         yield from _text_line("since", _failures(status))
         yield from _text_line("hint", status.error_hint, "green")
-    yield "what to do", Text(what_to_do(status), style="bold" if needs_somebody(status) else "")
+    yield "what to do", Text(what_to_do(status), style="bold" if needs_action(status) else "")
     yield from _text_line("next action", status.next_action, "bold green")
     yield from _text_line("next retry", _moment(status.next_retry_time, status.observed_time))
     yield from _text_line("round", _round(status))
@@ -137,7 +137,7 @@ def _place(ran_on: str, spark_job_id: int | None) -> str:
     return "on Spark" if spark_job_id is None else f"on Spark as job {spark_job_id}"
 
 
-def needs_somebody(status: TableStatus) -> bool:
+def needs_action(status: TableStatus) -> bool:
     """Returns whether the table needs an action of a person."""
     return status.paused or (status.last_error is not None and not status.error_retryable)
 

@@ -1,1 +1,1 @@
-"""What commands share: options, output, exit status, logs, completion."""
+"""Parts that commands share: options, help pages, output, exit status, logs, completion."""

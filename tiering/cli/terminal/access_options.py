@@ -19,7 +19,7 @@ CONNECTION_SUMMARY = (
     "The token and the certificates for a service that asks for them (docs/security.md). "
     f"The environment variables {TOKEN_FILE}, {TLS_CA}, {TLS_CERT} and {TLS_KEY} do the same."
 )
-"""What help pages say about all options of the group, which more than thirty commands have."""
+"""The text of help pages about all options of the group, which more than thirty commands have."""
 
 _SERVER = "TLS and identity"
 _PROVIDER = "Tokens of an identity provider (--auth oidc)"

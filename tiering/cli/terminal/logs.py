@@ -1,7 +1,7 @@
 """Logging of long-running commands: one line per event on standard error, as a JSON object with `--log-format json`.
 
-Every text in it is redacted, cut, and free of control characters, whoever logs it: a line end in a name is no new line of the log. Only
-the stack of an unexpected error has several lines, each set in, so that none of them can be taken for an event; in JSON it is a text.
+Every text is redacted, shortened, and without control characters, so that a line break in a name does not begin a new line of the log.
+Only the stack of an unexpected error has several lines. They are indented, so that they do not look like events. In JSON, a stack is text.
 """
 
 from __future__ import annotations
