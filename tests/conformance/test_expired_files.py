@@ -160,7 +160,7 @@ def test_a_store_that_refuses_deletions_is_named_once_and_rounds_go_on(world: An
             world.clock.advance(EXPIRED_MS / 1_000 + 1)
     warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
     assert sorted(warnings) == [
-        "a lake table was not swept to the end; it is tried again",
+        "a lake table was not swept completely; the sweep is retried",
         "old metadata files are not deleted; the sweep tries again",
     ]
     assert refusing.tries > len(warnings)

@@ -49,7 +49,7 @@ def in_turns(coordinator: Coordinator) -> DeferredPool:
     """Leaves what the coordinator's threads would do to whoever runs the pool."""
     pool = DeferredPool()
     coordinator.observer._pool = coordinator.observer._lakes_pool = pool  # type: ignore[assignment]
-    coordinator.ways_out._threads = LooksAtOnce()  # type: ignore[assignment]
+    coordinator.repair_inspector._threads = LooksAtOnce()  # type: ignore[assignment]
     return pool
 
 

@@ -53,7 +53,7 @@ class Background:
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
-            asyncio.create_task(self._every(options.way_out_interval_ms, self._look_for_ways_out)),
+            asyncio.create_task(self._every(options.way_out_interval_ms, self._inspect_failed_tables)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._measure_failing)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe_health)),
@@ -85,8 +85,8 @@ class Background:
             self._garbage.begin()
         self._observed = True
 
-    def _look_for_ways_out(self) -> None:
-        self._coordinator.ways_out.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
+    def _inspect_failed_tables(self) -> None:
+        self._coordinator.repair_inspector.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     def _check_idle(self) -> None:
         if self._coordinator.idle_checks.are_due:

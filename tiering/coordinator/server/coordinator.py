@@ -20,7 +20,7 @@ from tiering.cluster.capabilities import LogRetention
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.calls.lake_repair.background_sweeps import BackgroundSweeps
-from tiering.coordinator.calls.lake_repair.ways_out import WaysOut
+from tiering.coordinator.calls.lake_repair.ways_out import RepairInspector
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
@@ -105,7 +105,7 @@ class Coordinator:
             upkeep=self.upkeep,
         )
         self.control = Control(self.call_parts)
-        self.ways_out, self.sweeps = WaysOut(self.call_parts), BackgroundSweeps(self.call_parts)
+        self.repair_inspector, self.sweeps = RepairInspector(self.call_parts), BackgroundSweeps(self.call_parts)
         self._keep_logs(cluster)
 
     def _new_relay(self, assignments: TableAssignments, notifications: ClusterNotifications) -> AssignmentRelay:
@@ -168,7 +168,7 @@ class Coordinator:
         if self.relay is not None:
             self.relay.close()
         self.control.close()
-        self.ways_out.close()
+        self.repair_inspector.close()
         self.commits.close()
         self.discovery.close()
         self.observer.close()

@@ -50,7 +50,7 @@ def test_a_table_that_fails_again_though_a_look_sees_nothing_waits_for_a_call(tm
     assert next_action(world.coordinator, source.info) == RETRY
     call(world.coordinator, RETRY)
     succeed()
-    world.coordinator.ways_out.look()
+    world.coordinator.repair_inspector.look()
     world.due()
     fail()
     assert next_action(world.coordinator, source.info) is None

@@ -106,7 +106,7 @@ def test_a_store_of_an_older_version_has_no_proofs_and_the_hint_names_what_is_le
         records.put(Change(record).update(lake=replace(record.lake, proofs={})))
     assert next_action(world.coordinator, source.info) is None
     [status] = world.coordinator.view().table_statuses()
-    assert "'accept') leaves records, it cannot be told how many, out" in (status.error_hint or "")
+    assert "'accept') leaves records (the number is unknown) out" in (status.error_hint or "")
 
 
 def test_rows_of_a_recreated_partition_are_not_what_the_recorded_proofs_of_the_dropped_one_say(world: LakeWorld) -> None:

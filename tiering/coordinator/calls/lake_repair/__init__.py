@@ -1,1 +1,1 @@
-"""Lake tables that no round may build on, and files that no round left on purpose: what helps, `reconcile_lake`, `lakeward sweep`."""
+"""Repair of lake tables: inspection of failed tables, `reconcile_lake`, and sweeps that delete left-over files."""

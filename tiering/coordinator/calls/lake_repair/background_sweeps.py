@@ -1,7 +1,7 @@
-"""Sweeps every lake table on a schedule: one table at a time, a bounded number of deletions each, with rests in between.
+"""Sweeps every lake table on a schedule: one table at a time, with a bounded number of deletions each, and pauses in between.
 
-A table is swept again only if its newest tiering commit is another one than at its last sweep, or if something of it was left for later.
-What was deleted is an event of the table (`LAKE_SWEPT`).
+A table is swept again only if its newest tiering commit has changed since its last sweep, or if that sweep left something for later.
+Deletions are an event of the table (`LAKE_SWEPT`).
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from tiering.pace import Rest, no_rest
 _log = structlog.get_logger(__name__)
 
 DEAD_ROUNDS_MS = 86_400_000
-"""Guard of files of dead rounds, as the default of `lakeward sweep`."""
+"""Guard of files of dead rounds: the default of `lakeward sweep`."""
 
 EXPIRED_MS = 3_600_000
 """Guard of expired files: a query that began before the expiry has this long to end."""
 
 MAX_FILES = 1_000
-"""Deletions of one table in one pass; the next pass goes on."""
+"""Upper bound of deletions of one table in one pass. The next pass continues."""
 
 CALLER = "lakeward"
 """Principal of the events."""
 
 LATER = frozenset({Verdict.EXPIRED_LATELY, Verdict.YOUNG, Verdict.OPEN_ROUND, Verdict.MAY_STILL_LAND})
-"""Verdicts that time alone changes."""
+"""Verdicts that change with time alone."""
 
 
 @dataclass(frozen=True)
 class _LastSweep:
-    """`is_over`: nothing was left for later."""
+    """The last sweep of a table. `is_over`: it left nothing for later."""
 
     snapshot_id: int | None
     is_over: bool
 
 
 class BackgroundSweeps:
-    """Not thread-safe: one background loop runs it."""
+    """The scheduled sweeps. They are not thread-safe: one background loop runs them."""
 
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
         self._sweeper = Sweeper(parts.table_records, parts.lakes, parts.sightings, parts.cluster.cluster_id)
         self._last: dict[int, _LastSweep] = {}
         self._failed: dict[int, str] = {}
-        """By table the class of the error of its last sweep, which the log has told."""
+        """The class of the error of each table's last sweep, which was already logged."""
 
     def run(self, rest: Rest = no_rest) -> None:
-        """One pass over all tables; ends early if `rest` says so."""
+        """Runs one pass over all tables; ends early if `rest` says so."""
         records = sorted(self._parts.table_records.live(), key=lambda record: record.path)
         self._last = {record.table_id: last for record in records if (last := self._last.get(record.table_id)) is not None}
         self._failed = {record.table_id: error for record in records if (error := self._failed.get(record.table_id)) is not None}
@@ -73,9 +73,9 @@ class BackgroundSweeps:
         request = SweepLake(record.path, DEAD_ROUNDS_MS, caller=CALLER)
         try:
             result = self._sweeper.sweep_table(request, record, SweepLimits(EXPIRED_MS, MAX_FILES, rest))
-        except errors.LakewardError as error:  # the next pass tries again
+        except errors.LakewardError as error:  # the next pass retries
             if self._failed.get(record.table_id) != error.error_class:
-                _log.warning("a lake table was not swept to the end; it is tried again", table=str(record.path), error=error.message)
+                _log.warning("a lake table was not swept completely; the sweep is retried", table=str(record.path), error=error.message)
             self._failed[record.table_id] = error.error_class
             return
         self._failed.pop(record.table_id, None)

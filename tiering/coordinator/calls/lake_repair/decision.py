@@ -1,4 +1,4 @@
-"""What a reconciliation of a lake table would do: where tiering goes on, and what that leaves out. Nothing is changed here."""
+"""Decides what a reconciliation of a lake table would do: where tiering continues, and what is left out. It changes nothing."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from tiering.planning.check_log import log_rewritten
 _log = structlog.get_logger(__name__)
 
 REMEMBERED_TABLES = 1_000
-"""Tables whose rows were summed, and whose sums are remembered: some 100 bytes a bucket."""
+"""Upper bound of tables whose rows were read and are cached, some 100 bytes per bucket."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """How a table stands. `passes`: a round may build on its lake table as it is, and what follows is in the log.
+    """The state of a table. `passes`: a round may build on its lake table, and the log has the records that follow.
 
-    `problem`: what the base check says, if that is what is wrong.
+    `problem` is the error of the base check, if there is one.
     """
 
     record: TableRecord
@@ -65,12 +65,12 @@ class Inspection:
     passes: bool
     ranges: Mapping[BucketKey, TieredRange]
     problem: errors.PermanentTieringError | None = None
-    held: RowOffsets | None = None
-    """The offsets of the rows of a log table, where somebody looked (`Decider.with_rows`)."""
+    lake_rows: RowOffsets | None = None
+    """The offsets of the rows of a log table, if they were read (`Decider.with_rows`)."""
     proved_by: Marker | None = None
-    """The marker that proves the rows, where they tell no offsets themselves."""
+    """The marker that proves the rows, if the rows themselves have no offsets."""
     rewritten: Mapping[BucketKey, int] = field(default_factory=dict)
-    """Buckets in which the log has another record than the one that was tiered before this offset, whatever else is wrong."""
+    """Buckets whose log has another record than the tiered one before this offset, independently of other problems."""
 
     @property
     def view(self) -> LakeView | None:
@@ -83,15 +83,15 @@ class Inspection:
 
 @dataclass(frozen=True)
 class Decision:
-    """Where tiering is to go on, and how many records that leaves out (None = it cannot be told)."""
+    """Where tiering should continue, and how many records that leaves out (None if unknown)."""
 
     ranges: Ranges
     records_left_out: int | None
     removal: Removal | None = None
-    held: RowOffsets | None = None
-    """The rows of a log table behind which it goes on, each offset between them being known to be without a row."""
+    lake_rows: RowOffsets | None = None
+    """The rows of a log table behind which tiering continues. Each offset between them is known to have no row."""
     proved_by: Marker | None = None
-    """See `Inspection.proved_by`."""
+    """The marker that proves the rows (`Inspection.proved_by`)."""
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -103,16 +103,16 @@ class Decision:
 
 
 class Decider:
-    """Looks at rows and logs as far as a decision needs them."""
+    """Reads rows and logs as far as a decision needs them."""
 
     def __init__(self, parts: CallParts) -> None:
         self._cluster = parts.cluster
         self._lakes = parts.lakes
         self._standing: dict[int, tuple[object, Sequence[CleanRows] | None]] = {}
-        """By table id, the rows that stood at a head, and what tells that head."""
+        """By table id, the rows at a head, and the identity of that head."""
 
     def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
-        """Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
+        """Returns the decision for an action. Raises CannotReconcile, SchemaDrift, LakeUnavailable, DataCorrupt."""
         rewritten = inspection.problem if isinstance(inspection.problem, errors.LogRewritten) else None
         if rewritten is not None:
             _check_may_go_on_behind(action, inspection, rewritten)
@@ -120,7 +120,7 @@ class Decider:
         if rewritten is None and (rewritten := _goes_on_behind(inspection, decision)) is not None:
             _check_may_go_on_behind(action, inspection, rewritten)
         if rewritten is not None:
-            return replace(decision, records_left_out=None)  # how many records were written over the lost ones, nothing tells
+            return replace(decision, records_left_out=None)  # the number of records that were written over the lost ones is unknown
         lost = self._lost_archive(inspection) if action is ReconcileAction.RETIER else 0
         if lost and decision.records_left_out is not None:
             return replace(decision, records_left_out=decision.records_left_out + lost)
@@ -145,31 +145,31 @@ class Decider:
         match action:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation, rows)
-                if is_log and not is_shared and (held := self._rows_that_tell(inspection)) is not None:
-                    ranges = behind_rows(situation, ranges, held)
+                if is_log and not is_shared and (lake_rows := self._rows_that_tell(inspection)) is not None:
+                    ranges = behind_rows(situation, ranges, lake_rows)
                 elif not is_log and not is_shared:
-                    ranges = with_unrecorded_buckets(situation, ranges, self._held_if_readable(inspection))
+                    ranges = with_unrecorded_buckets(situation, ranges, self._lake_rows_if_readable(inspection))
             case ReconcileAction.RETIER if is_shared and is_log:
                 return self._retiered_rows(inspection)
             case ReconcileAction.RETIER:
-                held = self._held(inspection)
+                lake_rows = self._lake_rows(inspection)
                 if is_log:
-                    return self._retiered_log(inspection, held)
-                ranges = retiered(situation, held)
-                anew = emptied(situation, held, ranges)
-                removal = Removal({bucket: situation.places[bucket] for bucket in anew}, emptied=anew) if anew else None
-                return Decision(ranges, records_left_out(situation, action, ranges, held), removal)
+                    return self._retiered_log(inspection, lake_rows)
+                ranges = retiered(situation, lake_rows)
+                empty = emptied(situation, lake_rows, ranges)
+                removal = Removal({bucket: situation.places[bucket] for bucket in empty}, emptied=empty) if empty else None
+                return Decision(ranges, records_left_out(situation, action, ranges, lake_rows), removal)
             case ReconcileAction.ADOPT:
                 snapshot = adoptable(situation.survey.view)
                 ranges = adopted(situation, self._foreign_offsets(inspection, snapshot.snapshot_id))
-        return Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
+        return Decision(ranges, records_left_out(situation, action, ranges, self._lake_rows_if_readable(inspection)))
 
-    def _retiered_log(self, inspection: Inspection, held: RowOffsets) -> Decision:
+    def _retiered_log(self, inspection: Inspection, lake_rows: RowOffsets) -> Decision:
         situation = inspection.situation
-        whole = with_empty_ranges(situation, held, self._empty_ranges(inspection))
-        ranges = retiered(situation, held, whole)
+        whole = with_empty_ranges(situation, lake_rows, self._empty_ranges(inspection))
+        ranges = retiered(situation, lake_rows, whole)
         left_out = records_left_out(situation, ReconcileAction.RETIER, ranges, with_marked_ranges(situation, whole))
-        return Decision(ranges, left_out, held=held)
+        return Decision(ranges, left_out, lake_rows=lake_rows)
 
     def _empty_ranges(self, inspection: Inspection) -> EmptyRanges:
         situation = inspection.situation
@@ -182,9 +182,9 @@ class Decider:
         return self._empty_ranges(inspection).log_rows(rows)
 
     def _foreign_offsets(self, inspection: Inspection, snapshot_id: int) -> ForeignOffsets:
-        """How far the other service says that it wrote with a snapshot: as the cluster has it, if that is the snapshot that it names.
+        """Returns how far the other service wrote with a snapshot: from the cluster's record, if that is about this snapshot.
 
-        Else as the snapshot's own file has it. That one is the cluster's, and as a rule outside of where files of the lake may lie.
+        Otherwise the snapshot's own file has it. That file belongs to the cluster, and is usually outside of where lake files may be.
         """
         info = inspection.info
         recorded, _ = recorded_by_cluster(self._cluster, info)
@@ -199,7 +199,7 @@ class Decider:
         situation, info = inspection.situation, inspection.info
         view, problem = situation.survey.view, None if situation.walk is None else situation.walk.problem
         if situation.known.shared is None:
-            raise errors.CannotReconcile(f"no other tiering service works on the cluster of {info.path}: no row can be doubled by one")
+            raise errors.CannotReconcile(f"no other tiering service works on the cluster of {info.path}, so none can have doubled rows")
         if situation.table_type is TableType.PRIMARY_KEY:
             raise errors.CannotReconcile(f"the rounds of the primary-key table {info.path} replace doubled keys themselves")
         if isinstance(problem, errors.LakeRolledBack | errors.RecordAheadOfLake):
@@ -215,47 +215,48 @@ class Decider:
     def _retiered_rows(self, inspection: Inspection) -> Decision:
         situation = inspection.situation
         try:
-            held = self._own_rows(inspection)
-        except errors.SchemaDrift:  # rows tell no offsets
+            lake_rows = self._own_rows(inspection)
+        except errors.SchemaDrift:  # the rows have no offsets
             if (ranges := walked_ranges(situation)) is None:
                 raise
             return Decision(ranges, 0)
-        repair = retiered_rows(situation, held, self._rows_in_log(inspection))
+        repair = retiered_rows(situation, lake_rows, self._rows_in_log(inspection))
         return Decision(repair.ranges, repair.left_out, repair.removal)
 
     def with_rows(self, inspection: Inspection) -> Inspection:
-        """`inspection` with the offsets of its rows, if it is of a clean log table that Lakeward alone tiers and whose rows tell no
-        offsets, but a marker proves them (`lake.rules.proved_rows`): one of the lake table, or the newest one as it is recorded. The head
-        then builds on that marker.
+        """Returns `inspection` with the offsets of its rows, for a clean log table that only Lakeward tiers.
+
+        Its rows have no offsets, so a marker has to prove them (`lake.rules.proved_rows`): one in the lake table, or the newest recorded
+        one. The head then builds on that marker. Otherwise `inspection` is returned unchanged.
 
         Raises LakeUnavailable, DataCorrupt.
         """
         situation, survey = inspection.situation, inspection.survey
         is_ours = situation.table_type is TableType.LOG and situation.known.shared is None
-        if survey is None or inspection.held is not None or not is_ours:
+        if survey is None or inspection.lake_rows is not None or not is_ours:
             return inspection
         lake = self._lakes.of(inspection.record.lake_format)
         markers = proving_markers(survey, situation.places, lake_acks.recorded_marker(inspection.record, situation.known.cluster_id))
         if not markers or not isinstance(lake, StandingRows):
             return inspection
         try:
-            return replace(inspection, held=self._held(inspection))
-        except errors.SchemaDrift:  # somebody else wrote files
+            return replace(inspection, lake_rows=self._lake_rows(inspection))
+        except errors.SchemaDrift:  # another writer added files
             standing = self._standing_rows(lake, inspection, survey.view)
         proved = None if standing is None else proved_rows(markers, situation.places, standing)
         if proved is None:
             return inspection
         survey = replace(survey, head_marker=proved.marker, newest_marker=survey.newest_marker or proved.marker)
         situation = replace(situation, survey=survey)
-        return replace(inspection, survey=survey, situation=situation, held=proved.lake_rows, proved_by=proved.marker)
+        return replace(inspection, survey=survey, situation=situation, lake_rows=proved.lake_rows, proved_by=proved.marker)
 
     def _standing_rows(self, lake: StandingRows, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
-        """The rows that stand in a table; None if a file of it cannot be read. They are read once for each head."""
+        """Returns the rows in a table; None if one of its files cannot be read. They are read once per head."""
         partitions = _partitions(inspection)
         key = (view.table_uuid, view.head_identity, frozenset(partitions.items()))
-        known = self._standing.get(inspection.info.table_id)
-        if known is not None and known[0] == key:
-            return known[1]
+        cached = self._standing.get(inspection.info.table_id)
+        if cached is not None and cached[0] == key:
+            return cached[1]
         standing: Sequence[CleanRows] | None = None
         with suppress(errors.SchemaDrift):
             standing = lake.standing_rows(inspection.info, view, partitions)
@@ -264,11 +265,11 @@ class Decider:
         self._standing[inspection.info.table_id] = key, standing
         return standing
 
-    def _held(self, inspection: Inspection) -> RowOffsets:
+    def _lake_rows(self, inspection: Inspection) -> RowOffsets:
         if inspection.survey is None:
             return RowOffsets()
-        if inspection.held is not None:
-            return inspection.held
+        if inspection.lake_rows is not None:
+            return inspection.lake_rows
         situation, view, partitions = inspection.situation, inspection.survey.view, _partitions(inspection)
         maintenance = self.maintenance(inspection.record)
         if not situation.begins:
@@ -276,46 +277,47 @@ class Decider:
         return maintenance.row_offsets(inspection.info, view, partitions, situation.begins)
 
     def _own_rows(self, inspection: Inspection) -> RowOffsets:
-        """The rows of living partitions. Raises CannotReconcile for rows that may be a former partition's."""
-        held = self._held(inspection)
-        check_owners(inspection.situation, held)
-        return held
+        """Returns the rows of living partitions. Raises CannotReconcile for rows that may be a former partition's."""
+        lake_rows = self._lake_rows(inspection)
+        check_owners(inspection.situation, lake_rows)
+        return lake_rows
 
-    def _held_if_readable(self, inspection: Inspection) -> RowOffsets | None:
-        """With the offsets that are known to be without rows. None for an action that need not count them; see `_rows_that_tell`."""
+    def _lake_rows_if_readable(self, inspection: Inspection) -> RowOffsets | None:
+        """Returns the rows, with the offsets known to have no row. None if the action need not count them; see `_rows_that_tell`."""
         try:
-            held = self._rows_that_tell(inspection)
+            lake_rows = self._rows_that_tell(inspection)
         except errors.DataCorrupt as error:
             _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
-        return None if held is None or held.has_unknown else with_marked_ranges(inspection.situation, held)
+        return None if lake_rows is None or lake_rows.has_unknown else with_marked_ranges(inspection.situation, lake_rows)
 
     def _rows_that_tell(self, inspection: Inspection) -> RowOffsets | None:
-        """None for rows that tell no offsets. Raises LakeUnavailable or DataCorrupt for rows that cannot be read: what stands there is not
-        known, and would be doubled."""
+        """Returns the rows; None if they have no offsets. Raises LakeUnavailable or DataCorrupt for unreadable rows, because they would be
+        doubled.
+        """
         try:
-            return self._held(inspection)
+            return self._lake_rows(inspection)
         except errors.SchemaDrift as error:
             _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
 
     def proofs(self, inspection: Inspection, decision: Decision, round_id: str) -> dict[BucketKey, BucketProof]:
-        """What the marker of a reconciliation proves of the buckets of a clean table; others begin a new proof with their next round."""
+        """Returns the marker's proofs of a clean table's buckets. Other buckets begin a new proof with their next round."""
         situation, ranges, survey = inspection.situation, decision.ranges, inspection.situation.survey
         kept = kept_proofs(survey if decision.proved_by is None else replace(survey, head_marker=decision.proved_by), ranges)
-        if decision.held is None:
+        if decision.lake_rows is None:
             return kept
-        return {**rebuilt_proofs(survey.view, round_id, situation.places, ranges, decision.held), **kept}
+        return {**rebuilt_proofs(survey.view, round_id, situation.places, ranges, decision.lake_rows), **kept}
 
     def archives(self, inspection: Inspection, ranges: Ranges) -> frozenset[int] | None:
-        """`Marker.archives` of the marker of a reconciliation."""
+        """Returns `Marker.archives` for the marker of a reconciliation."""
         info, survey = inspection.info, inspection.situation.survey
         if info.table_type is TableType.LOG or not info.partition_keys:
             return None
         return kept_archives(survey.markers, ranges)
 
     def archived_rows(self, inspection: Inspection, view: LakeView) -> int | None:
-        """How many rows of dropped partitions the lake table has at most; None = it cannot be told. Raises LakeUnavailable, DataCorrupt."""
+        """Returns the upper bound of rows of dropped partitions in the lake table; None if unknown. Raises LakeUnavailable, DataCorrupt."""
         lake = self._lakes.of(inspection.record.lake_format)
         if not inspection.info.partition_keys:
             return 0
@@ -326,8 +328,10 @@ class Decider:
         return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view), standing)
 
     def _lost_archive(self, inspection: Inspection) -> int:
-        """How many records of dropped partitions were tiered, at most, that the head lacks: the lake table is gone, was replaced, or was
-        rolled back below them. Neither the cluster nor its log has them."""
+        """Returns the upper bound of tiered records of dropped partitions that the head lacks.
+
+        The lake table was dropped, replaced, or rolled back below them. Neither the cluster nor its log has them.
+        """
         record, situation, view = inspection.record.lake, inspection.situation, inspection.view
         if record.table_uuid is None:
             return 0
@@ -340,7 +344,7 @@ class Decider:
         return archived if standing is None else max(0, archived - standing)
 
     def maintenance(self, record: TableRecord) -> LakeMaintenance:
-        """The table's lake. Raises CannotReconcile for a format that cannot be looked at so."""
+        """Returns the table's lake. Raises CannotReconcile for a format without the necessary reads."""
         lake = self._lakes.of(record.lake_format)
         if not isinstance(lake, LakeMaintenance):
             raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
@@ -348,15 +352,15 @@ class Decider:
 
 
 def _partitions(inspection: Inspection) -> dict[str, int]:
-    """Ids of the partitions that the source has, by name."""
+    """Returns the ids of the source's partitions by name."""
     places = inspection.situation.places.items()
     return {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}
 
 
 def _goes_on_behind(inspection: Inspection, decision: Decision) -> errors.LogRewritten | None:
-    """Says of a bucket that would go on behind a record that is another one now; None if no bucket would.
+    """Returns the error of a bucket that would continue behind a changed record; None if there is no such bucket.
 
-    A lake table that was set back below that record goes on before it, and tiers the one that is there now.
+    A lake table that was set back below that record continues before it, and tiers the present record.
     """
     for bucket, reached in inspection.rewritten.items():
         if bucket in decision.ranges and decision.ranges[bucket].tiered >= reached:
@@ -365,6 +369,6 @@ def _goes_on_behind(inspection: Inspection, decision: Decision) -> errors.LogRew
 
 
 def _check_may_go_on_behind(action: ReconcileAction, inspection: Inspection, rewritten: errors.LogRewritten) -> None:
-    """Only `accept` of a log table goes on where the log has other records than those that were tiered. Raises CannotReconcile."""
+    """Raises CannotReconcile, except for `accept` of a log table. Only that action continues where the log's tiered records changed."""
     if action is not ReconcileAction.ACCEPT or inspection.info.table_type is TableType.PRIMARY_KEY:
         raise errors.CannotReconcile(rewritten.message, table_path=inspection.info.path)

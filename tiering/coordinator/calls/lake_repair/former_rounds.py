@@ -1,6 +1,6 @@
-"""Which rounds a sweep knows, and which it proves to be of the lake table's history, those that the ledger forgot included.
+"""The rounds that a sweep knows or proves to belong to the lake table's history, including rounds that the ledger no longer has.
 
-See `tiering.lake.rules.upkeep.former_rounds`.
+The rules are in `tiering.lake.rules.upkeep.former_rounds`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tiering.lake.rules.upkeep.former_rounds import LEFT_TO_LEDGER, forgotten_ro
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the store knows of a table's rounds. `fates`: the newest first. `rounds`: all that were granted, with their bases."""
+    """The stored facts about a table's rounds. `fates`: the newest round first. `rounds`: all granted rounds, with their bases."""
 
     fates: Mapping[str, RoundFate]
     rounds: Sequence[LandedRound]
 
 
 class SweptRounds:
-    """The rounds of one table in one sweep. The note of an earlier sweep is read at the construction, before anything in the lake."""
+    """The rounds of one table in one sweep. The constructor reads the result of an earlier sweep, before anything in the lake is read."""
 
     def __init__(self, table_records: TableRecords, table_id: int, ledger: Ledger) -> None:
         self._table_records = table_records
@@ -34,27 +34,27 @@ class SweptRounds:
         self._note = table_records.store.former_rounds(table_id)
 
     def fates(self, table_uuid: str) -> dict[str, RoundFate]:
-        """The fates of all rounds of which any grant is known; those of the ledger come first."""
+        """Returns the fates of all rounds with a known grant. Those in the ledger come first."""
         noted = noted_fates(self._note, table_uuid)
         return {**self.ledger.fates, **{round_id: noted[round_id] for round_id in noted.keys() - self.ledger.fates.keys()}}
 
     def proved(
         self, lake: LakeMaintenance, view: LakeView, files: Sequence[StoredFile], live: Collection[str], lineage: Lineage
     ) -> Lineage:
-        """`lineage` with the rounds that the ledger forgot."""
+        """Returns `lineage` with the rounds that the ledger no longer has."""
         proved = {*lineage.rounds, *(noted_history(self._note, lineage) - self.ledger.fates.keys())}
-        known = {*self.fates(view.table_uuid), *proved}
-        unknown = {file: round_id for file in files if (round_id := forgotten_round(file.name, known)) is not None}
+        known_rounds = {*self.fates(view.table_uuid), *proved}
+        unknown = {file: round_id for file in files if (round_id := forgotten_round(file.name, known_rounds)) is not None}
         proved |= {round_id for file, round_id in unknown.items() if file.location in live}
         if not proved.issuperset(unknown.values()) and isinstance(lake, ExpiredAncestors):
             lists = lake.expired_ancestors(view, files)
-            proved |= {round_id for name in lists if (round_id := forgotten_round(name, known)) is not None}
+            proved |= {round_id for name in lists if (round_id := forgotten_round(name, known_rounds)) is not None}
         return replace(lineage, rounds=frozenset(proved))
 
     def note(self, view: LakeView, files: Sequence[StoredFile], lineage: Lineage | None, fates: Mapping[str, RoundFate]) -> None:
-        """Stores what is known and proved of the rounds of which `files` are stored, if it is not stored already.
+        """Stores what is known and proved about the rounds of `files`, unless it is stored already.
 
-        Without the newest rounds of the ledger, which keeps them for long. Raises StoreError, Fenced.
+        The newest rounds in the ledger are omitted, because the ledger keeps them for long. Raises StoreError, Fenced.
         """
         young = set(list(self.ledger.fates)[: len(self.ledger.fates) // LEFT_TO_LEDGER])
         stored = dict.fromkeys(

@@ -1,13 +1,13 @@
-"""`CALL sys.reconcile_lake` (DESIGN 6 step 2): makes a lake table that failed the base check one to build on again.
+"""`CALL sys.reconcile_lake` (DESIGN 6 step 2): repairs a lake table that failed the base check, so that rounds can build on it again.
 
-Under the table's lock, so that no ack comes between: look, decide (`lake.reconcile`, pure), make the lake table if there is none,
-take the next epoch durably, send one compare-and-set through the lake's committer, read the lake again, and only then tell the
-cluster and record it.
+It runs under the table's lock, so that no ack comes in between. It reads, decides (`lake.reconcile`, pure), and creates the lake table if
+there is none. Then it takes the next epoch durably, and sends one compare-and-set through the lake's committer. It reads the lake again,
+and only then notifies the cluster and records the result.
 
-Dying in between is safe. Before the commit landed nothing changed but the epoch, and an empty lake table may stand there that no
-round builds on, for its uuid is not the recorded one. After it, records that are ahead of the new marker, or the uuid, keep rounds
-away (RecordAheadOfLake, LakeTableReplaced), and the same CALL again decides the same and ends it. A late request of an older round,
-or of a reconciliation whose answer was lost, meets the compare-and-set on uuid, head and newest tiering commit.
+A crash at any point is safe. Before the commit landed, only the epoch has changed, and an empty lake table may exist on which no round
+builds, because its uuid is not the recorded one. After the commit, rounds are refused because of records ahead of the new marker, or the
+uuid (RecordAheadOfLake, LakeTableReplaced). Then the same CALL again makes the same decision and completes it. A late request of an older
+round, or of a reconciliation whose answer was lost, fails its compare-and-set on uuid, head and newest tiering commit.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 _log = structlog.get_logger(__name__)
 
 LAKE_CATALOG = "<lake catalog>"
-"""Stands in a hint for the catalog with the lake's tables, which each reader calls as he likes."""
+"""Placeholder in a hint for the lake's catalog, whose name depends on the reader."""
 
 NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
 LOOK_AT_ROWS = frozenset({ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE})
-"""These find what is wrong with rows of a table whose marker passes every check."""
+"""Actions that find problems of rows in a table whose marker passes every check."""
 
 
 @dataclass(frozen=True)
 class ReconcileLake(Mutation[ReconcileResult]):
-    """Its arguments (docs/reference.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
+    """Arguments of the call (docs/reference.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
 
     procedure = "reconcile_lake"
     result_class = ReconcileResult
@@ -62,20 +62,23 @@ class ReconcileLake(Mutation[ReconcileResult]):
 
 
 def action_of(text: str) -> ReconcileAction:
-    """The action by its name, in any case. Raises InvalidArgument."""
+    """Returns the action with this name, in any case. Raises InvalidArgument."""
     try:
         return ReconcileAction(text.lower())
     except ValueError:
-        known = ", ".join(ReconcileAction)
+        actions = ", ".join(ReconcileAction)
         raise errors.InvalidArgument(
-            f"{text[:60]!r} is not an action of reconcile_lake: it must be one of {known}",
+            f"{text[:60]!r} is not an action of reconcile_lake: it must be one of {actions}",
             hint="docs/lake-repair.md says which one is right.",
         ) from None
 
 
 @effect(ReconcileLake, pool=Pool.REPAIR)
 def reconcile_lake(parts: CallParts, request: ReconcileLake) -> ReconcileResult:
-    """Raises CannotReconcile, SchemaDrift, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
+    """Reconciles the lake table.
+
+    Raises CannotReconcile, SchemaDrift, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument.
+    """
     return Reconciler(parts).reconcile(request)
 
 
@@ -84,7 +87,7 @@ def _changes_nothing(inspection: Inspection, decision: Decision) -> bool:
 
 
 class Reconciler:
-    """Decides and reconciles. The records of one table change under `parts.table_lock`; looks need none."""
+    """Decides and reconciles. The records of one table change under `parts.table_lock`; reads need no lock."""
 
     def __init__(self, parts: CallParts) -> None:
         self._table_records = parts.table_records
@@ -97,14 +100,14 @@ class Reconciler:
         self._lake_changed = parts.observer.observe_soon
 
     def reconcile(self, request: ReconcileLake) -> ReconcileResult:
-        """Decides and carries out, or answers as an earlier call with this key was answered."""
-        action_of(request.action)  # a wrong one is refused before anything is looked at
+        """Decides and carries out, or returns the answer of an earlier call with this key."""
+        action_of(request.action)  # refuse a wrong action before anything is read
         if (answered := self._operations.answer(request)) is not None:
             return answered
         info = self._cluster.table(request.path)
         with self._table_lock(info.table_id):
             if (answered := self._operations.answer(request)) is not None:
-                return answered  # a repeat that had the lock before
+                return answered  # a concurrent call with the same key had the lock before
             result = self._left_open(request, info) or self._decide(request, info)
         if not request.dry_run:
             self._lake_changed(info.table_id)
@@ -128,7 +131,7 @@ class Reconciler:
         return self._carry_out(request, inspection, decision)
 
     def drift(self, inspection: Inspection) -> errors.SchemaDrift | None:
-        """What keeps the source's rows from fitting the lake table."""
+        """Returns why the source's rows do not fit into the lake table; None if they do."""
         lake = self._lake(inspection.record)
         if isinstance(lake, DriftCheck):
             try:
@@ -138,33 +141,33 @@ class Reconciler:
         return None
 
     def _check_fit(self, inspection: Inspection) -> None:
-        """Raises SchemaDrift with the statement that mends it: no round would go on from what a reconciliation leaves there."""
+        """Raises SchemaDrift with the statement that repairs it, because no round could continue from the reconciled lake table."""
         drift = self.drift(inspection)
         if drift is None:
             return
-        way_out = repair_of(drift)
-        mend = None if way_out is None else repair_statement(inspection.record, way_out, CatalogNames(lake=LAKE_CATALOG))
-        loses = " (which loses the values in it)" if way_out is not None and way_out.kind is RepairKind.DROP_COLUMN else ""
-        first = "" if mend is None else f"First {mend}{loses}, then this CALL again. "
+        repair = repair_of(drift)
+        statement = None if repair is None else repair_statement(inspection.record, repair, CatalogNames(lake=LAKE_CATALOG))
+        loses = " (which loses the values in it)" if repair is not None and repair.kind is RepairKind.DROP_COLUMN else ""
+        first = "" if statement is None else f"First {statement}{loses}, then this CALL again. "
         raise errors.SchemaDrift(f"{drift.message}; nothing was reconciled", hint=f"{first}{drift.hint}", **drift.ids) from drift
 
     def _with_new_table(self, inspection: Inspection) -> Inspection:
-        """After the decision, so that one that is refused makes none. Somebody else's table is not what was decided about."""
+        """Creates the lake table after the decision, so that a refused one creates none. The decision is not valid for another table."""
         self._lake(inspection.record).ensure_table(inspection.info)
         crash_points.reach(crash_points.RECONCILE_TABLE_MADE)
         again = self.inspect(inspection.info)
         if again.view is None or again.view.snapshots:
             raise errors.CommitOutcomeUnknown(
-                f"somebody else made or dropped the lake table {inspection.info.path} meanwhile: it was not reconciled",
-                hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
+                f"another user created or dropped the lake table {inspection.info.path} meanwhile: it was not reconciled",
+                hint="CALL sys.reconcile_lake again: it reads the lake again.",
                 table_path=inspection.info.path,
             )
         return again
 
     def inspect(self, info: TableInfo) -> Inspection:
-        """Looks at lake, log and what is recorded. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
+        """Reads lake, log and records. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
-        known = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
+        known_lake = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
         survey = self.decider.maintenance(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
@@ -173,24 +176,24 @@ class Reconciler:
         }
         if not info.partition_keys:
             names = {None: None}
-        # Partitions are read last: one that was made since is not in `log`, one that was dropped is not in `names`.
+        # Partitions are read last: a new one is not in `log`, and a dropped one is not in `names`.
         places = {bucket: (names[bucket.partition_id], bucket.bucket_id) for bucket in log if bucket.partition_id in names}
         log = {bucket: log[bucket] for bucket in places}
         nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
-        situation = Situation(info.table_type, survey or nothing, known, log, places, record.lake.marker_tells)
-        walked = self._lakes.walked(known, info, view)
+        situation = Situation(info.table_type, survey or nothing, known_lake, log, places, record.lake.marker_tells)
+        walked = self._lakes.walked(known_lake, info, view)
         situation = self._beside_others(situation, info, walked)
         try:
-            base = check_base(walked, self._lakes.with_living(known, info, view))
+            base = check_base(walked, self._lakes.with_living(known_lake, info, view))
             self._lakes.check_log(info, base)
         except errors.PermanentTieringError as problem:
             return Inspection(record, info, survey, situation, False, {}, problem, rewritten=self._rewritten(record, info, situation))
         return Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
 
     def _rewritten(self, record: TableRecord, info: TableInfo, situation: Situation) -> dict[BucketKey, int]:
-        """Looks whether the log is the one that markers tell of, also where the base check failed for another reason.
+        """Returns the buckets whose log differs from the markers, even if the base check failed for another reason.
 
-        Raises ClusterUnavailable: no way that goes on in the present log is named before that is known.
+        Raises ClusterUnavailable, because no action that continues in the present log may be suggested before that is known.
         """
         cluster_id = situation.known.cluster_id
         recorded = lake_acks.recorded_marker(record, cluster_id)
@@ -199,7 +202,7 @@ class Reconciler:
         return self._lakes.rewritten_ends(info, own, situation.log)
 
     def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
-        """`situation` with what is looked at only where another tiering service works on the table, too."""
+        """Returns `situation` with the facts that only matter if another tiering service works on the table, too."""
         if situation.known.shared is None:
             return situation
         walk = None if walked is None else walked.foreign
@@ -208,36 +211,36 @@ class Reconciler:
         for bucket, snapshot in snapshots.items():
             if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
                 replaceable.add(bucket)
-        # After the lake, so that no row that was read there is newer than what is known of its log.
+        # Read after the lake, so that no row that was read from the lake is newer than the known log.
         begins = log_begins(self._cluster, info) if info.table_type is TableType.LOG else NO_BEGINS
         return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
 
     def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
-        """Raises CannotReconcile with a hint that names what would be taken instead."""
+        """Returns the decision. Raises CannotReconcile with a hint that names the actions that would be accepted instead."""
         try:
             return self.decider.decide(action, inspection)
         except (errors.CannotReconcile, errors.SchemaDrift) as refusal:
             path = inspection.info.path
-            looks = {other: self._is_way_out(other, inspection) for other in ReconcileAction if other is not action}
-            others = [other for other, is_way_out in looks.items() if is_way_out]
-            ways = " or ".join(reconcile_call(path, other) for other in others)
+            acceptable = {other: self._would_be_accepted(other, inspection) for other in ReconcileAction if other is not action}
+            others = [other for other, is_acceptable in acceptable.items() if is_acceptable]
+            suggestion = " or ".join(reconcile_call(path, other) for other in others)
             keeping = keeping_table_hint(path)
-            new_table = "" if keeping in refusal.hint else new_table_hint(path)  # nothing that may drop the only copy of rows
-            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table
-            if None in looks.values():
-                ways = f"The lake does not answer: call again to see all that would go through. As far as is known: {ways}"
+            new_table = "" if keeping in refusal.hint else new_table_hint(path)  # no hint that may drop the only copy of rows
+            suggestion = f"{suggestion} would be accepted; dry_run => true shows what it does." if suggestion else new_table
+            if None in acceptable.values():
+                suggestion = f"The lake does not answer: call again to see all accepted actions. As far as is known: {suggestion}"
             if isinstance(refusal, errors.CannotReconcile):
-                ways = f"{refusal.hint} {ways}".strip()
-            elif others:  # rows tell no offsets: how many of them what goes through leaves out, nobody can tell
-                ways = f"{new_table_hint(path)} Or: {ways}"
-            raise errors.CannotReconcile(refusal.message, hint=ways, **refusal.ids) from refusal
+                suggestion = f"{refusal.hint} {suggestion}".strip()
+            elif others:  # the rows have no offsets, so the number of rows that these actions leave out is unknown
+                suggestion = f"{new_table_hint(path)} Or: {suggestion}"
+            raise errors.CannotReconcile(refusal.message, hint=suggestion, **refusal.ids) from refusal
 
-    def _is_way_out(self, action: ReconcileAction, inspection: Inspection) -> bool | None:
-        """None: it cannot be told now."""
+    def _would_be_accepted(self, action: ReconcileAction, inspection: Inspection) -> bool | None:
+        """Returns whether the action would be accepted; None if that is unknown now."""
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
         if inspection.passes and action not in LOOK_AT_ROWS:
-            return False  # it would answer that it is not needed
+            return False  # its answer would be that it is not needed
         try:
             decision = self.decider.decide(action, inspection)
         except errors.TransientTieringError:
@@ -251,15 +254,15 @@ class Reconciler:
         base_round = None if view.marker is None else view.marker.round_id
         with self._table_records.changing():
             ctx = self._table_records.context(request.caller)
-            wanted = Reconciliation(
+            claimed = Reconciliation(
                 request.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
             )
-            change = reconciliation.claim(ctx, self._record(info), wanted)
-            # The operation names the round before anything is sent: a repeat looks whether that one landed.
-            self._table_records.put(change, operations=self._operations.begun(request, info.table_id, wanted.round_id))
-        row = change.commits[wanted.round_id]
+            change = reconciliation.claim(ctx, self._record(info), claimed)
+            # The operation names the round before anything is sent, so that a repeat can check whether it landed.
+            self._table_records.put(change, operations=self._operations.begun(request, info.table_id, claimed.round_id))
+        row = change.commits[claimed.round_id]
         cluster_id = inspection.situation.known.cluster_id
-        proofs, ranges, epoch = self.decider.proofs(inspection, decision, wanted.round_id), decision.ranges, row.tiering_epoch
+        proofs, ranges, epoch = self.decider.proofs(inspection, decision, claimed.round_id), decision.ranges, row.tiering_epoch
         tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
         skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.known.skipped, tiered, ranges)
         archives = self.decider.archives(inspection, ranges)
@@ -267,7 +270,7 @@ class Reconciler:
             cluster_id,
             info.table_id,
             view.table_uuid,
-            wanted.round_id,
+            claimed.round_id,
             epoch,
             base_round,
             ranges,
@@ -283,9 +286,9 @@ class Reconciler:
     def _settle(
         self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, records_removed: int | None = None
     ) -> ReconcileResult:
-        """The lake holds it: tells the cluster, then records it together with the answer.
+        """Notifies the cluster of the commit in the lake, then records it together with the answer.
 
-        Where the cluster assigns tables, and has not assigned this one here, the other service's check or the next round tells it.
+        If the cluster assigns tables, and has not assigned this one to us, the other service's check or the next round does so instead.
         """
         recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
         with self._notifications.turn(info.table_id) as in_turn:
@@ -303,24 +306,24 @@ class Reconciler:
         return result
 
     def _left_open(self, request: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
-        """Ends an earlier call with this key whose commit landed, but which died before it was recorded; None = do it (again)."""
+        """Completes an earlier call with this key whose commit landed but was not recorded; None if the call has to be performed."""
         earlier = self._operations.earlier_call(request)
         if earlier is None or earlier.round_id is None:
             return None
         inspection = self.inspect(info)
         row = self._own_commit(inspection)
         if row is None or row.round_id != earlier.round_id:
-            return None  # not sent, not landed, or rounds went on from it: what is to be done is decided anew
+            return None  # not sent, not landed, or followed by rounds: decide again
         reconciliation.check_no_open_grant(inspection.record)
         return self._settle(request, info, row, self._read_again(inspection, row))
 
     def _own_commit(self, inspection: Inspection) -> LakeCommitRecord | None:
-        """The ledger's row of the round that wrote the lake's marker."""
+        """Returns the ledger's row of the round that wrote the lake's marker."""
         wrote = None if inspection.marker is None else inspection.marker.round_id
         return next((row for row in self._table_records.store.commits(inspection.info.table_id) if row.round_id == wrote), None)
 
     def _removing(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> tuple[WriteResult, ...]:
-        """Write results that remove rows, from where the base stands to where the marker does. Raises CannotReconcile."""
+        """Returns write results that remove rows, from the base's ends to the marker's ends. Raises CannotReconcile."""
         lake = self._lake(inspection.record)
         if removal is None:
             return ()
@@ -336,24 +339,24 @@ class Reconciler:
         return tuple(results)
 
     def _send(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
-        """One request. What became of it is read from the lake, whatever was answered. Raises UnknownTable if the table was made anew."""
+        """Sends one request. Its outcome is read from the lake, whatever the answer. Raises UnknownTable if the table was recreated."""
         try:
             self._check_current(inspection.info)
             properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
-            # A repair removes no snapshot: its user may still go back to one.
+            # A repair removes no snapshot, because its user may still want to return to one.
             factory = self._lake(inspection.record).tiering_factory(replace(inspection.info, snapshot_retention=None))
             committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
             factory.create_committer().commit(committable, base, marker, properties)
         except errors.CommitOutcomeUnknown:
             return
         except errors.LakewardError:
-            self._give_up(inspection.info, marker.round_id)  # it was not sent
+            self._give_up(inspection.info, marker.round_id)  # the request was not sent
             raise
 
     def _check_current(self, info: TableInfo) -> None:
         current = self._cluster.table(info.path).table_id
         if current != info.table_id:
-            raise errors.UnknownTable(f"{info.path} was dropped and made anew", table_id=info.table_id, new_table_id=current)
+            raise errors.UnknownTable(f"{info.path} was dropped and recreated", table_id=info.table_id, new_table_id=current)
 
     def _give_up(self, info: TableInfo, round_id: str) -> None:
         with self._table_records.changing():
@@ -369,21 +372,20 @@ class Reconciler:
             with self._table_records.changing():
                 self._table_records.put(reconciliation.abandoned(self._record(inspection.info), row, CommitState.UNKNOWN))
             raise errors.CommitOutcomeUnknown(
-                f"the lake table {inspection.info.path} was changed by somebody else meanwhile, or does not answer: it was not reconciled",
-                hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
+                f"the lake table {inspection.info.path} was changed by another user meanwhile, or does not answer: it was not reconciled",
+                hint="CALL sys.reconcile_lake again: it reads the lake again.",
                 table_path=inspection.info.path,
                 round_id=row.round_id,
             )
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.nonzero_starts(view.marker.buckets)
-        # Only the commit itself has passed: what somebody put behind it since, or a roll-back of it, is the next check's to judge.
+        # Only our own commit counts as passed. The next base check judges later commits and a rollback.
         head, marker = view.identity_of(view.tiered), view.marker
         return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileResult:
-        """Nothing is wrong with the lake table (any more): a failed table goes on.
+        """Returns the answer for an intact lake table, and retries a failed table.
 
-        If the last thing that happened to it was a reconciliation whose caller may never have got its answer, what that left out is
-        said again.
+        If the latest commit was a reconciliation whose caller may never have got its answer, the answer repeats what that left out.
         """
         view, row = inspection.view, self._own_commit(inspection)
         offsets = to_text(tiered_offsets(inspection.marker))

@@ -1,6 +1,6 @@
-"""`lakeward sweep`: deletes what dead rounds left in the lake, what only expired snapshots named, and old metadata files.
+"""`lakeward sweep`: deletes files of dead rounds, files that only expired snapshots named, and old metadata files.
 
-Which files may go is decided by `tiering.lake.rules.sweep`; this module reads what it needs, in the order that makes the answer safe.
+`tiering.lake.rules.sweep` decides which files may be deleted. This module reads the facts in the order that makes the decision safe.
 `background_sweeps` does the same for every table on a schedule.
 """
 
@@ -35,14 +35,14 @@ from tiering.pace import Rest, no_rest
 _log = structlog.get_logger(__name__)
 
 ALL_ROWS = 10_000_000
-"""More than the store keeps: a grant that was not read would count as one that was never given."""
+"""Limit of reads, above what the store keeps. A grant that is not read would count as never given."""
 
 LANDED = frozenset({CommitState.LAKE_COMMITTED, CommitState.ACKED, CommitState.RECONCILED})
 
 
 @dataclass(frozen=True)
 class SweepLake(CallRequest[Sequence[SweepResult]]):
-    """Arguments of `lakeward sweep`. `path` None = all lake tables; files younger than `older_than_ms` stay."""
+    """Arguments of `lakeward sweep`. `path` None: all lake tables. Files younger than `older_than_ms` stay."""
 
     procedure = "sweep_lake"
     result_class = Sequence[SweepResult]
@@ -53,19 +53,20 @@ class SweepLake(CallRequest[Sequence[SweepResult]]):
 
 @effect(SweepLake, pool=Pool.REPAIR)
 def sweep_lake(parts: CallParts, request: SweepLake) -> Sequence[SweepResult]:
-    """A result a table. Raises UnknownTable, InvalidArgument; what is wrong with one of several tables is in its result."""
+    """Sweeps and returns one result per table. Raises UnknownTable, InvalidArgument. With several tables, errors are in the results."""
     if request.older_than_ms < 0:
         raise errors.InvalidArgument(f"older_than must not be negative, but is {request.older_than_ms} ms")
     if request.path is not None and parts.table_records.by_path(request.path) is None:
-        parts.discovery.run_quietly()  # it may have been made a moment ago
+        parts.discovery.run_quietly()  # the table may be new
     return Sweeper(parts.table_records, parts.lakes, parts.sightings, parts.cluster.cluster_id).sweep(request)
 
 
 @dataclass(frozen=True)
 class SweepLimits:
-    """How a sweep keeps to its place beside other work.
+    """Limits that let a sweep run beside other work.
 
-    `expired_older_than_ms`: guard of expired files and old metadata files; None = that of the request. `max_files`: deletions of one table.
+    `expired_older_than_ms` is the guard of expired files and old metadata files; None for that of the request. `max_files` is the upper
+    bound of deletions in one table.
     """
 
     expired_older_than_ms: int | None = None
@@ -78,7 +79,7 @@ NO_LIMITS = SweepLimits()
 
 @dataclass(frozen=True)
 class SweptFiles:
-    """What a sweep of one table saw. `files`: their number; `removed`: those that were, or would be, deleted; `kept`: others by verdict."""
+    """The files in one sweep of a table: their number, those that were or would be deleted, and the number of others by verdict."""
 
     files: int = 0
     removed: Sequence[StoredFile] = ()
@@ -86,7 +87,7 @@ class SweptFiles:
 
 
 class Sweeper:
-    """Sweeps one table or all. Its methods block."""
+    """Sweeps one table or all tables. Its methods block."""
 
     def __init__(self, table_records: TableRecords, lakes: Lakes, sightings: FileSightings, cluster_id: str) -> None:
         self._table_records = table_records
@@ -95,7 +96,7 @@ class Sweeper:
         self._cluster_id = cluster_id
 
     def sweep(self, request: SweepLake) -> list[SweepResult]:
-        """A result a table. Raises UnknownTable; what is wrong with one of several tables is in its result."""
+        """Sweeps and returns one result per table. Raises UnknownTable. With several tables, errors are in the results."""
         if request.path is not None:
             record = self._table_records.by_path(request.path)
             if record is None:
@@ -116,7 +117,7 @@ class Sweeper:
         return SweepResult(record.path, swept.files, len(swept.removed), size, dict(swept.kept))
 
     def swept_files(self, request: SweepLake, record: TableRecord, limits: SweepLimits = NO_LIMITS) -> SweptFiles:
-        """Sweeps one table and names the files. Raises as `sweep_table`."""
+        """Sweeps one table and returns the files. Raises like `sweep_table`."""
         lake = self._lakes.of(record.lake_format)
         if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
@@ -130,7 +131,7 @@ class Sweeper:
         uuids = {first.view.table_uuid, None if survey is None else survey.view.table_uuid}
         if survey is None or uuids != {record.lake.table_uuid}:
             raise errors.LakeTableReplaced(
-                f"the lake table {record.path} is not the one that was tiered to: nothing of it is deleted",
+                f"the lake table {record.path} is not the one to which it was tiered: nothing in it is deleted",
                 hint="See the table's error in sys.lake_tiering_status first.",
                 table_path=record.path,
             )
@@ -152,7 +153,7 @@ class Sweeper:
         files: Sequence[StoredFile],
         swept: SweptRounds,
     ) -> list[tuple[StoredFile, Verdict]]:
-        """The verdict on each file; files that may be deleted come in the order in which they are to be deleted."""
+        """Returns the verdict on each file. Files that may be deleted come in the order of their deletion."""
         now, live = self._table_records.now().wall, lake.live_files(view)
         rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
         lineage = self._lineage(record, lake, view, swept.ledger)
@@ -187,16 +188,16 @@ class Sweeper:
         return [*(entry for entry in verdicts if entry[0].location not in former), *((file, Verdict.REMOVE) for file in unnamed)]
 
     def _lineage(self, record: TableRecord, lake: LakeMaintenance, view: LakeView, ledger: Ledger) -> Lineage | None:
-        """The rounds that lead to the newest tiering commit; None if the lake shows another one, or its user keeps all files."""
-        known, marker = record.lake, view.marker
+        """Returns the rounds that lead to the newest tiering commit; None if the lake shows another one, or its user keeps all files."""
+        recorded_lake, marker = record.lake, view.marker
         if not isinstance(lake, OldMetadata) or not lake.may_delete_expired(view) or marker is None:
             return None
-        if (known.snapshot_id, known.marker_round_id) != (view.tiered, marker.round_id):
-            return None  # a round landed just now, or the table was set back
-        recorded = () if known.recorded is None else (known.recorded,)
-        uuid, living = known.table_uuid, {bucket.partition_id for bucket in marker.buckets if bucket.partition_id is not None}
+        if (recorded_lake.snapshot_id, recorded_lake.marker_round_id) != (view.tiered, marker.round_id):
+            return None  # a round has just landed, or the table was set back
+        recorded = () if recorded_lake.recorded is None else (recorded_lake.recorded,)
+        uuid, living = recorded_lake.table_uuid, {bucket.partition_id for bucket in marker.buckets if bucket.partition_id is not None}
         try:
-            check_base(view, KnownLake(self._cluster_id, record.table_id, uuid, known.passed_head, recorded, living))
+            check_base(view, KnownLake(self._cluster_id, record.table_id, uuid, recorded_lake.passed_head, recorded, living))
         except errors.LakewardError:
             return None
         return lineage_of(view.table_uuid, marker.round_id, marker.base_round_id, ledger.rounds)
@@ -210,24 +211,24 @@ class Sweeper:
         view: LakeView,
         doomed: Sequence[StoredFile],
     ) -> None:
-        """Also where a deletion fails, the history names those that went before."""
-        gone: list[StoredFile] = []
+        """Deletes the files. Even if a deletion fails, the history names the files that were deleted before."""
+        deleted_files: list[StoredFile] = []
         try:
             for file in doomed:
                 lake.delete_file(view, file.location)
-                gone.append(file)
+                deleted_files.append(file)
                 crash_points.reach(crash_points.SWEEP_DELETING)
                 if not limits.rest():
                     break
         finally:
-            if gone:
+            if deleted_files:
                 crash_points.reach(crash_points.SWEEP_DELETED)
-                self._note(request, record, gone)
+                self._note(request, record, deleted_files)
 
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
-        """Every round of the table that the store knows. Read before anything in the lake is looked at.
+        """Returns the fate of every stored round of the table. Read it before anything in the lake.
 
-        Grants are forgotten only once they are resolved, and not before their round; a round that is not known at all keeps its files.
+        A grant is pruned only once it is resolved, and not before its round. An unknown round keeps its files.
         """
         with self._table_records.changing():
             rounds = self._table_records.store.rounds(record.table_id, ALL_ROWS)
@@ -242,9 +243,9 @@ class Sweeper:
         return fates
 
     def _ledger(self, record: TableRecord) -> Ledger:
-        """What is to be read before anything in the lake is."""
+        """Returns the facts that must be read before anything in the lake."""
         fates = self.fates(record)
-        # Not under the records' lock: a grant that comes meanwhile is on no chain that the lake shows yet.
+        # Not under the records' lock: a concurrent grant is on no chain that the lake shows yet.
         commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
         return Ledger(fates, tuple(LandedRound(row.round_id, row.base_round_id) for row in commits))
 
@@ -262,7 +263,7 @@ class Sweeper:
 
 
 def begins_untiered(view: LakeView) -> bool:
-    """Whether the lake table has a snapshot that is older than those of all rounds: it may be rolled back to where nothing was tiered."""
+    """Returns whether the lake table has a snapshot that is older than all rounds' ones, so that it may be rolled back to untiered."""
     oldest = min((snapshot.sequence_number for snapshot in view.snapshots.values() if snapshot.round_id is not None), default=None)
     return any(oldest is None or snapshot.sequence_number < oldest for snapshot in view.snapshots.values())
 
@@ -274,9 +275,9 @@ def files_of_rounds(
     shown_rounds: Collection[str],
     proved: Collection[str] = (),
 ) -> FilesOfRounds:
-    """Lakeward's files, as `FileSightings` looks at them. `shown_rounds` are those whose snapshots are there.
+    """Returns Lakeward's files in the form that `FileSightings` uses. `shown_rounds` are the rounds whose snapshots exist.
 
-    `proved`: rounds of the table's history, also such that the ledger forgot.
+    `proved` are rounds of the table's history, including rounds that the ledger no longer has.
     """
     dead, pruned_live, pruned_dead = dict[str, str](), list[str](), list[str]()
     for file in files:
