@@ -200,3 +200,30 @@ def test_every_benchmark_of_the_list_exists() -> None:
     files = _COMMAND.findall((ROOT / "bench" / "README.md").read_text(encoding="utf-8"))
     assert len(files) > 10
     assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+GENERATED = {"errors.md", "options.md", "reference.md", "security-grants.md"}
+"""Pages whose sentences are in the code."""
+LONGEST_LINE = 200
+LONGEST_README = 100
+"""Lines: two screens."""
+
+
+def prose(page: Path) -> str:
+    """Returns a page without its fenced blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_readme_has_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST_README
+
+
+def test_pages_have_short_lines_and_say_who_acts() -> None:
+    pages = [page for page in PAGES if page.name not in GENERATED]
+    long = [page.name for page in pages for line in prose(page).splitlines() if len(line) > LONGEST_LINE and not line.startswith("|")]
+    vague = [
+        (page.name, word)
+        for page in pages
+        for word in re.findall(r"\b(?:whoever|somebody|nobody)\b", re.sub(r"`[^`\n]*`", "", prose(page)))
+    ]
+    assert (long, vague) == ([], [])
