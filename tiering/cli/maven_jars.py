@@ -147,11 +147,11 @@ def checksum(file: Path) -> str | None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Holds a lock on the folder, and removes what an interrupted download left in it."""
-    held = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        take_lock(held, wait=True)
+        take_lock(descriptor, wait=True)
         for leftover in folder.glob(".fetch-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)

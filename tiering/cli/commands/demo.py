@@ -42,9 +42,9 @@ def demo(
     started = time.monotonic()
     console = Console(soft_wrap=True)
     with orderly_end() as parts:
-        held = _show_fluss(parts, console, data, port) if fluss else _show(parts, console, data, port)
-    console.print(f"\n{'Everything held' if held else 'SOMETHING DIFFERED'}, in {time.monotonic() - started:.0f} s.", highlight=False)
-    raise typer.Exit(0 if held else 1)
+        is_proved = _show_fluss(parts, console, data, port) if fluss else _show(parts, console, data, port)
+    console.print(f"\n{'Everything held' if is_proved else 'SOMETHING DIFFERED'}, in {time.monotonic() - started:.0f} s.", highlight=False)
+    raise typer.Exit(0 if is_proved else 1)
 
 
 def _show(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
@@ -54,10 +54,10 @@ def _show(parts: ExitStack, console: Console, data: Path | None, port: int) -> b
 
     folder = data or Path("lakeward-demo") / datetime.now().strftime("demo-%Y%m%d-%H%M%S")
     console.print(f"[bold]Lakeward demo[/] in {folder}: starting the service and Spark ...", highlight=False)
-    held = tell(parts.enter_context(open_stage(console, folder, port, ("--inline-round-bytes", str(INLINE_ROUND_BYTES)))))
+    is_proved = tell(parts.enter_context(open_stage(console, folder, port, ("--inline-round-bytes", str(INLINE_ROUND_BYTES)))))
     parts.close()
     console.print(_go_on(folder), highlight=False)
-    return held
+    return is_proved
 
 
 def _show_fluss(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
@@ -65,11 +65,11 @@ def _show_fluss(parts: ExitStack, console: Console, data: Path | None, port: int
 
     folder = data or Path(parts.enter_context(TemporaryDirectory(prefix="lakeward-fluss-demo-", ignore_cleanup_errors=True)))
     console.print(f"[bold]Lakeward demo[/] in {folder}: starting Apache Fluss, the service and Spark ...", highlight=False)
-    held = tell(parts.enter_context(open_fluss_stage(console, folder.expanduser().resolve(), port)))
+    is_proved = tell(parts.enter_context(open_fluss_stage(console, folder.expanduser().resolve(), port)))
     parts.close()
     left = "nothing of it is left" if data is None else f"what they wrote is in {folder}"
     console.print(f"\nZooKeeper, Fluss and the service were stopped; {left}.", highlight=False)
-    return held
+    return is_proved
 
 
 def _go_on(folder: Path) -> str:

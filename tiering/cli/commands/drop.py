@@ -90,12 +90,12 @@ def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> 
     from tiering.lake.maintenance import LakeMaintenance, TableRemoval
     from tiering.lake.registry import format_names, open_lake, properties_from_service
 
-    known = service_lake(uri)
-    others = [name for name in format_names() if name != known.format] if lake_format is None else []
+    service = service_lake(uri)
+    others = [name for name in format_names() if name != service.format] if lake_format is None else []
     removable: TableRemoval | None = None
-    for name in (lake_format or known.format, *others):
+    for name in (lake_format or service.format, *others):
         try:
-            lake = open_lake(name, properties_from_service(name, known.properties))
+            lake = open_lake(name, properties_from_service(name, service.properties))
         except (InvalidArgument, SetupError, ModuleNotFoundError):
             if name in others:  # this installation cannot have written a table of a format that it cannot open
                 continue
@@ -104,10 +104,10 @@ def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> 
             continue
         removable = removable or lake
         if (survey := lake.survey(path)) is not None:
-            check_own_lake_table(survey, known.cluster_id)
+            check_own_lake_table(survey, service.cluster_id)
             return lake
     if removable is None:
-        name = lake_format or known.format
+        name = lake_format or service.format
         raise InvalidArgument(
             f"Lakeward cannot drop tables of the lake format {name}", hint="Drop the lake table with the lake's own tools."
         )

@@ -81,9 +81,9 @@ def _as_read(row: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
 
 
-def _spelled(database: str, known: Sequence[str]) -> str:
-    if (namespace := resolve_name(database, known)) is None:
-        raise UnknownDatabase(f"there is no database {database!r}", hint=near_hint(database, known, "databases"))
+def _spelled(database: str, databases: Sequence[str]) -> str:
+    if (namespace := resolve_name(database, databases)) is None:
+        raise UnknownDatabase(f"there is no database {database!r}", hint=near_hint(database, databases, "databases"))
     return namespace
 
 

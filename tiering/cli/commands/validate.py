@@ -151,8 +151,8 @@ def _named_cluster(kind: str, settings: Mapping[str, str], lake: NamedLake | Non
             "Or name a data folder with --data.",
         )
     check_catalog_properties(lake.properties)
-    known, lake_format = read_settings(settings), lake.format or DEFAULT_LAKE_FORMAT
-    return ClusterValidation(kind, None, lake_format, lake.properties, cluster_id=known.cluster_id, cluster_properties=known.as_text())
+    cluster, lake_format = read_settings(settings), lake.format or DEFAULT_LAKE_FORMAT
+    return ClusterValidation(kind, None, lake_format, lake.properties, cluster_id=cluster.cluster_id, cluster_properties=cluster.as_text())
 
 
 def _validated_here(validation: ClusterValidation, path: TablePath, level: Level, snapshot: int | None) -> list[dict[str, Any]]:

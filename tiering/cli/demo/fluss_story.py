@@ -42,7 +42,7 @@ def tell(stage: Stage) -> bool:
     stage.tier(FLIGHTS)
     stage.tier(PLANES)
     stage.sql(STATUS_SQL)
-    stage.say("The rest of the year comes in")
+    stage.say("The other months arrive")
     for month in months[6:]:
         stage.writer(FLIGHTS).append(month)
     stage.tier(FLIGHTS)
@@ -50,9 +50,9 @@ def tell(stage: Stage) -> bool:
     stage.sql(STATUS_SQL)
     stage.show_places("all of them as jobs of the tierer's Spark")
     stage.show_health()
-    stage.say("Fluss was told of each lake snapshot, so that its own readers go on in the log where the lake ends")
-    held = [_is_recorded(stage, path) for path in (FLIGHTS, PLANES)]
-    return stage.prove({FLIGHTS: flights.num_rows, PLANES: left}) and all(held)
+    stage.say("Fluss knows each lake snapshot, so that its own readers continue in the log where the lake ends")
+    recorded = [_is_recorded(stage, path) for path in (FLIGHTS, PLANES)]
+    return stage.prove({FLIGHTS: flights.num_rows, PLANES: left}) and all(recorded)
 
 
 def _is_recorded(stage: Stage, path: TablePath) -> bool:

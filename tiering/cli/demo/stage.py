@@ -115,8 +115,8 @@ class Stage:
     def prove(self, expected: Mapping[TablePath, int]) -> bool:
         """Returns whether lake and log are equal, row by row, and have the expected number of rows."""
         self.say("DuckDB reads the lake's files and the log: every row once, with the same values on both sides")
-        held = [self._prove_table(path, rows) for path, rows in expected.items()]
-        return all(held)
+        equal = [self._prove_table(path, rows) for path, rows in expected.items()]
+        return all(equal)
 
     def _prove_table(self, path: TablePath, expected: int) -> bool:
         statement = f"CALL {CATALOG}.sys.validate_table('{path}', level => 'rows')"
@@ -125,12 +125,12 @@ class Stage:
         frame.select("check", "scope", "expected", "actual", "ok", "details").show(truncate=False)
         checks = frame.collect()
         rows = sum(int(check.actual) for check in checks if check.check == "rows" and check.ok)
-        held = all(check.ok for check in checks) and rows == expected
-        verdict = "[bold green]equal[/]" if held else "[bold red]DIFFERENT[/]"
+        is_equal = all(check.ok for check in checks) and rows == expected
+        verdict = "[bold green]equal[/]" if is_equal else "[bold red]DIFFERENT[/]"
         self.console.print(
             f"{path}: {expected:,} rows read from its file and not deleted, {rows:,} in the lake: {verdict}", highlight=False
         )
-        return held
+        return is_equal
 
 
 def _is_true_within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -58,17 +58,17 @@ def cluster_servers(servers: str) -> Iterator[Finding]:
     client = FlussClient(FlussConnection.parse(servers, os.environ.get(USERNAME_VARIABLE)))
     try:
         has_leases = client.offers(*LEASES)
-        known = client.servers()
-        yield ok(CHECK, f"the coordinator at {known.coordinator} supports the calls that tiering needs")
+        members = client.servers()
+        yield ok(CHECK, f"the coordinator at {members.coordinator} supports the calls that tiering needs")
         if not has_leases:
             mend = "Use Fluss 0.9.1 or later. Without leases, the cluster may delete a KV snapshot that a round reads, and it starts again."
             yield warn(CHECK, "it does not support leases on KV snapshots", mend)
-        if not known.tablet_servers:
+        if not members.tablet_servers:
             yield fail(CHECK, "it has no tablet server", "Start one. If it runs, its log says why it does not reach the coordinator.")
-        for number, address in sorted(known.tablet_servers.items()):
+        for number, address in sorted(members.tablet_servers.items()):
             yield _tablet_server(client, number, address)
         tables = [*islice(_tables(client), LOOKED_AT)]
-        yield from _buckets(tables, known.tablet_servers)
+        yield from _buckets(tables, members.tablet_servers)
         yield _lake_format(_configured_format(client), tables)
     finally:
         client.close()

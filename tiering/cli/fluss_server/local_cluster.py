@@ -141,10 +141,10 @@ class LocalFlussCluster:
                 process.check_running()
         try:
             client.coordinator(pb.LakeTieringHeartbeatRequest())
-            known = client.servers().tablet_servers
-            missing = running - set(known)
+            listed = client.servers().tablet_servers
+            missing = running - set(listed)
             for number in running - missing:
-                client.missing(known[number])  # a restarted server counts as present while the session of the dead process lasts
+                client.missing(listed[number])  # a restarted server counts as present while the session of the dead process lasts
         except LakewardError as error:
             return error.message
         return f"the coordinator does not list tablet server {min(missing)} yet" if missing else None

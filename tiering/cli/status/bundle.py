@@ -115,9 +115,9 @@ def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
         case str():
             return redact_named(name, value)
         case list() if isinstance(kind, pa.MapType):
-            return {str(key): _clean(held, kind.item_type, str(key)) for key, held in value}
+            return {str(key): _clean(item, kind.item_type, str(key)) for key, item in value}
         case list() if isinstance(kind, pa.ListType | pa.LargeListType):
-            return [_clean(held, kind.value_type, name) for held in value]
+            return [_clean(item, kind.value_type, name) for item in value]
         case dict() if isinstance(kind, pa.StructType):
             return {field.name: _clean(value[field.name], field.type, field.name) for field in kind}
         case _:

@@ -75,9 +75,9 @@ def read_lake(context: typer.Context, lake_property: list[str] | None, fluss_con
 def _datalake_options(context: typer.Context) -> Mapping[str, str]:
     """Returns the options `--datalake.x VALUE` and `--datalake.x=VALUE` among the arguments that typer does not know."""
     words: dict[str, str] = {}
-    rest = list(context.args)
-    while rest:
-        name, equals, value = rest.pop(0).partition("=")
+    remaining = list(context.args)
+    while remaining:
+        name, equals, value = remaining.pop(0).partition("=")
         option = name.removeprefix("--")
         if option.startswith(UNSUPPORTED_FORMATS):
             raise InvalidArgument(
@@ -87,9 +87,9 @@ def _datalake_options(context: typer.Context) -> Mapping[str, str]:
         if option == name or not (option == FORMAT or option.startswith((PREFIX, PAIMON_PREFIX))):
             _refuse(context, name)
         if not equals:
-            if not rest or rest[0].startswith("--"):
+            if not remaining or remaining[0].startswith("--"):
                 raise InvalidArgument(f"the option {name} has no value")
-            value = rest.pop(0)
+            value = remaining.pop(0)
         words[option] = value
     return words
 
@@ -97,6 +97,6 @@ def _datalake_options(context: typer.Context) -> Mapping[str, str]:
 def _refuse(context: typer.Context, name: str) -> NoReturn:
     if not name.startswith("-"):
         context.fail(f"Got unexpected extra argument ({name})")
-    known = [option for parameter in context.command.params for option in parameter.opts]
-    near = get_close_matches(name, known)
+    options = [option for parameter in context.command.params for option in parameter.opts]
+    near = get_close_matches(name, options)
     context.fail(f"No such option: {name}" + (f" (did you mean {', '.join(near)}?)" if near else ""))
