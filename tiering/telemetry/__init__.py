@@ -1,4 +1,4 @@
-"""What monitoring sees of coordinator and tierers: metrics and health over HTTP, traces of rounds and calls, a dashboard and alert rules.
+"""Monitoring of coordinator and tierers: metrics and health over HTTP, traces of rounds and calls, a dashboard and alert rules.
 
-`metrics.py` declares every metric once: its collectors, the reference, the dashboard and the alerts go by it.
+`metrics.py` declares each metric once. The collectors, docs/metrics.md, the dashboard and the alerts use these declarations.
 """

@@ -1,6 +1,6 @@
-"""Alert rules for Prometheus, made from the declared metrics: `lakeward alerts` prints them.
+"""Alert rules for Prometheus, made from the declared metrics. `lakeward alerts` prints them.
 
-Each names, as its annotation `query`, the statement that says more: it runs as it stands in Spark and by `lakeward sql`.
+The annotation `query` of each rule is the SQL statement that shows more. It runs unchanged in Spark and in `lakeward sql`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ONE_TABLE = "WHERE database_name = '{{ $labels.database }}' AND table_name = '{
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule. `lasting`: for how long the expression has to hold, as Prometheus writes it."""
+    """A rule. `lasting`: how long the expression must hold before the alert fires, in Prometheus' notation."""
 
     name: str
     expression: str
@@ -43,7 +43,7 @@ ALERTS = (
         f"{m.BEHIND.name} > 0 unless on (database, table) {m.PAUSED.name} == 1",
         "2m",
         "warning",
-        "{{ $labels.database }}.{{ $labels.table }} is {{ $value | humanizeDuration }} behind its promise of freshness.",
+        "{{ $labels.database }}.{{ $labels.table }} is {{ $value | humanizeDuration }} behind its freshness.",
         "SELECT status, status_reason, lag_ms, freshness_ms, pending_records, is_backlog, last_error, error_hint, next_action "
         f"FROM fluss.sys.lake_tiering_status {_ONE_TABLE}",
     ),
@@ -52,7 +52,7 @@ ALERTS = (
         f"{m.LEFT_OUT_BEHIND.name} > 0",
         "2m",
         "warning",
-        "{{ $value }} tables without series of their own are behind their promise.",
+        "{{ $value }} tables without series of their own are behind their freshness.",
         "SELECT database_name, table_name, status, status_reason, lag_ms FROM fluss.sys.lake_tiering_status "
         "WHERE lag_ms > freshness_ms AND NOT paused ORDER BY lag_ms DESC LIMIT 100",
     ),
@@ -79,7 +79,7 @@ ALERTS = (
         f"{m.HEALTH_SCORE.name} < {ILL_SCORE}",
         "6h",
         "warning",
-        "The lake table {{ $labels.database }}.{{ $labels.table }} has been ill for six hours: its health is {{ $value }} of 100.",
+        "The lake table {{ $labels.database }}.{{ $labels.table }} has been unhealthy for six hours: its health is {{ $value }} of 100.",
         f"SELECT score, reason, last_upkeep_outcome, upkeep_waits_for, upkeep_paused_by, next_action FROM fluss.sys.lake_table_health "
         f"{_ONE_TABLE}",
     ),
@@ -123,14 +123,14 @@ ALERTS = (
         f'{m.LEASE_STATES.name}{{state="EXPIRING"}} > 0',
         "10s",
         "warning",
-        "{{ $value }} leases on KV snapshots have less than a tenth of their time left: whoever reads them may lose them.",
+        "{{ $value }} leases on KV snapshots have less than a tenth of their time left: their readers can lose the snapshots.",
         "SELECT lease_id, owner, state, remaining_ms, tables, buckets FROM fluss.sys.kv_snapshot_leases WHERE state <> 'ACTIVE'",
     ),
 )
 
 
 def rules() -> str:
-    """The rules as a file of Prometheus' (YAML)."""
+    """Returns the rules as a rule file of Prometheus (YAML)."""
     lines = ["groups:", "  - name: lakeward", "    rules:"]
     for alert in ALERTS:
         lines += [

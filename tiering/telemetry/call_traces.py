@@ -1,7 +1,7 @@
-"""The coordinator's part of traces: a span for each call that carries W3C's `traceparent`, below the span that the caller names.
+"""The coordinator's part of traces: a span for each call with W3C's header `traceparent`, below the span of the caller.
 
-Tierers with an endpoint carry it in the calls of a round (`telemetry.traces`). Without an endpoint of its own the coordinator has no such
-interceptor, and a call without the header costs a look at its few headers.
+Tierers with an endpoint send the header in the calls of a round (`telemetry.traces`). A coordinator without an endpoint has no such
+interceptor. For a call without the header, the interceptor only reads the few headers of the call.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 _HEADERS = ("traceparent", "tracestate")
 _ROUND = ("round_id", "table", "tiering_epoch")
-"""As log lines have them, which a call about a round binds."""
+"""Attributes of a call about a round, with the same names as in log lines."""
 
 _Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
 
 class CallTraces(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
-    """Goes before the server's guard, so that what that refuses is in the trace, too."""
+    """Adds spans for calls. It runs before the server's guard, so that calls that the guard refuses are in the trace, too."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("lakeward", project_version())
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
-        """The method's handler; in a span if the caller names its own, and the call has one answer."""
+        """Returns the method's handler, within a span if the caller sent `traceparent` and the call has one answer."""
         handler = await continuation(details)
         headers = {name: value for name, value in details.invocation_metadata or () if name in _HEADERS}
         if not headers or handler is None or handler.stream_unary is None:
@@ -70,18 +70,18 @@ class CallTraces(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
         return answer
 
     def close(self) -> None:
-        """Sends what is left, for a moment at most."""
+        """Sends the remaining spans, for at most `otlp.CLOSE_SECONDS`."""
         close_provider(self._provider)
 
 
 def open_call_traces(instance: str, environment: Mapping[str, str] | None = None) -> CallTraces | None:
-    """Traces to where the environment says; None if it names no endpoint, turns them off, or the packages are not there."""
+    """Returns the interceptor for the endpoint in the environment; None without an endpoint, with traces off, or without the packages."""
     provider = open_provider("lakeward-coordinator", instance, environment)
     return None if provider is None else CallTraces(provider)
 
 
 def _parent(headers: Mapping[str, str]) -> Context | None:
-    """The caller's span; None if the headers name none."""
+    """Returns the context of the caller's span; None if the headers name no span."""
     from opentelemetry import trace
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -1,9 +1,9 @@
-"""The coordinator's metrics, read at each scrape from what is in memory: no lock is taken, nothing is asked but the list of leases.
+"""The metrics of the coordinator. Each scrape reads them from memory, takes no lock, and asks the cluster only for the list of leases.
 
-Tables that whoever scrapes may not know of (`access.grants.current_access`) are counted, and have no series of their own.
+Tables that the caller may not describe (`access.grants.current_access`) are counted, and have no series of their own.
 
-Of very many tables the worst have series of their own: those that fail or are behind first, then by name, so that healthy ones stay the
-same from scrape to scrape. A dropped table is in no scrape that follows.
+If there are very many tables, the worst ones have series of their own: first those that fail or are behind, then others by name, so that
+healthy tables stay the same from scrape to scrape. A dropped table is in no later scrape.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from tiering.telemetry import metrics
 from tiering.telemetry.metrics import DEFAULT_TABLES, Metric, project_version
 
 SHOWN_TIERERS = 100
-"""Tierers with a series of their own, those silent for longest."""
+"""Number of tierers with a series of their own: those that were silent for longest."""
 
 YIELD_TABLES = 100
-"""After so many tables the other threads get their turn: some milliseconds."""
+"""Number of tables after which other threads may run. It takes some milliseconds."""
 
 
 @dataclass(frozen=True)
 class TableFigures:
-    """What is counted of one table. None = unknown."""
+    """The figures of one table. None = unknown."""
 
     record: TableRecord
     lag_seconds: float | None
@@ -53,14 +53,14 @@ class TableFigures:
 
     @property
     def order(self) -> tuple[bool, float, str, str]:
-        """Tables in trouble come first, the furthest behind among them first."""
+        """Sort key: tables that fail or are behind come first, the furthest behind among them first."""
         behind = self.behind_seconds or 0.0
         troubled = behind > 0 or self.record.error is not None
         return not troubled, -behind, self.record.database_name, self.record.table_name
 
 
 def figures(record: TableRecord, lag: Lag | None, now: Moment) -> TableFigures:
-    """What is counted of a table at that moment."""
+    """Returns the figures of a table at that moment."""
     age_ms = None if lag is None else lag.age_ms(now.wall)
     if age_ms is None:
         return TableFigures(record, None, None if lag is None else lag.records, None)
@@ -110,18 +110,18 @@ class _Totals:
 
 
 class CoordinatorCollector(Collector):
-    """A collector of `prometheus_client` over one coordinator. `shown_tables`: how many tables get series of their own at most."""
+    """A collector of `prometheus_client` for one coordinator. `shown_tables`: greatest number of tables with series of their own."""
 
     def __init__(self, coordinator: Coordinator, shown_tables: int = DEFAULT_TABLES) -> None:
         self._coordinator = coordinator
         self._shown_tables = shown_tables
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Nothing: the names are this package's own."""
+        """Returns nothing, because this package declares the names."""
         return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Everything at one moment."""
+        """Returns all metrics at one moment."""
         started = time.perf_counter()
         now = self._coordinator.table_records.now()
         tables, totals = self._look(now)
@@ -187,7 +187,7 @@ class CoordinatorCollector(Collector):
         yield _single(metrics.TIERERS_LEFT_OUT, len(tierers) - len(shown))
 
     def _leases(self, now: Moment) -> Iterator[GaugeMetricFamily]:
-        """Nothing while the cluster does not answer."""
+        """Returns the metrics of leases; none while the cluster does not answer."""
         try:
             leases = self._coordinator.cluster.leases()
         except LakewardError:
@@ -202,7 +202,7 @@ class CoordinatorCollector(Collector):
 
 
 def _silences(now: Moment, tierers: Sequence[TiererStatus]) -> dict[str, float]:
-    """By tierer, of the process heard of last where several have one id."""
+    """Returns seconds since the last heartbeat by tierer id. If several processes have one id, the latest heartbeat counts."""
     silences: dict[str, float] = {}
     for tierer in tierers:
         silent = max(0.0, (now.wall - tierer.heartbeat_time).total_seconds())

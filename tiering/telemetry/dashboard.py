@@ -1,4 +1,4 @@
-"""The Grafana dashboard, made from the declared metrics: `lakeward dashboard` prints it."""
+"""The Grafana dashboard, made from the declared metrics. `lakeward dashboard` prints it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tiering.telemetry import metrics as m
 
 SCHEMA_VERSION = 39
-"""Of the JSON: Grafana 10.4 wrote it first; newer ones read it and write their own."""
+"""Version of the JSON. Grafana 10.4 introduced it, and newer versions read it."""
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _COLUMNS, _HEIGHT = 24, 8
@@ -17,7 +17,7 @@ _COLUMNS, _HEIGHT = 24, 8
 
 @dataclass(frozen=True)
 class Query:
-    """What one line of a panel shows. `legend` names the line; labels in double braces."""
+    """One line of a panel. `legend` is its name, with labels in double braces."""
 
     expression: str
     legend: str
@@ -25,7 +25,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: Grafana's kind, unit and width in 24ths."""
+    """One panel, with Grafana's kind and unit, and its width in 24ths of the page."""
 
     title: str
     description: str
@@ -34,7 +34,7 @@ class Panel:
     kind: str = "timeseries"
     width: int = 8
     text: str = ""
-    """Of a panel of the kind `text`, in Markdown."""
+    """Markdown of a panel of the kind `text`."""
 
 
 _BY_TABLE = "{{database}}.{{table}}"
@@ -49,12 +49,12 @@ def _worst(metric: m.Metric) -> str:
 
 
 def _chosen(metric: m.Metric) -> str:
-    """The series of the tables that are chosen at the top of the page; of other series all."""
+    """Returns the series of the tables that are selected at the top of the page. Series without a table are all returned."""
     return metric.name + ('{database=~"$database", table=~"$table"}' if metric.labels == m.TABLE else "")
 
 
 def _quantiles(metric: m.Metric) -> tuple[Query, ...]:
-    """The median of a histogram, and what 19 of 20 are below."""
+    """Returns the queries of the median and of the 95th percentile of a histogram."""
     return tuple(
         Query(f"histogram_quantile({share}, sum by (le) (rate({metric.name}_bucket[$__rate_interval])))", name)
         for share, name in ((0.5, "half"), (0.95, "19 of 20"))
@@ -62,9 +62,9 @@ def _quantiles(metric: m.Metric) -> tuple[Query, ...]:
 
 
 _ABOUT_TABLES = (
-    "Pictures of single tables are empty while Prometheus shows no token to a service that asks who calls, as a plain `lakeward up` does: "
-    "`lakeward token create prometheus --out lakeward.token`, and this file as `credentials_file` in its scrape job. The page "
-    "docs/metrics.md has both."
+    "Panels of single tables stay empty if Prometheus shows no token to a service with `--auth`, such as a plain `lakeward up`. Make a "
+    "token with `lakeward token create prometheus --out lakeward.token`, and name this file as `credentials_file` in the scrape job. The "
+    "page docs/metrics.md shows both."
 )
 
 
@@ -76,12 +76,12 @@ PANELS = (
     Panel("Active tierers", m.TIERERS.comment, (Query(f'{m.TIERERS.name}{{state="ACTIVE"}}', "active"),), kind="stat", width=4),
     Panel("Tables not shown alone", m.TABLES_LEFT_OUT.comment, (Query(m.TABLES_LEFT_OUT.name, "left out"),), kind="stat", width=4),
     Panel("How to see tables", "What a scrape needs to show the names of tables.", (), kind="text", width=24, text=_ABOUT_TABLES),
-    Panel("Behind the promise", m.BEHIND.comment, (Query(_worst(m.BEHIND), _BY_TABLE),), "s", width=12),
+    Panel("Behind the freshness", m.BEHIND.comment, (Query(_worst(m.BEHIND), _BY_TABLE),), "s", width=12),
     Panel("Lag", m.LAG.comment, (Query(_worst(m.LAG), _BY_TABLE),), "s", width=12),
     Panel("Tables by state", m.TABLES.comment, (Query(m.TABLES.name, "{{status}}"),)),
     Panel(
         "Waiting and running",
-        "Tables that wait for a tierer, those that one has, and how many could be at a time.",
+        "Tables that wait for a tierer, tables that are assigned to a tierer, and slots of all active tierers.",
         (Query(m.PENDING_TABLES.name, "waiting"), Query(m.RUNNING_TABLES.name, "running"), Query(m.SLOTS.name, "slots")),
     ),
     Panel("Failures in a row", m.FAILURES_IN_A_ROW.comment, (Query(f"{_worst(m.FAILURES_IN_A_ROW)} > 0", _BY_TABLE),)),
@@ -106,31 +106,31 @@ PANELS = (
     Panel("Size of the lake", m.FILE_SIZE.comment, (Query(_worst(m.FILE_SIZE), _BY_TABLE),), "bytes"),
     Panel(
         "Mean size of a lake table's files",
-        "Bytes of data files by their number, the ten tables with the smallest files: many small ones make readers slow.",
+        "Mean bytes of a data file, for the ten tables with the smallest files. Many small files make readers slow.",
         (Query(f"bottomk(10, {_chosen(m.FILE_SIZE)} / {_chosen(m.LAKE_FILES)})", _BY_TABLE),),
         "bytes",
     ),
     Panel("Files of the lake", m.LAKE_FILES.comment, (Query(_worst(m.LAKE_FILES), _BY_TABLE),)),
     Panel(
         "Health of lake tables",
-        "The ten lake tables that are the worst to read, from 0 to 100. `lakeward health` says what lowers a score.",
+        "Health scores from 0 to 100 of the ten worst lake tables. `lakeward health` shows what lowers a score.",
         (Query(f"bottomk(10, {_chosen(m.HEALTH_SCORE)})", _BY_TABLE),),
     ),
     Panel("Metadata of the lake", m.METADATA_BYTES.comment, (Query(_worst(m.METADATA_BYTES), _BY_TABLE),), "bytes"),
-    Panel("Bytes that upkeep has before it", m.REWRITE_BYTES.comment, (Query(m.REWRITE_BYTES.name, "to rewrite"),), "bytes"),
+    Panel("Bytes that upkeep has to rewrite", m.REWRITE_BYTES.comment, (Query(m.REWRITE_BYTES.name, "to rewrite"),), "bytes"),
     Panel("Upkeep rounds", m.UPKEEP_ROUNDS.comment, (Query(_rate(m.UPKEEP_ROUNDS, "by (state) "), "{{state}}"),), "ops"),
     Panel(
         "Bytes rewritten by upkeep",
-        "Bytes of the files that upkeep replaced, and of those that took their place, in upkeep rounds and inside of other rounds.",
+        "Bytes of the files that upkeep replaced, and of the new files, in upkeep rounds and in tiering rounds.",
         (Query(_rate(m.UPKEEP_BYTES_READ), "read"), Query(_rate(m.UPKEEP_BYTES_WRITTEN), "written")),
         "Bps",
     ),
     Panel("Length of upkeep rounds", m.UPKEEP_SECONDS.comment, _quantiles(m.UPKEEP_SECONDS), "s"),
     Panel(
         "Tables whose upkeep needs a person",
-        "Lake tables that are ill, whose latest upkeep failed, or whose upkeep is paused.",
+        "Lake tables that are unhealthy, whose latest upkeep failed, or whose upkeep is paused.",
         (
-            Query(m.TABLES_UNHEALTHY.name, "ill"),
+            Query(m.TABLES_UNHEALTHY.name, "unhealthy"),
             Query(m.TABLES_UPKEEP_FAILING.name, "upkeep failed"),
             Query(m.TABLES_UPKEEP_PAUSED.name, "upkeep paused"),
         ),
@@ -143,7 +143,7 @@ PANELS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard as Grafana imports it. Its data source is chosen at the top of the page."""
+    """Returns the dashboard as Grafana imports it. The user selects its data source at the top of the page."""
     return {
         "uid": "lakeward",
         "title": "Lakeward",
@@ -162,7 +162,7 @@ _DATASOURCES = {"type": "datasource", "name": "datasource", "label": "Prometheus
 
 
 def _names(label: str, selector: str) -> dict[str, Any]:
-    """A variable with the values that tables have of a label; all of them unless some are chosen."""
+    """Returns a dashboard variable with the values of a label of tables. All values are selected by default."""
     return {
         "type": "query",
         "name": label,
@@ -179,7 +179,7 @@ def _names(label: str, selector: str) -> dict[str, Any]:
 
 
 def _places(panels: Sequence[Panel]) -> list[dict[str, int]]:
-    """Row after row, from left to right."""
+    """Returns the places of the panels, in rows from left to right."""
     places, x, y = [], 0, 0
     for panel in panels:
         height = _HEIGHT if panel.kind == "timeseries" else _HEIGHT // 2

@@ -1,9 +1,9 @@
-"""`/metrics`, `/healthz` and `/readyz` over HTTP, from threads of their own: a scrape never runs in the process's event loop.
+"""Serves `/metrics`, `/healthz` and `/readyz` over HTTP, in its own threads. A scrape never runs in the process's event loop.
 
-A scrape shows the tables that its bearer token may know of; what it may, whoever starts the server says (`AccessOf`).
+A scrape shows the tables that its bearer token may describe. The process that starts the server decides this (`AccessOf`).
 
-Read-only, and bounded: each connection is gone after `CONNECTION_SECONDS`, and one scrape is made after the other. Connections that have
-sent no request yet give way to newer ones, and scrapes have a number of their own: a silent or slow client keeps no probe from its answer.
+The server is read-only and bounded. It closes each connection after `CONNECTION_SECONDS`, and makes one scrape after the other. Connections
+without a request give way to newer ones, and scrapes have their own limit. So a silent or slow client delays no probe.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from tiering.wire.channel import host_and_port
 _log = structlog.get_logger(__name__)
 
 SILENT = 64
-"""Connections that have sent no request yet. A probe sends its own at once; with one more the oldest of them is closed."""
+"""Greatest number of connections without a request. One more closes the oldest of them. A probe sends its request at once."""
 
 SCRAPES = 16
-"""Scrapes that wait or are sent at a time: more than the servers that scrape a process."""
+"""Greatest number of scrapes that wait or are sent at a time: more than the number of servers that scrape a process."""
 
 CONNECTION_SECONDS = 30.0
-"""A connection that is not over by then is closed, however slowly its client reads or writes."""
+"""Seconds after which a connection is closed, however slowly its client reads or writes."""
 
 Check = Callable[[], str | None]
-"""Says why something is not as it should be; None = it is."""
+"""Returns what is wrong; None if all is well."""
 
 AccessOf = Callable[[str | None, str], Access]
-"""What a scrape may see that shows this bearer token, or none, from that address. Raises Unauthenticated for a token that is none."""
+"""Returns what a scrape with this bearer token (or without one) from that address may see. Raises Unauthenticated for an invalid token."""
 
 
 def everything(bearer: str | None, peer: str) -> Access:
-    """Of a process that asks nobody who they are, or whose metrics name no tables."""
+    """Returns access to everything: for a process without `--auth`, or whose metrics name no tables."""
     return EVERYTHING
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry with what prometheus_client knows of the process: memory, CPU, open files, garbage collection."""
+    """Returns a registry with prometheus_client's metrics of the process: memory, CPU, open files, garbage collection."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
@@ -58,7 +58,7 @@ def new_registry() -> CollectorRegistry:
 
 
 class TelemetryServer:
-    """Serves from its construction until `close`. Port 0 picks a free one. Raises SetupError for an address that cannot be had."""
+    """Serves from its construction until `close`. Port 0 chooses a free port. Raises SetupError if the address is not available."""
 
     def __init__(
         self, host: str, port: int, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf = everything
@@ -75,17 +75,17 @@ class TelemetryServer:
 
     @property
     def url(self) -> str:
-        """Of the metrics."""
+        """The URL of the metrics."""
         return f"http://{self.address}/metrics"
 
     def close(self) -> None:
-        """Answers nobody any more; ends no scrape under way. Harmless to repeat."""
+        """Stops serving. Running scrapes end normally. A second call does nothing."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class _Pages:
-    """What the paths answer: status, content type, body."""
+    """Makes the answer for each path: status, content type, body."""
 
     def __init__(self, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf) -> None:
         self._registry = registry
@@ -124,11 +124,11 @@ class _Server(ThreadingHTTPServer):
         self.pages = pages
         self._guard = threading.Lock()
         self._silent: dict[socket.socket, None] = {}
-        """The oldest first."""
+        """Connections without a request, the oldest first."""
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        """As of any TCP server: http.server's own looks its name up, which may take a while."""
+        """Binds without the look-up of the host name that http.server does, which can take long."""
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
@@ -148,7 +148,7 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def has_asked(self, request: Any) -> None:
-        """The connection has sent its request, or is over: it gives way to no other."""
+        """Records that the connection has sent its request or has ended, so that it does not give way to others."""
         with self._guard:
             self._silent.pop(request, None)
 
@@ -158,7 +158,7 @@ class _Server(ThreadingHTTPServer):
         try:
             try:
                 end.start()
-            except RuntimeError:  # no memory for its thread: nobody would cut a slow client off
+            except RuntimeError:  # no memory for the timer's thread, so a slow client would never be cut off
                 self.shutdown_request(request)
                 return
             super().process_request_thread(request, client_address)
@@ -215,4 +215,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Writes nothing: a line a scrape would be most of a log."""
+        """Writes nothing, because lines about scrapes would fill the log."""

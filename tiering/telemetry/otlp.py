@@ -1,7 +1,7 @@
-"""Where OpenTelemetry's spans are sent: where the standard environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like).
+"""Sends OpenTelemetry's spans to the endpoint in the standard environment variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and others).
 
-They are sent by a thread of the SDK's from a bounded queue: an endpoint that does not answer costs spans, and no work a moment. Without
-such a variable nothing is loaded.
+A thread of the SDK sends them from a bounded queue. An endpoint that does not answer costs spans, and delays no work. Without such a
+variable, no package of OpenTelemetry is loaded.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _log = structlog.get_logger(__name__)
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 CLOSE_SECONDS = 1.0
-"""How long the end of a process waits for its last spans to be sent."""
+"""Seconds for which a process that ends waits until its last spans are sent."""
 
 
 def open_provider(service: str, instance: str, environment: Mapping[str, str] | None = None) -> TracerProvider | None:
-    """Sends to where the environment says; None if it names no endpoint, turns traces off, or the packages are not there.
+    """Returns a provider for the endpoint in the environment; None without an endpoint, with traces off, or without the packages.
 
-    `service` is the name unless OTEL_SERVICE_NAME has another.
+    `service` is the service name unless OTEL_SERVICE_NAME has another one.
     """
     variables = os.environ if environment is None else environment
     if not any(variables.get(name) for name in ENDPOINTS) or variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -47,7 +47,7 @@ def open_provider(service: str, instance: str, environment: Mapping[str, str] | 
 
 
 def close_provider(provider: TracerProvider) -> None:
-    """Sends what is left, for a moment at most."""
+    """Sends the remaining spans, for at most CLOSE_SECONDS."""
     sending = threading.Thread(target=provider.shutdown, name="last spans", daemon=True)
     sending.start()
     sending.join(CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""A tierer's metrics: what its rounds did and how long their parts took, and when it last heard from the coordinator."""
+"""The metrics of a tierer: results and durations of its rounds, and the time since the coordinator's last answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiering.telemetry import metrics
 from tiering.telemetry.metrics import Metric, project_version
 
 SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
-"""Bounds of the histograms: from an inline round of a few rows to a backlog's."""
+"""Bounds of the histograms in seconds, from an inline round of a few rows to a round of a backlog."""
 
 MetricT = TypeVar("MetricT", Counter, Gauge)
 
@@ -25,11 +25,11 @@ PHASES = tuple(part.name.removesuffix("_ms") for part in fields(PhaseTimes))
 
 
 class TiererMetrics(TiererWatch):
-    """Hears of the tierer's heartbeats and rounds, and counts them. Thread-safe."""
+    """Counts the tierer's heartbeats and rounds. Thread-safe."""
 
     def __init__(self, registry: CollectorRegistry, clock: Clock, slots: int, ready_ms: int) -> None:
-        """`ready_ms`: the tierer is ready while the coordinator's last answer is no older."""
-        # One more series beside each counter, which nobody declares or asks for.
+        """`ready_ms`: the tierer is ready while the coordinator's last answer is at most this old."""
+        # Otherwise each counter has a second, undeclared series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
         self._clock = clock
         self._ready_ms = ready_ms
@@ -94,7 +94,7 @@ class TiererMetrics(TiererWatch):
             self._snapshots_expired.inc(upkeep.snapshots_expired)
 
     def not_ready(self) -> str | None:
-        """Why this tierer could take no table now; None if it could."""
+        """Returns why the tierer can take no table now; None if it can."""
         silent = self._silent_seconds()
         if silent != silent:  # no answer yet
             return "the coordinator has not answered yet"

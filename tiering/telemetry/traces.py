@@ -1,6 +1,6 @@
 """Traces of rounds for OpenTelemetry: a span for the round, and below it its plan, lease, read, write, commit and ack.
 
-The round's calls of the coordinator carry its trace on, as W3C's `traceparent`, so that a coordinator with an endpoint adds its part.
+The round's calls to the coordinator carry its trace as W3C's `traceparent`, so that a coordinator with an endpoint adds its part.
 A part's span never begins before the round's span and never ends after it, although durations are whole milliseconds and a wall clock may
 be set back.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Part:
-    """One part of a round, in microseconds since the epoch. Its work may have been done in several pieces."""
+    """One part of a round, in microseconds since the epoch. Its work can be done in several pieces."""
 
     start_us: int
     end_us: int
@@ -45,12 +45,12 @@ class _RunningTrace:
     parts: dict[str, _Part] = field(default_factory=dict)
 
     def advance(self, wall_us: int) -> int:
-        """The time of an event of this trace: the wall clock's, or the latest event's if the wall clock was set back since."""
+        """Returns the time of an event of this trace: the wall clock, or the latest event if the wall clock was set back since then."""
         self.latest_us = max(self.latest_us, wall_us)
         return self.latest_us
 
     def add(self, phase: str, spent_ms: int, elapsed_ms: int, wall_us: int) -> None:
-        """Counts a piece of a part that ends now. `elapsed_ms` is rounded, so the piece may seem to begin before the round: it does not."""
+        """Adds a piece of a part that ends now. `elapsed_ms` is rounded, so the begin is corrected to be within the round."""
         now_us = self.advance(wall_us)
         begin_us = max(self.start_us, now_us - elapsed_ms * 1_000)
         part = self.parts.setdefault(phase, _Part(begin_us, now_us, 0))
@@ -59,7 +59,7 @@ class _RunningTrace:
 
 
 class RoundTraces(TiererWatch):
-    """Makes the spans of a round's parts when it is over. Thread-safe: a round is heard of from its own thread alone."""
+    """Makes the spans of a round's parts when it ends. Thread-safe, because all calls about a round come from one thread."""
 
     def __init__(self, provider: TracerProvider, clock: Clock) -> None:
         self._provider = provider
@@ -79,7 +79,7 @@ class RoundTraces(TiererWatch):
         self._running[assignment.round_id] = _RunningTrace(root, tuple(carrier.items()), now_us, now_us)
 
     def metadata(self, round_id: str) -> CallMetadata:
-        """What a call of this round carries; nothing if the round is not known."""
+        """Returns the headers of a call of this round; empty if the round is unknown."""
         trace = self._running.get(round_id)
         return () if trace is None else trace.metadata
 
@@ -113,7 +113,7 @@ class RoundTraces(TiererWatch):
         root.end(trace.advance(self._now_us()) * 1_000)
 
     def close(self) -> None:
-        """Sends what is left, for a moment at most."""
+        """Sends the remaining spans, for at most `otlp.CLOSE_SECONDS`."""
         close_provider(self._provider)
 
     def _now_us(self) -> int:
@@ -121,7 +121,7 @@ class RoundTraces(TiererWatch):
 
 
 def open_traces(clock: Clock, tierer_id: str, environment: Mapping[str, str] | None = None) -> RoundTraces | None:
-    """Traces to where the environment says; None if it names no endpoint, turns them off, or the packages are not there."""
+    """Returns the traces for the endpoint in the environment; None without an endpoint, with traces off, or without the packages."""
     provider = open_provider("lakeward-tierer", tierer_id, environment)
     return None if provider is None else RoundTraces(provider, clock)
 
