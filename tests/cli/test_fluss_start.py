@@ -196,10 +196,10 @@ def test_a_lake_that_is_not_the_clusters_is_refused(start: Start, fluss: LocalFl
         ("a: b\n", "there is no option that begins with datalake.iceberg."),
         ("datalake.format: lance\n", "the cluster's lake format is 'lance'"),
         ("datalake.format: paimon\n", "there is no option that begins with datalake.paimon."),
-        ("datalake.paimon.warehouse: s3://bucket/x\n", "the Paimon warehouse 's3://bucket/x' (datalake.paimon.warehouse) is no folder"),
+        ("datalake.paimon.warehouse: s3://bucket/x\n", "the Paimon warehouse 's3://bucket/x' (datalake.paimon.warehouse) is not a folder"),
         ("datalake.iceberg.type: nessie\n", "Lakeward cannot open the lake's catalog 'nessie'"),
         ("datalake.iceberg.type: hadoop\ndatalake.iceberg.warehouse: s3a://bucket/x\n", "a hadoop catalog on an object store (s3a)"),
-        ("datalake.iceberg.type: hadoop\ndatalake.iceberg.warehouse: viewfs://nn/x\n", "not one of scheme 'viewfs'"),
+        ("datalake.iceberg.type: hadoop\ndatalake.iceberg.warehouse: viewfs://nn/x\n", "it has the scheme 'viewfs'"),
         ("datalake.iceberg.type: jdbc\ndatalake.iceberg.warehouse: /x\n", "has no datalake.iceberg.uri"),
     ],
 )

@@ -64,7 +64,7 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
     kind = str(properties.get("type") or "").lower()
     if kind and kind not in (*KINDS, FILESYSTEM):
         raise InvalidArgument(
-            f"the kind of lake catalog {kind[:60]!r} does not exist", hint=f"The lake property `type` may be: {', '.join(KINDS)}."
+            f"there is no kind of lake catalog {kind[:60]!r}", hint=f"The lake property `type` may be: {', '.join(KINDS)}."
         )
     if isinstance(uri := properties.get("uri"), str):
         _check_uri(kind, uri)

@@ -157,7 +157,7 @@ def test_a_paimon_warehouse_is_a_folder(warehouse: str, folder: str) -> None:
         (paimon(metastore="hive", warehouse="/x"), "'hive'"),
         (paimon(metastore="rest", warehouse="x"), "datalake.paimon.metastore"),
         (paimon(warehouse="relative"), "'relative'"),
-        (paimon(warehouse="s3://bucket/lake"), "no folder of this machine"),
+        (paimon(warehouse="s3://bucket/lake"), "not a folder of this machine"),
         (paimon(warehouse="hdfs://nn/lake"), "'hdfs://nn/lake'"),
         (paimon(warehouse="file://host/lake"), "'file://host/lake'"),
         ({"datalake.format": "iceberg"}, "datalake.iceberg."),

@@ -134,7 +134,7 @@ def test_what_no_round_does_is_refused() -> None:
 
 def test_without_a_former_snapshot_a_new_table_is_advised() -> None:
     stretch = replace(at({}, {B0: 60}), begins_at=None)
-    assert refusal(stretch, CleanRows(None, 0, rows(1))).hint.startswith("Is it right all the same?")
+    assert refusal(stretch, CleanRows(None, 0, rows(1))).hint.startswith("Are its rows right all the same?")
     stretch = replace(stretch, ranges={B0: TieredRange(0, 50)})
     assert refusal(stretch, CleanRows(None, 0, rows(1))).hint.startswith("Rename or drop the lake table")
 

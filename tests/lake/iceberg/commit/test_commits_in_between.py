@@ -175,7 +175,7 @@ def test_files_that_a_clean_up_deleted_stop_the_commit(kit: Any) -> None:
     prepared = kit.prepare(table, "r1", {B0: 10, B1: 10})
     path = decode_files(prepared.committable.results[1].payload).files[0].file_path
     Path(path.removeprefix("file://")).unlink()
-    with pytest.raises(RoundFailed, match="gone or changed") as caught:
+    with pytest.raises(RoundFailed, match="missing or changed") as caught:
         prepared.commit()
     assert caught.value.error_class == "DataFilesMissing"
     assert kit.view(table).head is None
@@ -196,7 +196,7 @@ def test_files_that_an_expiry_took_after_a_roll_back_are_not_named_again(kit: An
     assert resolve_commit(kit.view(table), "r2", base).outcome is CommitOutcome.NOT_FOUND
 
     again = check_same_base(base, kit.view(table), kit.known(table))
-    with pytest.raises(RoundFailed, match="gone or changed"):
+    with pytest.raises(RoundFailed, match="missing or changed"):
         prepared.commit(again.view)
     with pytest.raises(ValueError, match="older than last sequence number"):  # a copy of the request that landed
         kit.catalog().commit_table(*answer_lost.factory.catalog.requests[0])
