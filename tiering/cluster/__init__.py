@@ -1,12 +1,13 @@
-"""Where data comes from: the interface to a streaming store, and the kinds of store behind it.
+"""The interface between Lakeward and a streaming store, and the cluster kinds that implement it.
 
-    base          what tierers (`SplitSource`) and the coordinator (`ClusterOwner`) need of any cluster
-    capabilities  what only some clusters can do: skip records, set table options, take KV snapshots when asked
-    writable      making tables and writing to them, for ingest, the demo and tests
-    kinds         what a kind of cluster is; registry: which kinds there are, a line each
-    lease_rules   what a lease may be called and how long it may last, in every cluster
-    embedded/     the cluster that Lakeward brings along
+    base          the protocols that every kind implements: tierers read through `SplitSource`, the coordinator owns a `ClusterOwner`
+    capabilities  protocols that only some kinds implement: skipped records, table options, KV snapshots on demand, and others
+    writable      creating tables and writing rows, for ingest, the demo and tests
+    kinds         the protocol `ClusterKind`; `registry` lists the kinds
+    lease_rules   the limits on ids and durations of leases, the same for every kind
+    embedded/     the cluster that is part of Lakeward
+    fluss/        Apache Fluss
 
-To add a kind, write a folder like `embedded/` with a `ClusterKind` in its `kind.py`, give it a line in `registry.BUILT_IN` and one in
-`CLUSTERS` of tests/conformance/test_clusters.py, and pass that suite.
+To add a kind, write a folder like `embedded/` with a `ClusterKind` in its `kind.py`. Add one line for it to `registry.BUILT_IN` and one to
+`CLUSTERS` of tests/conformance/test_clusters.py. The kind must pass that test suite.
 """

@@ -1,6 +1,7 @@
-"""Clusters that assign their tables to tiering services, of which this deployment is one: Apache Fluss in SHARED mode.
+"""Protocols for a cluster that assigns its tables to several tiering services: Apache Fluss in SHARED mode.
 
-The coordinator relays: it asks for tables while its tierers have room, renews those that it has, and says how they ended.
+This deployment is one of the services. The coordinator asks for tables while its tierers have room, renews the assignments that it has, and
+reports how they ended.
 """
 
 from __future__ import annotations
@@ -15,45 +16,46 @@ from tiering.model.tables import TableInfo
 
 @runtime_checkable
 class TableAssignments(Protocol):
-    """The cluster's scheduler. Used by one thread at a time."""
+    """The cluster's scheduler. At most one thread uses it at a time."""
 
     def session(self) -> str:
-        """The name of the session that is open, which is begun if none is. What was assigned in another one counts no more.
+        """Returns the name of the open session; opens a session first if none is open. Assignments of an earlier session are void.
 
         Raises ClusterUnavailable.
         """
         ...
 
     def heartbeat(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
-        """Reports, and asks for a table. Never repeated by itself.
+        """Sends a report to the cluster and asks for a table. The implementation never repeats the call itself.
 
-        Raises ClusterUnavailable, also if `session` is over; the cluster may have taken the report all the same.
+        Raises ClusterUnavailable, also if `session` is over. The cluster may have processed the report nevertheless.
         """
         ...
 
 
 @runtime_checkable
 class AssigningCluster(Protocol):
-    """A coordinator's view of a cluster that may assign."""
+    """A cluster that can assign tables, as the coordinator sees it."""
 
     @property
     def assignments(self) -> TableAssignments | None:
-        """None where this deployment schedules by itself."""
+        """The cluster's scheduler; None if this deployment schedules its tables itself."""
         ...
 
 
 class ServiceStatuses(Protocol):
-    """How the tiering of tables stands that are another service's turn."""
+    """Returns the tiering status of tables that are assigned to another service."""
 
     def status(self, table: TableInfo) -> ServiceStatus:
-        """One table's. Raises ClusterUnavailable, UnknownTable."""
+        """Returns the status of one table. Raises ClusterUnavailable, UnknownTable."""
         ...
 
 
 class DerivedStatuses:
-    """From the lake snapshots that the cluster was told of, which is all that Fluss 0.9 says of what other services do.
+    """Derives the statuses from the lake snapshots that services reported to the cluster. Fluss 0.9 tells nothing else about other
+    services.
 
-    A cluster that answers a status call of its own is asked that, by another `ServiceStatuses` in this one's place.
+    A cluster with a status call of its own gets another implementation of `ServiceStatuses`.
     """
 
     source = "derived"
@@ -62,18 +64,18 @@ class DerivedStatuses:
         self._cluster = cluster
 
     def status(self, table: TableInfo) -> ServiceStatus:
-        """As `ServiceStatuses.status`."""
+        """Returns the last lake snapshot that the cluster recorded. Implements `ServiceStatuses.status`."""
         try:
             return ServiceStatus(self.source, self._cluster.lake_snapshot(table))
-        except LakeRecordUnreadable:  # its file is gone; the next base check mends that
+        except LakeRecordUnreadable:  # the record's file does not exist any more; the next base check repairs the record
             return ServiceStatus(self.source, None)
 
 
 def statuses_of(cluster: TableCatalog) -> ServiceStatuses:
-    """Where the cluster is asked for them."""
+    """Returns the source of tiering statuses for this cluster."""
     return DerivedStatuses(cluster)
 
 
 def assignments_of(cluster: object) -> TableAssignments | None:
-    """The cluster's scheduler; None for a cluster that has none, or leaves the scheduling to this deployment."""
+    """Returns the cluster's scheduler; None for a cluster that has none or leaves the scheduling to this deployment."""
     return cluster.assignments if isinstance(cluster, AssigningCluster) else None

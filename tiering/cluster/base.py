@@ -1,16 +1,17 @@
-"""What Lakeward needs of a streaming store, cut by who needs it; every cluster kind of `tiering.cluster.registry` offers it.
+"""The protocols that every cluster kind of `tiering.cluster.registry` implements, divided by their users.
 
-    TableCatalog   databases, tables, partitions, and what the cluster remembers of a table's lake copy
-    LogOffsets     how far each bucket's log reaches
-    SplitSource    a tierer's view: both of them, KV snapshots, and readers of splits
-    ClusterOwner   the coordinator's view: a SplitSource with leases on KV snapshots and the lake record to write
+    TableCatalog   databases, tables, partitions, and the cluster's record of a table's lake copy
+    LogOffsets     the first and the end offset of each bucket's log
+    SplitSource    for tierers: the two above, KV snapshots, and readers of splits
+    ClusterOwner   for the coordinator: a SplitSource that also leases KV snapshots and writes the lake record
 
-Apache Fluss answers them with ListDatabases, ListTables, GetTableInfo, ListPartitionInfos and GetLakeSnapshot; ListOffsets;
-GetLatestKvSnapshots, FetchLog and remote files; Acquire-, Release- and DropKvSnapshotLease, PrepareLakeTableSnapshot and
-CommitLakeTableSnapshot. What only some clusters can do is in `tiering.cluster.capabilities`, writing in `tiering.cluster.writable`.
+Apache Fluss implements TableCatalog with ListDatabases, ListTables, GetTableInfo, ListPartitionInfos and GetLakeSnapshot; LogOffsets with
+ListOffsets; SplitSource with GetLatestKvSnapshots, FetchLog and remote files; ClusterOwner with Acquire-, Release- and DropKvSnapshotLease,
+PrepareLakeTableSnapshot and CommitLakeTableSnapshot. `tiering.cluster.capabilities` has the protocols of single kinds,
+`tiering.cluster.writable` those for writing.
 
-Whatever stands on a driver or in the coordinator is safe to call from several threads, and every call may raise ClusterUnavailable;
-a `SplitReader` alone goes to executors.
+All objects of a driver or of the coordinator are safe to call from several threads. Every call may raise ClusterUnavailable. Only a
+`SplitReader` is sent to executors.
 """
 
 from __future__ import annotations
@@ -30,164 +31,174 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 @runtime_checkable
 class SplitReader(Protocol):
-    """The executor side: reads one split. Pickles; opens nothing before `read`."""
+    """Reads one split on an executor. Can be pickled; opens nothing before `read`."""
 
     @property
     def split(self) -> TieringSplit:
-        """The split that it reads."""
+        """The split that this object reads."""
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The split's rows in offset order, with the columns of `TableInfo.read_schema`.
+        """Yields the split's rows in offset order, with the columns of `TableInfo.read_schema`.
 
-        Log split: every record of `[starting_offset, stopping_offset)`, each once, and none outside; of a primary-key table the
-        changes, `-U` records included. Offsets that no record has (Fluss's batches without records use some) are left out, and an
-        end without an error says that the whole range was read. Snapshot split: every row of the snapshot, as `+I` with
-        SNAPSHOT_OFFSET for offset and timestamp. Raises DataCorrupt (names file, bucket, offset range), LogTruncated,
-        KvSnapshotGone, ClusterUnavailable.
+        A log split yields every record of `[starting_offset, stopping_offset)` exactly once, and none outside of this range. For a
+        primary-key table these are the changes, `-U` records included. Offsets without a record are left out: Fluss's batches without
+        records use some offsets. If the iteration ends without an error, the whole range was read. A snapshot split yields every row of the
+        snapshot as `+I`, with SNAPSHOT_OFFSET for offset and timestamp. Raises DataCorrupt (names file, bucket, offset range),
+        LogTruncated, KvSnapshotGone, ClusterUnavailable.
         """
         ...
 
 
 @runtime_checkable
 class TableCatalog(Protocol):
-    """What tables there are."""
+    """Lists databases, tables and partitions."""
 
     @property
     def cluster_id(self) -> str:
-        """Names this cluster for ever; in every marker."""
+        """The id of this cluster, which never changes. Every marker contains it."""
         ...
 
     def databases(self) -> Sequence[str]:
-        """Names of all databases, sorted."""
+        """Returns the names of all databases, sorted."""
         ...
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """All tables, or those of one database, sorted by path; an answer does not change any more. Raises UnknownDatabase."""
+        """Returns all tables, or those of one database, sorted by path, as an immutable sequence. Raises UnknownDatabase."""
         ...
 
     def table(self, path: TablePath) -> TableInfo:
-        """One table. Raises UnknownTable, UnknownDatabase."""
+        """Returns one table. Raises UnknownTable, UnknownDatabase."""
         ...
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """Partitions as they are now; empty in a table without partition keys. Raises UnknownTable if the table id is gone."""
+        """Returns the current partitions; none for a table without partition keys. Raises UnknownTable if the table id does not exist any
+        more.
+        """
         ...
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """What the cluster remembers of the table's lake copy, which may be behind the lake; None = nothing yet."""
+        """Returns the cluster's record of the table's lake copy, which may be older than the lake; None if nothing is recorded yet."""
         ...
 
 
 @runtime_checkable
 class LogOffsets(Protocol):
-    """How far each bucket's log reaches."""
+    """Returns the first and the end offset of each bucket's log."""
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """Start and end of every bucket's log now. Raises UnknownTable if the table id is gone."""
+        """Returns the current start and end of every bucket's log. Raises UnknownTable if the table id does not exist any more."""
         ...
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """The same of many tables by table id, in as few questions as the cluster allows.
+        """Returns the same for many tables, by table id, in as few requests as the cluster allows.
 
-        Tables that are gone are left out, and so are those whose log alone does not answer.
+        Leaves out tables that do not exist any more, and tables whose log does not answer while others do.
         """
         ...
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
-        """Commit time of the first record at or after each offset; buckets with none are left out."""
+        """Returns the commit time of the first record at or after each offset; leaves out buckets without such a record."""
         ...
 
 
 @runtime_checkable
 class SplitSource(TableCatalog, LogOffsets, Protocol):
-    """A tierer's view: everything that a round is planned from and reads."""
+    """The cluster as a tierer sees it: everything from which a round is planned and which it reads."""
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        """The newest KV snapshot of each bucket that has one; none for a log table. Raises UnknownTable."""
+        """Returns the newest KV snapshot of each bucket that has one; none for a log table. Raises UnknownTable."""
         ...
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
-        """How an executor reads `split`.
+        """Returns the reader that an executor uses for `split`.
 
-        Raises KvSnapshotGone for a snapshot that is not there any more, LogTruncated for records that retention removed, InvalidArgument
+        Raises KvSnapshotGone for a snapshot that does not exist any more, LogTruncated for records that retention removed, InvalidArgument
         for a bucket or a range that the table does not have.
         """
         ...
 
     def close(self) -> None:
-        """Lets go of connections, files and locks. Readers that were handed out go on."""
+        """Releases connections, files and locks. Readers that were returned before stay usable."""
         ...
 
 
 @runtime_checkable
 class LeaseListing(Protocol):
-    """Leases on KV snapshots, to be looked at."""
+    """Lists the leases on KV snapshots."""
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """All leases by id, expired ones that were not swept yet included.
+        """Returns all leases sorted by id, including expired leases that were not removed yet.
 
-        A cluster that lists no leases, such as Fluss, answers with those that were acquired through it here.
+        For a cluster that cannot list its leases, such as Fluss, the result is the leases that were acquired through this object.
         """
         ...
 
 
 @runtime_checkable
 class KvSnapshotLeases(LeaseListing, Protocol):
-    """Leases on KV snapshots, to be acquired, renewed and ended."""
+    """Acquires, renews and ends leases on KV snapshots."""
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
-        """Keeps the named snapshots (bucket -> snapshot id) alive for `ttl_ms` from now; the buckets whose snapshot is not there.
+        """Keeps the given snapshots (bucket -> snapshot id) alive for `ttl_ms` from now. Returns the buckets whose snapshot does not exist.
 
-        The same lease id again adds to the lease and renews all of it; no snapshots: only renews. A bucket leased before under
-        this id moves to the new snapshot. Raises InvalidArgument (lease id, ttl), UnknownLease (renewed, but it is gone).
+        A second call with the same lease id adds snapshots to the lease and renews all of it; without snapshots it only renews. If the
+        bucket was leased under this id before, its lease moves to the new snapshot. Raises InvalidArgument (lease id, ttl), UnknownLease (a
+        lease to be renewed that does not exist any more).
         """
         ...
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """Lets go of single buckets; those of them that were leased. A lease without buckets is gone."""
+        """Releases single buckets and returns those that were leased. A lease without buckets is deleted."""
         ...
 
     def drop_lease(self, lease_id: str) -> bool:
-        """Lets go of all of a lease; False if there was none."""
+        """Releases all buckets of a lease. Returns False if the lease did not exist."""
         ...
 
 
 @runtime_checkable
 class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
-    """The coordinator's view. Only the coordinator has it, and writes the lake record under the table's lock (fluss-facts.md H1, H2)."""
+    """The cluster as the coordinator sees it.
+
+    Only the coordinator has this object. It writes the lake record while it holds the table's lock (fluss-facts.md H1, H2).
+    """
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
-        """What the cluster wants to find in the summary of a lake snapshot that holds the table up to `offsets`; often nothing.
+        """Returns the properties that the cluster expects in the summary of a lake snapshot that contains the table up to `offsets`; often
+        none.
 
-        Called before a commit is granted. What it leaves in the cluster is of no effect until `record_lake_snapshot`, so that a
-        commit which never comes does no harm, and a repeat neither. That the path still has this table's id is checked by the caller, just
-        before. Raises UnknownTable.
+        The coordinator calls this before it grants a commit. What the call leaves in the cluster has no effect until
+        `record_lake_snapshot`. So neither a commit that never comes nor a repeated call does harm. The caller checks just before the call
+        that the path still has this table's id. Raises UnknownTable.
         """
         ...
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """Tells the cluster which lake snapshot holds the table up to which offsets.
+        """Tells the cluster up to which offsets a lake snapshot contains the table.
 
-        Harmless to repeat: an implementation reads what is recorded before it writes. Raises Fenced if an offset would go back,
-        UnknownTable.
+        The call may be repeated: an implementation reads the present record before it writes. Raises Fenced if an offset would become
+        smaller, UnknownTable.
         """
         ...
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """The same for a user who said that the lake is right (`reconcile_lake`): offsets may go back. Raises UnknownTable."""
+        """Does the same after a user declared the lake right (`reconcile_lake`): offsets may become smaller. Raises UnknownTable."""
         ...
 
 
 @runtime_checkable
 class ReadOnlyCluster(SplitSource, LeaseListing, Protocol):
-    """A cluster's folder, read while nothing runs or beside a running coordinator: one moment a question, and nothing is written."""
+    """A cluster that is read from its folder, while no coordinator runs or beside a running one.
+
+    Each answer shows one moment of the folder. The object writes nothing.
+    """
 
 
 def offsets_one_by_one(cluster: LogOffsets, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-    """`LogOffsets.offsets_of` for a cluster that answers about one table at a time, as Fluss does (ListOffsets).
+    """Implements `LogOffsets.offsets_of` for a cluster that answers about one table per request, as Fluss does (ListOffsets).
 
     Raises ClusterUnavailable if no table's log answers.
     """

@@ -1,7 +1,7 @@
-"""What only some clusters can do beside `tiering.cluster.base`: one small protocol a capability.
+"""Protocols for features that only some clusters have, in addition to `tiering.cluster.base`: one small protocol for each feature.
 
-Whoever needs one asks with `isinstance` and tells the user plainly when the cluster cannot do it; no cluster implements a method
-only to refuse it.
+A caller tests for a feature with `isinstance`, and tells the user clearly if the cluster does not have it. No cluster implements a method
+only to refuse the call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
 
 @dataclass(frozen=True)
 class SkipRequest:
-    """Which record is to be skipped, who says so and why."""
+    """Which record is to be skipped, with the user who asked for it and the reason."""
 
     path: TablePath
     partition_name: str | None
@@ -32,7 +32,7 @@ class SkipRequest:
 
 
 class SkipOutcome(StrEnum):
-    """What became of a SkipRequest."""
+    """The outcome of a SkipRequest."""
 
     SKIPPED = "skipped"
     ALREADY_SKIPPED = "already_skipped"
@@ -41,7 +41,7 @@ class SkipOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SkippedRecord:
-    """The record of a SkipRequest, with its value as text, cut."""
+    """The record of a SkipRequest. `value` is its value as text, shortened."""
 
     table_id: int
     value: str
@@ -50,20 +50,20 @@ class SkippedRecord:
 
 @runtime_checkable
 class RecordSkipping(Protocol):
-    """A cluster that can leave records out: the way on for a bucket whose rows cannot take a record of its log."""
+    """A cluster that can skip records, so that a bucket can continue behind a record that cannot be applied to the table's rows."""
 
     def skip_record(self, request: SkipRequest) -> SkippedRecord:
-        """Leaves out the record at which a bucket stands, for good: readers get a change of nothing in its place.
+        """Skips the record at which a bucket is stopped, permanently: readers get an empty change in its place.
 
-        Durable before it takes effect, and harmless to repeat. Raises UnknownTable, UnknownPartition, InvalidArgument (a log
-        table, a bucket that does not stand there), ClusterUnavailable.
+        The skip is durable before it takes effect, and may be repeated. Raises UnknownTable, UnknownPartition, InvalidArgument (a log
+        table, a bucket that is not stopped at this record), ClusterUnavailable.
         """
         ...
 
 
 @dataclass(frozen=True)
 class StandingRecord:
-    """A record at which a bucket stands. `reason`: what is the matter with it, in words; `record_text`: its values."""
+    """The record at which a bucket is stopped. `reason` describes the problem; `record_text` shows the record's values."""
 
     offset: int
     reason: str
@@ -72,16 +72,19 @@ class StandingRecord:
 
 @runtime_checkable
 class StandingBuckets(Protocol):
-    """A cluster whose buckets may stand at a record; readers get `BucketStopped` for it, other buckets go on."""
+    """A cluster whose buckets can stop at a record. Readers of such a bucket get `BucketStopped`; other buckets continue."""
 
     def standing_buckets(self, table_id: int) -> Mapping[BucketKey, StandingRecord]:
-        """The buckets of a table that stand; mostly none."""
+        """Returns the stopped buckets of a table; usually none."""
         ...
 
 
 @dataclass(frozen=True)
 class DroppedPartition:
-    """A partition of a lake-enabled table that was dropped. `untiered_records`: its records that the lake lacked then; None = not known."""
+    """A dropped partition of a lake-enabled table.
+
+    `untiered_records` counts its records that were not in the lake at that time; None if the number is unknown.
+    """
 
     table_id: int
     partition_id: int
@@ -91,38 +94,38 @@ class DroppedPartition:
 
 @runtime_checkable
 class DroppedPartitions(Protocol):
-    """A cluster that remembers which partitions were dropped until their drop was reported."""
+    """A cluster that remembers dropped partitions until their drop was reported."""
 
     def dropped_partitions(self) -> Sequence[DroppedPartition]:
-        """Returns the partitions whose drop nobody has forgotten, in the order of their ids. Raises ClusterUnavailable."""
+        """Returns the dropped partitions that were not forgotten yet, sorted by id. Raises ClusterUnavailable."""
         ...
 
     def forget_dropped_partitions(self, partition_ids: Collection[int]) -> None:
-        """Forgets these; harmless to repeat. Raises ClusterUnavailable."""
+        """Forgets these partitions; may be repeated. Raises ClusterUnavailable."""
         ...
 
 
 @runtime_checkable
 class TableOptionSetting(Protocol):
-    """A cluster whose table options can be set after the table was made."""
+    """A cluster in which the options of an existing table can be set."""
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """Sets one option, or takes it back to its default with None, in one transaction; the table as it is then, or would be.
+        """Sets one option in one transaction, or resets it to its default if `value` is None. Returns the table after the change.
 
-        Only documented options, checked as when a table is made. The lake format is refused once the cluster has recorded a lake
-        snapshot of the table; whether a lake table exists before that is known to the coordinator alone, which refuses by itself.
-        Harmless to repeat.
-        Raises UnknownTable, UnknownDatabase, InvalidArgument (names the option), BadRequest (the lake cannot hold the table).
+        In a dry run the change is not made. Only documented options are allowed, with the same checks as for a new table. The lake format
+        cannot change after the cluster has recorded a lake snapshot of the table. Before that, only the coordinator knows whether a lake
+        table exists, and it refuses the change itself. The call may be repeated. Raises UnknownTable, UnknownDatabase, InvalidArgument
+        (names the option), BadRequest (the lake cannot hold the table).
         """
         ...
 
 
 @runtime_checkable
 class KvSnapshotsOnDemand(Protocol):
-    """A cluster that takes KV snapshots when it is asked to, and not only by its own interval."""
+    """A cluster that takes KV snapshots on request, and not only at its own interval."""
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """Takes a KV snapshot of each bucket that changed since its last one; the newest of every bucket that has one.
+        """Takes a KV snapshot of each bucket that changed since its last one. Returns the newest snapshot of every bucket that has one.
 
         Raises UnknownTable, InvalidArgument (a log table), ClusterUnavailable.
         """
@@ -131,68 +134,74 @@ class KvSnapshotsOnDemand(Protocol):
 
 @runtime_checkable
 class LakeCommitCleanUp(Protocol):
-    """A cluster in which `ClusterOwner.prepare_lake_commit` leaves something behind."""
+    """A cluster in which `ClusterOwner.prepare_lake_commit` leaves files."""
 
     def clean_up_lake_commits(self, table: TableInfo, newest_snapshot_id: int, snapshots: Mapping[int, str]) -> None:
-        """Removes what was left for commits that came before the newest tiering snapshot, which is ours and which the cluster has.
+        """Removes what `prepare_lake_commit` left for commits before the newest tiering snapshot.
 
-        `snapshots` has the paths that snapshots of the lake name in their summary. Harmless to repeat; what cannot be removed is
-        tried again after the next commit. Call it under the table's lock. Raises nothing that the commit would have to hear of.
+        The caller makes sure that this snapshot is Lakeward's and is recorded in the cluster, and holds the table's lock. `snapshots` maps
+        ids of lake snapshots to the paths in their summaries. The call may be repeated; it retries what it could not remove after the next
+        commit. It raises no error that concerns the commit.
         """
         ...
 
 
 @runtime_checkable
 class CountingReader(Protocol):
-    """A `SplitReader` that tells how many bytes it reads."""
+    """A `SplitReader` that reports how many bytes it reads."""
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """As `SplitReader.read`; before a batch is yielded, `count` gets the bytes of log and snapshot files that were read for it."""
+        """Yields the same batches as `SplitReader.read`. Before each batch, calls `count` with the bytes of log and snapshot files read for
+        it.
+        """
         ...
 
 
 def uncounted(size_bytes: int) -> None:
-    """For `CountingReader.read_counted` where nobody wants to know."""
+    """Ignores the number. For `CountingReader.read_counted` where the bytes are not counted."""
 
 
 @runtime_checkable
 class ServiceModes(Protocol):
-    """A cluster whose tables another tiering service may tier, too. Both views of it have this, the coordinator's and a tierer's."""
+    """A cluster whose tables another tiering service may tier too. The coordinator's and the tierers' clusters both implement this."""
 
     @property
     def service_mode(self) -> ServiceMode:
-        """What this deployment was told of other services."""
+        """The setting that says whether other services tier the cluster's tables."""
         ...
 
 
 @runtime_checkable
 class RewritableLogs(Protocol):
-    """A cluster that may lose the end of a log and use its offsets again, and knows a log for a moment wrongly when its leader moved."""
+    """A cluster that can lose the end of a log and assign its offsets again.
+
+    It may also show a wrong log for a moment after the log's leader moved.
+    """
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        """By bucket, a text that tells the last record below the offset from any other that ever stands there.
+        """Returns by bucket a text that identifies the last record below the offset among all records that this offset ever has.
 
-        Buckets whose log does not hold that record are left out. Raises ClusterUnavailable for one that cannot be read now.
+        Leaves out buckets whose log does not contain that record. Raises ClusterUnavailable if a bucket cannot be read now.
         """
         ...
 
     def settle(self, table: TableInfo) -> None:
-        """Returns when another look at the table's log is worth it: leaders are looked up anew."""
+        """Looks up the leaders of the table's buckets again, and returns when it makes sense to read the log again."""
         ...
 
 
 @runtime_checkable
 class LogRetention(Protocol):
-    """A cluster that removes old records from its logs by itself, of a lake-enabled table those that the lake has."""
+    """A cluster that removes old records from its logs by itself. In a lake-enabled table it removes records that are in the lake."""
 
     def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
-        """From now on, records of a lake-enabled table are removed only while `lake_is_confirmed(table_id)` is true.
+        """Makes the cluster remove records of a lake-enabled table only while `lake_is_confirmed(table_id)` is true.
 
-        The cluster's own record of the lake says what was tiered, and not whether the lake table still has it.
+        The cluster's lake record tells what was tiered. It does not tell whether the lake table still contains it.
         """
         ...
 
 
 def service_mode_of(cluster: object) -> ServiceMode:
-    """EXCLUSIVE for a cluster that has no other services."""
+    """Returns the cluster's service mode; EXCLUSIVE for a cluster that cannot have other services."""
     return cluster.service_mode if isinstance(cluster, ServiceModes) else ServiceMode.EXCLUSIVE

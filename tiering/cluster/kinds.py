@@ -1,7 +1,7 @@
-"""What a kind of cluster is: how each of its users gets at it. Which kinds there are is in `registry`.
+"""The protocol of a cluster kind: how each user of a cluster opens it. `registry` lists the kinds.
 
-The users are the coordinator, which hosts it; a tierer, which connects to it; a command that writes to it; whoever reads its folder
-while nothing runs; and the executors' processes, which import its readers ahead of work.
+The users are the coordinator, which hosts the cluster; a tierer, which connects to it; a command that writes to it; a command that reads
+its folder while no coordinator runs; and the executors' processes, which import its readers before their first task.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 
 STATE_URL = "state.url"
-"""A setting for every kind's `host`: the database in which the coordinator keeps its state, unless that is its folder. What a kind
-remembers goes there as well, so that another coordinator finds it."""
+"""A setting that every kind's `host` gets: the URL of the database with the coordinator's state. It is absent if the state is in the
+coordinator's folder. A kind stores its own state in the same database, so that another coordinator finds it.
+"""
 
 NO_PROPERTIES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
 class HostedCluster:
-    """The coordinator's cluster, and how it is served on the coordinator's port; None for a kind that has servers of its own.
+    """The coordinator's cluster, and the function that adds its services to the coordinator's server.
 
-    `properties` are what tierers connect with: everybody may see them.
+    `add_to_server` is None for a kind that has servers of its own. Tierers connect with `properties`; every user may see them.
     """
 
     owner: ClusterOwner
@@ -41,7 +42,7 @@ class HostedCluster:
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where a tierer finds the cluster: the coordinator's uri, the cluster's id, and the properties of the `HostedCluster`."""
+    """What a tierer needs to connect to the cluster: the coordinator's URI, the cluster's id, and the properties of the `HostedCluster`."""
 
     uri: str
     cluster_id: str
@@ -49,38 +50,40 @@ class ClusterAddress:
 
 
 class ClusterKind(Protocol):
-    """What every kind offers. Each function imports what it needs when it is called."""
+    """What every kind implements. Each function imports its modules when it is called."""
 
     def host(
         self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]
     ) -> AbstractContextManager[HostedCluster]:
-        """The coordinator's own cluster, open while the context is; `folder` is for what it keeps beside the coordinator's state.
+        """Opens the coordinator's cluster for the time of the context. The cluster keeps its files in `folder`, beside the coordinator's
+        state.
 
-        `settings` are the kind's own, from the command line; none for a kind that needs none. `check_lake` raises BadRequest for a
-        table that its lake could not hold. Raises SetupError.
+        `settings` are this kind's settings from the command line; empty for a kind without settings. `check_lake` raises BadRequest for a
+        table that its lake cannot hold. Raises SetupError.
         """
         ...
 
     def connect(self, address: ClusterAddress) -> SplitSource:
-        """The cluster as a tierer reads it; connects on first use. Raises SetupError: this machine lacks what it takes."""
+        """Returns the cluster for a tierer; connects on first use. Raises SetupError if this machine lacks a requirement."""
         ...
 
     def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
-        """The cluster as it is written to, open while the context is. Raises SetupError: this machine lacks what it takes."""
+        """Opens the cluster for writing, for the time of the context. Raises SetupError if this machine lacks a requirement."""
         ...
 
     def is_in(self, folder: Path) -> bool:
-        """Whether `folder` is one that `host` of this kind has written."""
+        """Returns whether `host` of this kind has written `folder`."""
         ...
 
     def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
-        """The cluster of a data folder that nobody needs to serve. Raises SetupError: there is none, or of another version.
+        """Returns the cluster of a data folder without a running coordinator. Raises SetupError if there is none, or one of another
+        version.
 
-        `properties` as in a `HostedCluster`, from the user or the coordinator: they go before what the folder says. Somebody may have
-        sent the folder, so no password goes to an address that it alone names.
+        `properties` are those of a `HostedCluster`, from the user or the coordinator; they have precedence over the folder. The folder may
+        come from another person, so no password is sent to an address that only the folder names.
         """
         ...
 
     def preload(self) -> None:
-        """Imports what `SplitReader`s of this kind need, and starts nothing: the process forks afterwards."""
+        """Imports the modules that `SplitReader`s of this kind need. Starts no thread or process, because the process forks afterwards."""
         ...

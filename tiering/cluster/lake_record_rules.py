@@ -1,4 +1,4 @@
-"""What a cluster's record of a table's lake copy may become. Pure; the same for every cluster."""
+"""The rule for changes of a cluster's lake record, the same for every cluster. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tiering.model.tables import TableInfo
 
 
 def check_goes_on(table: TableInfo, recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot, living: Collection[int] | None) -> None:
-    """Raises Fenced, which names the bucket, if an offset would go back.
+    """Raises Fenced, which names the bucket, if an offset would become smaller.
 
-    `living` are the ids of the partitions that there are: a marker drops the entries of others. None = all that are named.
+    `living` are the ids of the existing partitions: a marker has no entries for other partitions. None means that all partitions exist.
     """
     for bucket, offset in recorded.offsets.items():
         if living is not None and bucket.partition_id is not None and bucket.partition_id not in living:

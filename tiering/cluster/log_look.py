@@ -1,4 +1,4 @@
-"""One look at a table's log, from which a round is planned: by the round itself, and by the coordinator when it explains one."""
+"""Reads a table's log positions for planning a round. The round uses it, and the coordinator when it explains a round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 @dataclass(frozen=True)
 class LogLook:
-    """The log's ends, the partitions and KV snapshots of one moment. `traces`: by bucket and offset, of a log that can be rewritten."""
+    """The log offsets, partitions and KV snapshots of one moment. `traces`, by bucket and offset, only for a log that can be rewritten."""
 
     ends: Mapping[BucketKey, BucketOffsets]
     partitions: Sequence[Partition] = ()
@@ -22,27 +22,31 @@ class LogLook:
 
 
 def look_at_log(cluster: SplitSource, table: TableInfo, tiered: Offsets, *, settle: bool = False) -> LogLook:
-    """What the cluster says now. `tiered`: where the lake's buckets go on; `settle`: leaders are looked up anew first.
+    """Returns the present state of the log. `tiered` are the offsets at which the lake's buckets continue.
 
-    Raises ClusterUnavailable, UnknownTable.
+    With `settle`, the cluster first looks up the leaders of the buckets again. Raises ClusterUnavailable, UnknownTable.
     """
     rewritable = cluster if isinstance(cluster, RewritableLogs) else None
     if rewritable is not None and settle:
         rewritable.settle(table)
-    # Snapshots first: so none of them lies beyond the end of its log.
+    # KV snapshots are read before the offsets, so that no snapshot lies beyond the end of its log.
     snapshots = {} if table.table_type is TableType.LOG else cluster.kv_snapshots(table)
     ends = cluster.offsets(table)
     partitions = cluster.partitions(table) if table.partition_keys else ()
     if rewritable is None:
         return LogLook(ends, partitions, snapshots)
-    held = {bucket: at for bucket, at in tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end}
-    new = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != held.get(bucket)}
-    # The ends first: a log that is cut before the second look differs at `held` now, one that is cut later at `new` in the next round.
-    return LogLook(ends, partitions, snapshots, traces_at(rewritable, table, new, held))
+    tiered_in_log = {bucket: at for bucket, at in tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end}
+    ends_to_trace = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != tiered_in_log.get(bucket)}
+    # The log's ends come first. A log that is cut between the two reads has another trace at `tiered_in_log` now. A log that is cut later
+    # has another trace at `ends_to_trace` in the next round.
+    return LogLook(ends, partitions, snapshots, traces_at(rewritable, table, ends_to_trace, tiered_in_log))
 
 
 def traces_at(cluster: SplitSource, table: TableInfo, *looks: Offsets) -> Mapping[tuple[BucketKey, int], str]:
-    """By bucket and offset, what the last record below it is known by, looked at one after the other. Raises ClusterUnavailable."""
+    """Returns, by bucket and offset, the trace of the last record below the offset. Reads the `looks` one after the other.
+
+    Returns nothing for a cluster without `RewritableLogs`. Raises ClusterUnavailable.
+    """
     if not isinstance(cluster, RewritableLogs):
         return {}
     return {(bucket, at[bucket]): trace for at in looks for bucket, trace in cluster.record_traces(table, at).items()}

@@ -1,6 +1,6 @@
-"""Looks at a lake table that another tiering service works on, too: reads what the rules of `tiering.lake.rules.shared_base` ask for.
+"""Reads what the rules of `tiering.lake.rules.shared_base` need about a lake table that another tiering service writes too.
 
-A round and the coordinator both look through it, so that one answer holds for both. In EXCLUSIVE mode it reads nothing.
+A round and the coordinator both use these functions, so that they come to the same result. In EXCLUSIVE mode the functions read nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, SkippedRecords, TableInfo
 
 CHANGELOG_IMAGE, WITHOUT_BEFORE_IMAGES = "table.changelog.image", "WAL"
-"""Fluss's option by which a changelog has no `-U`, and the value that says so."""
+"""Fluss's table option for a changelog without `-U` records, and the value that turns it on."""
 LeftOut = Callable[[], Skipped]
-"""The records that `CALL sys.skip_record` left out; called for each read of the log, and only then."""
+"""Returns the records that `CALL sys.skip_record` left out. Called only when the log is read, once for each read."""
 NO_LOG = LogBegin(1 << 62, None)
-"""Of a bucket that is gone: nothing tells whose its rows are."""
+"""For a bucket that does not exist any more: nothing tells which table or partition its rows belong to."""
 
 
 def recorded_by_cluster(source: SplitSource, table: TableInfo) -> tuple[RecordedLakeSnapshot | None, bool]:
-    """What the cluster recorded of the lake table, and whether that could be read. Read it before the lake.
+    """Returns the cluster's lake record of the table, and whether it could be read. Read the record before the lake.
 
-    Raises LakeRecordUnreadable in EXCLUSIVE mode, where nobody else can have deleted it.
+    Raises LakeRecordUnreadable in EXCLUSIVE mode, where no other service can have deleted the record.
     """
     try:
         return source.lake_snapshot(table), True
@@ -55,11 +55,12 @@ def with_foreign_commits(
     passed_head: int | None,
     skipped: SkippedRecords | None = None,
 ) -> LakeView:
-    """`view` with the walk of the other service's commits, of a lake that can tell what they added.
+    """Returns `view` with the walk of the other service's commits, for a lake that can tell which rows they added.
 
-    `skipped`: records that were left out, besides the marker's. Those that the log still has are looked up once the walk reads the log.
+    `skipped` are records that were left out, in addition to those in the marker. The log is asked which of them it still has only when the
+    walk reads the log.
 
-    Raises LakeUnavailable, ClusterUnavailable, SchemaDrift; what the walk makes of the commits is in the view.
+    Raises LakeUnavailable, ClusterUnavailable, SchemaDrift. A problem with the commits themselves is in the returned view.
     """
     if not isinstance(lake, ForeignCommits):
         return view
@@ -69,7 +70,10 @@ def with_foreign_commits(
 
 
 def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: LakeView, left_out: LeftOut) -> ForeignReaders:
-    """What the walk may ask of lake and log. Partitions, and where logs begin, are looked up once, and only where they are asked for."""
+    """Returns the functions with which the walk reads lake and log.
+
+    They look up the partitions and the begins of the logs once, and only when the walk needs them.
+    """
     partitions: dict[str, int] = {}
 
     def ids() -> dict[str, int]:
@@ -102,26 +106,29 @@ def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: 
 
 
 def log_begins(source: SplitSource, table: TableInfo) -> dict[BucketKey, LogBegin]:
-    """Where the logs of the buckets of living partitions begin; empty for a table without partitions. Raises ClusterUnavailable."""
+    """Returns where the logs of existing partitions' buckets begin; nothing for a table without partitions. Raises ClusterUnavailable."""
     if not table.partition_keys:
         return {}
     times = source.oldest_timestamps(table, {bucket: log.log_start for bucket, log in source.offsets(table).items()})
-    # The offsets last: rows below the cut of a log that is cut in between are unknown then, and not taken for a former partition's.
+    # Offsets come last. If a log is cut between the calls, the rows below the cut are then of unknown origin, and do not count as a former
+    # partition's.
     starts = {bucket: log.log_start for bucket, log in source.offsets(table).items()}
     return {bucket: LogBegin(start, to_milliseconds(times[bucket]) if bucket in times else None) for bucket, start in starts.items()}
 
 
 def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeView) -> None:
-    """Lets the cluster remove what earlier commits left there: it knows the newest one of ours, behind which there is no foreign one."""
+    """Lets the cluster remove files of earlier commits. The cluster knows Lakeward's newest snapshot, and no other service's snapshot
+    follows it.
+    """
     if isinstance(cluster, LakeCommitCleanUp) and view.tiered is not None:
         paths = {snapshot_id: path for snapshot_id, snapshot in view.snapshots.items() if (path := snapshot.offsets_path) is not None}
         cluster.clean_up_lake_commits(table, view.tiered, paths)
 
 
 def empty_in_log(source: SplitSource, table: TableInfo, skipped: Skipped) -> EmptyUpTo:
-    """Reads the log without the records at `skipped` up to its first row.
+    """Returns a function that reads the log up to its first row, without the `skipped` records.
 
-    A range that it does not hold all of, or of a partition that is gone, it cannot tell.
+    For a range that is not completely in the log, or in a partition that does not exist any more, the function returns the range's start.
     """
 
     def empty_up_to(bucket: BucketKey, start: int, stop: int) -> int:
@@ -132,7 +139,7 @@ def empty_in_log(source: SplitSource, table: TableInfo, skipped: Skipped) -> Emp
             for batch in reader_without(partial(source.reader, table), split, skipped.get(bucket, ())).read():
                 if batch.num_rows:
                     return int(batch.column(OFFSET_COLUMN).to_numpy().min())
-        except LogTruncated:  # retention came in between
+        except LogTruncated:  # retention removed records during the read
             return start
         return stop
 
@@ -140,7 +147,7 @@ def empty_in_log(source: SplitSource, table: TableInfo, skipped: Skipped) -> Emp
 
 
 def _log_split(source: SplitSource, table: TableInfo, bucket: BucketKey, start: int, stop: int) -> TieringLogSplit | None:
-    """What the log holds of a range, which may be less or nothing; None of a bucket that is gone."""
+    """Returns a split of the part of the range that the log has, which may be empty; None for a bucket that does not exist any more."""
     bounds = source.offsets(table).get(bucket)
     names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     if bounds is None or (bucket.partition_id is not None and bucket.partition_id not in names):
@@ -151,36 +158,35 @@ def _log_split(source: SplitSource, table: TableInfo, bucket: BucketKey, start: 
 
 
 def log_rows(source: SplitSource, table: TableInfo, left_out: LeftOut) -> LogRows:
-    """Reads the log without the records that are left out up to its first row.
+    """Returns a function that reads the log up to its first row, without the records that were left out.
 
-    Of what is outside of it, or in a partition that is gone, it cannot tell.
+    The function returns None where the log cannot tell: outside of the log, or in a partition that does not exist any more.
     """
 
     def holds_rows(bucket: BucketKey, start: int, stop: int) -> bool | None:
         split = _log_split(source, table, bucket, start, stop)
         if split is None:
             return None
-        unknown = None if split.starting_offset > start or split.stopping_offset < stop else False
+        answer_without_rows = None if split.starting_offset > start or split.stopping_offset < stop else False
         if split.starting_offset >= split.stopping_offset:
-            return unknown
+            return answer_without_rows
         try:
             return (
                 True
                 if any(batch.num_rows for batch in reader_without(partial(source.reader, table), split, left_out().get(bucket, ())).read())
-                else unknown
+                else answer_without_rows
             )
-        except LogTruncated:  # retention came in between
+        except LogTruncated:  # retention removed records during the read
             return None
 
     return holds_rows
 
 
 def log_sums(source: SplitSource, table: TableInfo, left_out: LeftOut) -> LogSums:
-    """Reads all of a range of the log without the records that are left out, in this process.
+    """Returns a function that reads a whole range of the log in this process, without the records that were left out.
 
-    Memory is that of a batch, and 17 bytes a key that changed.
-
-    Rounds of another service that are compared so are rare where this one is the main service, and exact comes before fast.
+    It needs memory for one batch, and 17 bytes for each key that changed. This is exact rather than fast: where Lakeward is the main
+    service, rounds of another service that need this comparison are rare.
     """
 
     def sums(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
@@ -191,7 +197,7 @@ def log_sums(source: SplitSource, table: TableInfo, left_out: LeftOut) -> LogSum
         try:
             for batch in reader_without(partial(source.reader, table), split, left_out().get(bucket, ())).read():
                 fold.add(batch)
-        except LogTruncated:  # retention came in between
+        except LogTruncated:  # retention removed records during the read
             return None
         return fold.sums()
 

@@ -1,9 +1,8 @@
-"""Reading a log without the records that `CALL sys.skip_record` left out.
+"""Reads a log without the records that `CALL sys.skip_record` left out.
 
-A record is left out because it cannot be decoded or written, so it is not read at all: what lies before it and behind it is read as
-splits of their own.
+Such a record cannot be decoded or written, so it is not read at all: the records before it and behind it are read as splits of their own.
 
-A record is known by its trace, too: a log that was cut and has grown again has another record at the offset, and that one is read.
+A record is also identified by its trace. If a log was cut and has grown again, another record has the offset, and that one is read.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
 
 _FRUITLESS_LOOKS = 8
-"""Looks at one bucket that show no trace before its other records stay left out: some services know no traces at all."""
+"""After so many looks at a bucket that show no trace, its remaining records stay left out. Some services do not know traces at all."""
 
 
 def still_skipped(cluster: SplitSource, table: TableInfo, skipped: SkippedRecords) -> SkippedRecords:
-    """`skipped` without the offsets at which the log has other records now. Where nothing can be compared, a record stays left out.
+    """Returns `skipped` without the offsets at which the log has other records now. A record that cannot be compared stays left out.
 
     The number of looks grows with the logarithm of the number of records. Raises ClusterUnavailable, UnknownTable.
     """
@@ -49,11 +48,11 @@ def _comparable(records: Mapping[int, str | None], log: BucketOffsets) -> list[i
 
 
 class _CutSearch:
-    """Finds the first of a bucket's records that is another one now.
+    """Finds the first of a bucket's records that was replaced by another record.
 
-    A log is cut at its end: while a record is the same, so are all before it, and once it is another one, so are all behind it. The last
-    record is looked at first, because mostly all are the same. Records without a trace now are mostly the oldest, so the search goes on
-    behind such a record first.
+    A log is cut at its end. So if a record is unchanged, all records before it are unchanged; if it was replaced, all records behind it
+    were replaced. The search looks at the last record first, because usually all are unchanged. Records without a trace are usually the
+    oldest, so after such a record the search continues behind it first.
     """
 
     def __init__(self, offsets: Sequence[int]) -> None:
@@ -63,11 +62,11 @@ class _CutSearch:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset to look at; None at the end of the search."""
+        """The next offset to look at; None when the search has ended."""
         return self._ranges[-1][self._place] if self._ranges and self._ranges[-1] else None
 
     def narrow(self, is_same: bool | None) -> None:
-        """Takes in whether the record at `next_offset` is the same. None: the log does not show it."""
+        """Records whether the record at `next_offset` is unchanged. None: the log does not show it."""
         offsets = self._ranges.pop()
         before, behind = offsets[: self._place], offsets[self._place + 1 :]
         if is_same is None:
@@ -81,23 +80,23 @@ class _CutSearch:
 
 @dataclass(frozen=True)
 class ReaderWithoutRecords:
-    """A `SplitReader` of a log split that reads its parts one after the other. Pickles."""
+    """A `SplitReader` of a log split that reads its parts one after the other. Can be pickled."""
 
     split: TieringLogSplit
     parts: tuple[SplitReader, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """As `SplitReader.read`; offsets of the records that are left out are gaps."""
+        """Yields the rows of all parts; offsets of the records that are left out are gaps. Implements `SplitReader.read`."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """As `CountingReader`."""
+        """Yields the same rows and counts the bytes read. Implements `CountingReader.read_counted`."""
         for part in self.parts:
             yield from part.read_counted(count) if isinstance(part, CountingReader) else part.read()
 
 
 def reader_without(open_reader: Callable[[TieringLogSplit], SplitReader], split: TieringLogSplit, skipped: Collection[int]) -> SplitReader:
-    """The reader of `split` without the records at the offsets `skipped`. Raises what `open_reader` raises."""
+    """Returns a reader of `split` that leaves out the records at the offsets `skipped`. Raises what `open_reader` raises."""
     inside = sorted(offset for offset in skipped if split.starting_offset <= offset < split.stopping_offset)
     if not inside:
         return open_reader(split)

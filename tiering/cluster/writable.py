@@ -1,4 +1,4 @@
-"""Making tables and writing to them: what ingest, the demo and tests need of a cluster beside reading it."""
+"""The protocol for creating tables and writing rows, for ingest, the demo and tests."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Rows = pa.RecordBatch | pa.Table
 MAX_APPEND_BYTES = 3 * 1024 * 1024
-"""Of one write's Arrow stream where it goes in a message: gRPC's default limit is 4 MiB."""
+"""Largest Arrow stream of one write that is sent in a message, in bytes: gRPC's default limit for a message is 4 MiB."""
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a new table is made from; with a `primary_key` it is a primary-key table.
+    """The definition of a new table. A table with a `primary_key` is a primary-key table.
 
-    Key columns are NOT NULL, of a type that bucket keys may have, and include the partition columns. Bucket keys are some of them;
-    none given: all that are no partition columns.
+    Key columns are NOT NULL, have a type that bucket keys may have, and include the partition columns. Bucket keys are some of the key
+    columns; without any, they are all key columns that are not partition columns.
     """
 
     schema: pa.Schema
@@ -34,7 +34,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class AppendedRange:
-    """Where records of one write went: records `[starting_offset, stopping_offset)` of one bucket."""
+    """Where the records of one write are: the offsets `[starting_offset, stopping_offset)` of one bucket."""
 
     bucket: BucketKey
     starting_offset: int
@@ -43,81 +43,83 @@ class AppendedRange:
 
 @runtime_checkable
 class WritableCluster(TableCatalog, Protocol):
-    """A cluster whose tables are made and written by us. Every call may raise InvalidName."""
+    """A cluster in which Lakeward creates and writes tables. Every call may raise InvalidName."""
 
     @property
     def remembers_writers(self) -> bool:
-        """Whether a repeated (writer_id, sequence) is known again.
+        """Whether the cluster recognizes a repeated (writer_id, sequence).
 
-        Where it is not, as on Fluss, a repeat is written once more, a write that failed may have been written in part, and the ranges
-        of a write are what the logs grew by meanwhile.
+        If it does not, as on Fluss, a repeated write writes its rows again, and a failed write may have written a part of its rows. The
+        ranges of a write are then all offsets that were added to the logs during the write.
         """
         ...
 
     @property
     def max_write_bytes(self) -> int:
-        """Of one write's rows in Arrow's form. Whoever has more cuts it (`embedded.rpc.writer.LogWriter`)."""
+        """Largest size of one write's rows in Arrow's format, in bytes. A caller with more rows splits them
+        (`embedded.rpc.writer.LogWriter`).
+        """
         ...
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """Looks at the options of a new table before its rows are read. Raises InvalidArgument for one that is known to be wrong."""
+        """Checks the options of a new table before its rows are read. Raises InvalidArgument for an option that is known to be wrong."""
         ...
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Raises AlreadyExists, also for a name that differs in case only."""
+        """Creates a database. Raises AlreadyExists, also for a name that differs only in case."""
         ...
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """The new table, under an id never used before; the existing one, whatever its columns, with `ignore_if_exists`.
+        """Creates a table under a new id and returns it. With `ignore_if_exists`, returns an existing table, whatever its columns.
 
         Raises UnknownDatabase, AlreadyExists, UnsupportedType (names column and type), InvalidArgument.
         """
         ...
 
     def drop_table(self, path: TablePath) -> None:
-        """Drops table and rows. Raises UnknownTable, UnknownDatabase."""
+        """Drops a table and its rows. Raises UnknownTable, UnknownDatabase."""
         ...
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Sets options and adds columns behind the others, all or none; what is not named stays.
+        """Sets options and adds columns behind the existing ones, all or none; options and columns that are not named stay as they are.
 
-        Rows appended before, and by writers that do not know a new column, have NULL in it. A column that is there already
-        with the same type is left as it is, so a repeat does no harm. Raises UnknownTable, UnknownDatabase, InvalidArgument
-        (an option, a NOT NULL column, a column of that name with another type), InvalidName, UnsupportedType.
+        Older rows, and rows of writers that do not know a new column, have NULL in it. An existing column of the same name and type is left
+        as it is, so that a repeat does no harm. Raises UnknownTable, UnknownDatabase, InvalidArgument (an option, a NOT NULL column, a
+        column of that name with another type), InvalidName, UnsupportedType.
         """
         ...
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """Drops a partition and its rows. A later append may bring the name back, under a new id.
+        """Drops a partition and its rows. A later append may create a partition of that name again, under a new id.
 
         Raises UnknownTable, UnknownDatabase, UnknownPartition.
         """
         ...
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Appends `rows`, all or none, durably; the ranges they got, by partition and bucket. No rows: no ranges.
+        """Appends `rows` durably, all or none. Returns their ranges by partition and bucket; none for no rows.
 
-        A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart; rows of
-        partitions that were dropped since are appended again, and their ranges are new ones;
-        with other rows it raises InvalidArgument. Columns are matched by name;
-        those added to the table later may be left out. Partitions appear with their first row.
+        A repeated (writer_id, sequence) appends nothing and returns the ranges of the first answer, also after a restart. Rows of
+        partitions that were dropped since are appended again, and get new ranges. A repeat with other rows raises InvalidArgument. Columns
+        are matched by name; columns that were added to the table later may be missing. The first row of a partition creates the partition.
         Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions, a primary-key table).
         """
         ...
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Makes `rows` the present ones of their keys in a primary-key table, all or none, durably; the ranges of the changelog.
+        """Writes `rows` as the present rows of their keys in a primary-key table, durably, all or none. Returns the ranges of the
+        changelog.
 
-        A new key is logged as `+I`, a present one as `-U` (the row before) and `+U`, also when nothing differs. A key that comes
-        several times in `rows`: the last row counts. Whole rows: a column added later that they leave out becomes NULL.
-        Repeats, columns and partitions as with `append`. Raises as `append`; InvalidArgument for a log table.
+        A new key is logged as `+I`, an existing one as `-U` (the row before) and `+U`, also if the row is the same. If a key comes several
+        times in `rows`, the last row counts. Rows are complete: a column that was added later and is missing in `rows` becomes NULL.
+        Repeats, columns and partitions work as in `append`. Raises the errors of `append`; InvalidArgument for a log table.
         """
         ...
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Deletes the rows with `keys` (exactly the key columns) from a primary-key table, all or none, durably.
+        """Deletes the rows with `keys` (exactly the key columns) from a primary-key table, durably, all or none.
 
-        A present key is logged as `-D` with the row before; an absent one is passed by. Repeats as with `append`, also of a
-        delete that found nothing. Raises as `upsert`.
+        An existing key is logged as `-D` with the row before; a missing one is ignored. Repeats work as in `append`, also for a delete that
+        found no row. Raises the errors of `upsert`.
         """
         ...
