@@ -130,11 +130,11 @@ def test_a_column_is_added_behind_the_others(tools: Deployment, lakeward: Lakewa
 @pytest.mark.parametrize(
     ("name", "column_type", "message"),
     [
-        ("c", "VARCHAR(10)", "the type 'VARCHAR(10)' is not taken: its length would not be checked: take STRING"),
-        ("c", "VARIANT", "the type 'VARIANT' is not taken"),
-        ("c", "INTERVAL DAY", "the type 'INTERVAL DAY' is not taken"),
+        ("c", "VARCHAR(10)", "the type 'VARCHAR(10)' is not supported: its length would not be checked; use STRING"),
+        ("c", "VARIANT", "the type 'VARIANT' is not supported"),
+        ("c", "INTERVAL DAY", "the type 'INTERVAL DAY' is not supported"),
         ("c", "text; DROP TABLE x", "is not a type of Spark SQL"),
-        ("c", "DECIMAL(40,2)", "DECIMAL(p,s) has p from 1 to 38 digits"),
+        ("c", "DECIMAL(40,2)", "DECIMAL(p,s) has p digits, from 1 to 38"),
         ("__offset", "BIGINT", "__offset"),
     ],
 )

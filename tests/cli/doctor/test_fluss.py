@@ -53,7 +53,7 @@ def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_name
             results = list(cluster_servers(cluster.address))
     assert [finding.verdict for finding in results] == [Verdict.OK, Verdict.FAIL, Verdict.FAIL, Verdict.WARN]
     assert f"tablet server 0 at {nobody.address} cannot be reached" in results[1].result
-    assert "does not take FetchLog (1015)" in results[2].result
+    assert "does not support FetchLog (1015)" in results[2].result
     assert "it has no tables" in results[3].result
 
 
