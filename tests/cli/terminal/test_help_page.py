@@ -17,10 +17,10 @@ COMMON_OPTIONS_OF_UP = 10
 NARROW, WIDE = 60, 300
 
 
-def page(*words: str, columns: int = 100) -> str:
-    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(columns)})
-    assert shown.exit_code == 0, shown.output
-    return shown.output
+def page(name: str | None = None, columns: int = 100) -> str:
+    """The page of a command, or of the program, on a terminal of this width."""
+    command = PROGRAM if name is None else PROGRAM.commands[name]  # type: ignore[attr-defined]
+    return command.get_help(typer.Context(command, info_name=f"lakeward {name or ''}", terminal_width=columns)) + "\n"
 
 
 def groups(text: str) -> dict[str, str]:
@@ -30,7 +30,8 @@ def groups(text: str) -> dict[str, str]:
 
 
 def names_in(group: str) -> list[str]:
-    return re.findall(r"^  (--[\w-]+)", group, re.MULTILINE)
+    """Options of a group, without `--help`."""
+    return re.findall(r"^  (--(?!help\b)[\w-]+)", group, re.MULTILINE)
 
 
 def test_up_shows_the_ten_common_options_first_and_the_others_in_groups() -> None:
@@ -61,12 +62,14 @@ def test_the_options_of_the_connection_are_one_entry_with_a_link() -> None:
     assert len(names_in(shown)) == 1
 
 
-def test_the_page_of_the_program_has_every_command_in_its_section() -> None:
-    shown = groups(page())
+def test_the_program_shows_its_page_with_every_command_in_its_section() -> None:
+    invoked = CliRunner().invoke(app, ["--help"])
+    assert invoked.exit_code == 0, invoked.output
+    shown = groups(invoked.output)
     for section, modules in COMMANDS.items():
         assert len(re.findall(r"^  \w[\w-]*  ", shown[section], re.MULTILINE)) == len(modules)
 
 
 def test_examples_are_on_lines_of_their_own_and_can_be_copied() -> None:
     assert "\n  lakeward up --data ./lakeward-data --detach\n" in page("up", columns=NARROW)
-    assert "Example:" in page("wait", columns=WIDE) or "Examples:" in page("wait", columns=WIDE)
+    assert "\nExamples:\n  lakeward wait sales.orders --timeout-ms 60000\n" in page("wait", columns=WIDE)
