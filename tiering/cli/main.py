@@ -6,8 +6,11 @@ Each error is one message on standard error: what happened, where, and what to d
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from types import ModuleType
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from tiering.child_process import keep_current_folder_out
 from tiering.cli.commands import (
@@ -68,7 +71,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MAX_WIDTH},
 )
 completion.register(app)
-COMMANDS = {
+COMMANDS: Mapping[str, tuple[ModuleType, ...]] = {
     "Run it": (up, down, coordinator, tierer, doctor),
     "Load and look": (ingest, tables, set_option, set_freshness, add_column, drop, status, sql),
     "Steer and prove": (
@@ -97,7 +100,8 @@ COMMANDS = {
 for section, modules in COMMANDS.items():
     for module in modules:
         module.register(app)
-    for info in (*app.registered_commands, *app.registered_groups):
+    registered: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    for info in registered:
         info.rich_help_panel = info.rich_help_panel or section
 add_client_options(app)
 use_help_pages(app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import typer.main
@@ -12,15 +13,15 @@ from tiering.cli.main import COMMANDS, app
 from tiering.cli.terminal.access_options import CONNECTION
 from tiering.cli.terminal.help_page import group_of
 
-PROGRAM = typer.main.get_command(app)
+PROGRAM: Any = typer.main.get_command(app)
 COMMON_OPTIONS_OF_UP = 10
 NARROW, WIDE = 60, 300
 
 
-def page(name: str | None = None, columns: int = 100) -> str:
-    """The page of a command, or of the program, on a terminal of this width."""
-    command = PROGRAM if name is None else PROGRAM.commands[name]  # type: ignore[attr-defined]
-    return command.get_help(typer.Context(command, info_name=f"lakeward {name or ''}", terminal_width=columns)) + "\n"
+def page(name: str, columns: int = 100) -> str:
+    """The page of a command, on a terminal of this width."""
+    command = PROGRAM.commands[name]
+    return f"{command.get_help(typer.Context(command, info_name=f'lakeward {name}', terminal_width=columns))}\n"
 
 
 def groups(text: str) -> dict[str, str]:
@@ -36,7 +37,7 @@ def names_in(group: str) -> list[str]:
 
 def test_up_shows_the_ten_common_options_first_and_the_others_in_groups() -> None:
     shown = groups(page("up"))
-    options = [parameter for parameter in PROGRAM.commands["up"].params if not getattr(parameter, "hidden", False)]  # type: ignore[attr-defined]
+    options = [parameter for parameter in PROGRAM.commands["up"].params if not getattr(parameter, "hidden", False)]
     assert len(names_in(shown["Options"])) == COMMON_OPTIONS_OF_UP
     assert {"--data", "--port", "--fluss", "--detach"} <= set(names_in(shown["Options"]))
     assert list(shown)[:2] == ["Examples", "Options"]
@@ -45,7 +46,7 @@ def test_up_shows_the_ten_common_options_first_and_the_others_in_groups() -> Non
 
 @pytest.mark.parametrize("columns", [NARROW, WIDE])
 def test_no_name_is_cut_however_wide_the_terminal_is(columns: int) -> None:
-    for name, command in PROGRAM.commands.items():  # type: ignore[attr-defined]
+    for name, command in PROGRAM.commands.items():
         text = page(name, columns=columns)
         for parameter in command.params:
             if not getattr(parameter, "hidden", False) and parameter.opts[0].startswith("-"):
@@ -55,7 +56,7 @@ def test_no_name_is_cut_however_wide_the_terminal_is(columns: int) -> None:
 
 def test_the_options_of_the_connection_are_one_entry_with_a_link() -> None:
     shown = groups(page("tables"))[CONNECTION]
-    names = [parameter.opts[0] for parameter in PROGRAM.commands["tables"].params if group_of(parameter) == CONNECTION]  # type: ignore[attr-defined]
+    names = [parameter.opts[0] for parameter in PROGRAM.commands["tables"].params if group_of(parameter) == CONNECTION]
     assert names == ["--token-file", "--tls-ca", "--tls-cert", "--tls-key"]
     assert all(name in shown for name in names)
     assert "docs/security.md" in shown
