@@ -1,1 +1,1 @@
-"""Who may do what: identities, how they are proved, and grants."""
+"""Authentication and authorization: identities, their proofs, privileges and policies, and the audit."""

@@ -1,7 +1,8 @@
-"""Who may do what: the policy file of a service, and what it means for one identity.
+"""Authorization: the policy file of a service, and what its policies allow an identity.
 
-A file is read again when it has changed. One with an error changes nothing: the policies before it stay in force, and `problem` says why
-until it is mended. What an identity may is worked out once a class of names (`name_classes`) and kept until the policies change.
+The file is read again when it has changed. A file with an error changes nothing: the former policies stay in force, and `problem` gives the
+reason until it is repaired. Decisions for an identity are computed once per class of names (`name_classes`) and kept until the policies
+change.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
 
 RELOAD_SECONDS = 1.0
-"""A change of the file is in force after this time at most."""
+"""Longest time until a change of the file is in force."""
 
 KEPT_IDENTITIES = 1_000
-"""Whose decisions are kept; the one that called longest ago goes first."""
+"""Number of identities whose decisions are kept. The least recently used one is removed first."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Access:
-    """What one identity may. Thread-safe: what is worked out twice has the same result."""
+    """What one identity may do. It is thread-safe: concurrent computations have the same result."""
 
     def __init__(self, identity: Identity, engine: PolicyEngine | None) -> None:
-        """`engine` None = everything is allowed."""
+        """`engine` None: everything is allowed."""
         self.identity = identity
         self._policies = engine
         self._engine = engine.for_unknown_groups if engine is not None and identity.has_unknown_groups else engine
@@ -55,11 +56,11 @@ class Access:
         return self._engine is None
 
     def is_still(self, other: Access) -> bool:
-        """Whether this is what the same caller could do by the same policies."""
+        """Returns whether this is the access of the same caller by the same policies."""
         return self._policies is other._policies and replace(self.identity, peer="") == replace(other.identity, peer="")
 
     def may(self, privilege: Privilege, resource: Resource) -> bool:
-        """Whether it is allowed, by names alone: there need not be such a table."""
+        """Returns whether the privilege is granted, by names alone: the resource need not exist."""
         engine = self._engine
         if engine is None:
             return True
@@ -73,33 +74,33 @@ class Access:
         return decision
 
     def may_table(self, privilege: Privilege, path: TablePath) -> bool:
-        """Whether it is allowed on a table that the caller may know of, too."""
+        """Returns whether the privilege is granted on a table that the caller may also see."""
         resource = Resource.of_table(path)
         return self.may(Privilege.DESCRIBE, resource) and self.may(privilege, resource)
 
     def sees(self, path: TablePath) -> bool:
-        """Whether the caller may know of the table."""
+        """Returns whether the caller may see the table."""
         return self.may(Privilege.DESCRIBE, Resource.of_table(path))
 
     def sees_name(self, database_name: str | None, table_name: str | None) -> bool:
-        """The same by names; what is about no table is for those who operate the service."""
+        """Returns whether the caller may see the table with these names. Rows without a table need OPERATE on the service."""
         if database_name is None or table_name is None:
             return self.may(Privilege.OPERATE, SERVICE)
         return self.may(Privilege.DESCRIBE, Resource(database_name, table_name))
 
     @property
     def sees_numbers(self) -> bool:
-        """Whether the caller may read numbers that count tables or events of others, such as the length of a queue."""
+        """Whether the caller may read numbers that count other callers' tables or events, such as the length of a queue."""
         return self.may(Privilege.OPERATE, SERVICE)
 
     def visible(self, databases: Any, names: Any) -> Mask:
-        """Which of many tables the caller may know of: Arrow arrays of their databases and names, in and out in the same order."""
+        """Returns which of many tables the caller may see, in the order of the Arrow arrays of their databases and names."""
         if self._engine is None:
             return np.ones(len(names), np.bool_)
         return self._decided(self._engine, Privilege.DESCRIBE, "Table").of_tables(databases, names)
 
     def require(self, privilege: Privilege, resource: Resource) -> None:
-        """Raises UnknownTable for a table that the caller may not know of, AccessDenied for another privilege that is lacking."""
+        """Raises UnknownTable for a table that the caller may not see, and AccessDenied for another missing privilege."""
         if self._engine is None:
             return
         if resource.name is not None and not self.may(Privilege.DESCRIBE, resource):
@@ -108,15 +109,15 @@ class Access:
             raise self.lacks(privilege, resource)
 
     def require_new(self, privilege: Privilege, path: TablePath) -> None:
-        """Of a table that need not be there. Raises AccessDenied, whether or not it is."""
+        """Raises AccessDenied if the privilege on a table is missing, whether or not the table exists."""
         if not self.may_table(privilege, path):
             raise self.lacks(privilege, Resource.of_table(path))
 
     def lacks(self, privilege: Privilege, resource: Resource) -> AccessDenied:
-        """The refusal, with the policy to ask for."""
+        """Returns the refusal, with the policy to ask for."""
         return AccessDenied(
             f"{self.identity.principal} lacks {privilege} on {resource}",
-            hint=f"Ask who keeps the policy file for: {statement_for(self.identity.principal, privilege, resource)}",
+            hint=f"Ask the owner of the policy file for: {statement_for(self.identity.principal, privilege, resource)}",
         )
 
     def _decided(self, engine: PolicyEngine, privilege: Privilege, kind: str) -> Decisions:
@@ -127,24 +128,24 @@ class Access:
 
 
 EVERYTHING = Access(UNCHECKED, None)
-"""Of whoever is refused nothing."""
+"""The access of a caller to whom nothing is refused."""
 
 _current: ContextVar[Access] = ContextVar("access", default=EVERYTHING)
 
 
 def current_access() -> Access:
-    """Of the call that this task works for; EVERYTHING outside of one."""
+    """Returns the access in the call of this task; EVERYTHING outside of a call."""
     return _current.get()
 
 
 def task_may(access: Access) -> None:
-    """The rest of this asyncio task, which is one call, is done for somebody who may so much."""
+    """Sets the access for the remaining work of this asyncio task, which is one call."""
     _current.set(access)
 
 
 @contextmanager
 def limited_to(access: Access) -> Iterator[None]:
-    """What is inside is done for somebody who may so much."""
+    """Sets the access for the code in the block."""
     token = _current.set(access)
     try:
         yield
@@ -154,7 +155,7 @@ def limited_to(access: Access) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class PolicyState:
-    """The policies in force. `problem`: why the file as it is now is not; None = it is."""
+    """The policies in force. `problem` is why the present file is not in force; None if it is."""
 
     statements: Sequence[PolicyStatement]
     loaded_at: datetime | None
@@ -165,10 +166,10 @@ NO_POLICIES = PolicyState((), None, None)
 
 
 class Grants:
-    """The policies of one service. Without a file everybody may do everything."""
+    """The policies of one service. Without a file, every caller may do everything."""
 
     def __init__(self, file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises InvalidArgument for a file that cannot be read, or has an error: nothing could be in force then."""
+        """Reads the file. Raises InvalidArgument for an unreadable or faulty file, because then no policies would be in force."""
         self._file = file
         self._clock = clock
         self._lock = threading.Lock()
@@ -188,15 +189,15 @@ class Grants:
         return self._file is not None
 
     def current(self) -> Access:
-        """What may be seen and done in the call for which this thread or task works: as its caller, or as the user for whom it acts."""
+        """Returns the access in the call of this thread or task: that of its caller, or of the user for whom it acts."""
         return self.access_of(current_subject())
 
     def access_of(self, identity: Identity) -> Access:
-        """What somebody may, by the file as it is now."""
+        """Returns an identity's access by the present file."""
         if self._file is not None:
-            self._reload(self._file)  # whoever calls: what is wrong with a file is to be logged soon
+            self._reload(self._file)  # for any caller, so that a problem of the file is logged soon
         if self._file is None or not identity.is_checked or identity.is_owner:
-            return Access(identity, None)  # its owner could change the file, and all that it protects
+            return Access(identity, None)  # the owner could change the file and everything that it protects
         subject = replace(identity, peer="")
         with self._lock:
             access = self._kept.get(subject)
@@ -208,14 +209,14 @@ class Grants:
             return access
 
     def may_impersonate(self, identity: Identity, user: str) -> bool:
-        """Whether somebody may read and make CALLs as a user. Without a policy file nobody may."""
+        """Returns whether an identity may read and make CALLs as a user. Without a policy file, none may."""
         if not self.has_policy:
             return False
         access = self.access_of(identity)
         return not access.is_unrestricted and any(access.may(right, SERVICE) for right in (Privilege.IMPERSONATE, Privilege.COORDINATOR))
 
     def state(self) -> PolicyState:
-        """What is in force, and what is wrong with the file."""
+        """Returns the policies in force, and the problem of the file."""
         if self._file is not None:
             self._reload(self._file)
         with self._lock:
@@ -235,7 +236,7 @@ class Grants:
                 self._engine = read_policy_file(file)
             except InvalidArgument as error:
                 self._problem = f"{error.message} {error.hint}".strip()
-                _log.error("the policy file has an error: the policies before it stay in force", file=str(file), error=error.message)
+                _log.error("the policy file has an error: the former policies stay in force", file=str(file), error=error.message)
                 return
             self._kept.clear()
             self._loaded_at, self._problem = datetime.now(UTC), None
@@ -243,7 +244,7 @@ class Grants:
 
 
 def read_policy_file(file: Path) -> CedarEngine:
-    """The policies of a file. Raises InvalidArgument, which names it."""
+    """Returns the policies of a file. Raises InvalidArgument, which names the file."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -255,7 +256,7 @@ def read_policy_file(file: Path) -> CedarEngine:
 
 
 def _signature(file: Path) -> object:
-    """Changes with the file; None = it is not there."""
+    """Returns a value that changes with the file; None if there is no file."""
     try:
         status = os.stat(file)
     except OSError:

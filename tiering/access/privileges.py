@@ -36,7 +36,7 @@ class Privilege(StrEnum):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of resources that it is a privilege on."""
+        """The kinds of resources on which it can be granted."""
         return ("Database", "Table") * (self in TABLE_PRIVILEGES) + ("Service",) * (self in SERVICE_PRIVILEGES)
 
 
@@ -60,7 +60,7 @@ class Resource:
 
     @classmethod
     def of_table(cls, path: TablePath) -> Resource:
-        """The table with this path, whether or not there is one."""
+        """Returns the resource of the table with this path, which need not exist."""
         return cls(path.database_name, path.table_name)
 
     @property
@@ -81,7 +81,7 @@ SERVICE = Resource()
 
 
 def statement_for(principal: str, privilege: Privilege, resource: Resource) -> str:
-    """The policy that would grant it: what somebody without it can send to whoever keeps the policy file."""
+    """Returns the policy that would grant the privilege, which a caller can send to the owner of the policy file."""
     actions = f'action == Action::"{privilege}"'
     if privilege in TABLE_PRIVILEGES and privilege is not Privilege.DESCRIBE and resource.name is not None:
         actions = f'action in [Action::"DESCRIBE", Action::"{privilege}"]'

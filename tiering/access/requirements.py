@@ -159,7 +159,7 @@ PROCEDURES: Mapping[str, Requirement] = {
 
 @dataclass(frozen=True)
 class RowsFor:
-    """The privilege that shows rows of a system table, and the columns of the table. A new column is added here, too."""
+    """The privilege that shows the rows of a system table, and the columns of the table. A new column has to be added here, too."""
 
     requirement: Requirement
     columns: str

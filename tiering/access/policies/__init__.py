@@ -1,1 +1,1 @@
-"""What a policy file says of whom and of what: Cedar behind one small interface, asked once a class of names."""
+"""Decisions by a policy file: Cedar behind one small interface, asked once per class of names."""

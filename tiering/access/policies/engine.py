@@ -1,6 +1,6 @@
-"""The engine that decides: Cedar (through cedarpy), behind one small interface.
+"""The policy engine: Cedar (through cedarpy), behind one small interface.
 
-A policy file is Cedar's own language, checked against the types and actions of Lakeward; docs/grants.md shows how it is written.
+A policy file is in Cedar's own language, and is checked against the types and actions of Lakeward. docs/grants.md shows how to write it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tiering.errors import InvalidArgument
 from tiering.redaction.redact import outside_text
 
 MAX_POLICY_BYTES = 1 << 20
-"""Of a policy file: some 5,000 policies."""
+"""Upper bound of a policy file's size: some 5,000 policies."""
 
 KEPT_SELECTIONS = 100
-"""Of policies that apply to somebody: as many as there are kinds of users, and privileges."""
+"""Number of cached selections of policies: as many as there are kinds of users, and privileges."""
 
 
 @dataclass(frozen=True)
 class PolicyStatement:
-    """One policy of the file, in Cedar's words. What a scope leaves open is `*`."""
+    """One policy of the file, in Cedar's language. An unrestricted scope is `*`."""
 
     policy_id: str
     effect: str
@@ -42,7 +42,7 @@ class PolicyStatement:
 
 
 class PolicyEngine(Protocol):
-    """Decides by the policies of one file, which never change. Thread-safe."""
+    """Decides by the policies of one file, which never change. It is thread-safe."""
 
     @property
     def statements(self) -> Sequence[PolicyStatement]:
@@ -51,20 +51,20 @@ class PolicyEngine(Protocol):
 
     @property
     def untested_name(self) -> str:
-        """A name that passes no test of any policy, but for those that every name passes."""
+        """A name that passes no test of any policy, except tests that every name passes."""
         ...
 
     def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
-        """Whether a policy permits it and none forbids it."""
+        """Returns whether a policy permits it and none forbids it."""
         ...
 
     def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
-        """The policies for this identity and privilege; all others neither permit it anything nor forbid it."""
+        """Returns the policies for this identity and privilege. All others neither permit nor forbid it anything."""
         ...
 
     @property
     def for_unknown_groups(self) -> PolicyEngine:
-        """The same policies for identities whose groups are not known: they may be in each group that a policy names."""
+        """The same policies for identities with unknown groups, which may be in each group that a policy names."""
         ...
 
 
@@ -88,35 +88,35 @@ def _schema() -> str:
 
 
 SCHEMA = _schema()
-"""Which types and actions a policy may name."""
+"""The types and actions that a policy may name."""
 
 
 class CedarEngine:
-    """`PolicyEngine` by Cedar."""
+    """Implements `PolicyEngine` with Cedar."""
 
     def __init__(self, text: str) -> None:
-        """Raises InvalidArgument for policies that cannot be read, that name what there is not, or that no filter can be made of."""
+        """Raises InvalidArgument for policies that are unreadable, name unknown types or actions, or cannot be used as a filter."""
         if len(text.encode()) > MAX_POLICY_BYTES:
-            raise InvalidArgument(f"a policy file has at most {MAX_POLICY_BYTES} bytes")
+            raise InvalidArgument(f"a policy file may have at most {MAX_POLICY_BYTES} bytes")
         try:
             parsed = json.loads(cedarpy.policies_to_json_str(text))
         except RecursionError as error:
             raise _too_deep() from error
         except ValueError as error:
-            raise InvalidArgument(f"the policies cannot be read: {outside_text(str(error))}", hint="docs/grants.md shows some.") from error
+            raise InvalidArgument(f"the policies cannot be read: {outside_text(str(error))}", hint="See docs/grants.md.") from error
         if parsed["templates"]:
             raise InvalidArgument("a policy is a template (?principal, ?resource)", hint="Name the principal and the resource.")
         checked = cedarpy.validate_policies(text, SCHEMA)
         if not checked.validation_passed:
             problems = "; ".join(outside_text(problem.error) for problem in checked.errors[:3])
             raise InvalidArgument(
-                f"the policies do not fit what Lakeward knows: {problems}",
+                f"the policies do not fit the types and actions of Lakeward: {problems}",
                 hint="docs/grants.md lists types and actions. A condition on names needs `resource is Table`.",
             )
         policies: dict[str, Any] = dict(sorted(parsed["staticPolicies"].items(), key=lambda item: number_of(item[0])))
         try:
             self._take(policies)
-        except (ValueError, RecursionError) as error:  # of Cedar's JSON
+        except (ValueError, RecursionError) as error:  # raised for Cedar's JSON format
             raise _too_deep() from error
 
     def _take(self, policies: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class CedarEngine:
         self._by_id = policies
         self._policies = _CedarPolicies(policies)
         self.statements = [_statement(policy_id, policy) for policy_id, policy in policies.items()]
-        tested = json.dumps(policies, ensure_ascii=False)  # not the text, which may have escaped one
+        tested = json.dumps(policies, ensure_ascii=False)  # not the original text, which may contain an escaped character
         self.untested_name = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in tested)
         self._groups = [_CedarGroup(group) for group in groups_of_alike(policies)]
         self._as_permits = _CedarPolicies(_as_permits(policies))
@@ -132,20 +132,20 @@ class CedarEngine:
 
     @cached_property
     def for_unknown_groups(self) -> Self:
-        """See `PolicyEngine`."""
-        engine = type(self).__new__(type(self))  # its policies were checked as those of a file
+        """The engine with the same policies for identities with unknown groups."""
+        engine = type(self).__new__(type(self))  # the policies were already checked
         engine._take(for_unknown_groups(self._by_id))
         return engine
 
     def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
-        """See `PolicyEngine`. A policy that cannot be evaluated permits nothing, and neither do the others then."""
+        """Returns whether a policy permits it and none forbids it. If any policy cannot be evaluated, nothing is permitted."""
         if resource.kind not in privilege.kinds:
             return False
         (result,) = self._policies.ask(identity, privilege, [resource])
         return bool(result.allowed) and not result.diagnostics.errors
 
     def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
-        """See `PolicyEngine`."""
+        """Returns the policies that can apply to this identity and privilege."""
         any_resource = Resource() if privilege in SERVICE_PRIVILEGES else Resource(self.untested_name)
         (result,) = self._heads.ask(identity, privilege, [any_resource])
         return self._selected(frozenset(result.diagnostics.reasons))
@@ -156,7 +156,7 @@ class CedarEngine:
 
     def _ask_all(self, groups: Sequence[_CedarGroup], identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
         (result,) = self._as_permits.ask(identity, privilege, [resource])
-        if result.diagnostics.errors:  # of which policy they do not say
+        if result.diagnostics.errors:  # they do not name the policy, so each group is asked
             return [group.ask(identity, privilege, [resource])[0] for group in groups]
         applying = set(result.diagnostics.reasons)
         return [Verdict.SILENT if group.policies.keys().isdisjoint(applying) else Verdict.APPLIES for group in groups]
@@ -183,10 +183,10 @@ class _CedarPolicies:
 
 
 class _CedarGroup:
-    """`PolicyGroup` by Cedar: whether a policy applies is whether it would permit, were it one that permits."""
+    """Implements `PolicyGroup` with Cedar. A policy applies if it would permit after its effect is changed to permit."""
 
     def __init__(self, policies: Mapping[str, Any]) -> None:
-        """Raises InvalidArgument if no filter can be made of them."""
+        """Raises InvalidArgument if the policies cannot be used as a filter."""
         self.policies = policies
         self.tests = name_tests(policies)
         first = next(iter(policies.values()))
@@ -195,30 +195,30 @@ class _CedarGroup:
         self._policies = _CedarPolicies(_as_permits(policies))
 
     def ask(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[Verdict]:
-        """See `PolicyGroup`."""
+        """Returns the verdict on each resource."""
         results = self._policies.ask(identity, privilege, resources)
         return [Verdict.ERROR if result.diagnostics.errors else Verdict.APPLIES if result.allowed else Verdict.SILENT for result in results]
 
 
 def _too_deep() -> InvalidArgument:
     return InvalidArgument(
-        "a condition has too many parts, or parts within parts, for the engine",
+        "a condition has too many parts, or is nested too deeply, for the policy engine",
         hint='Join at most 50 with `||` or `&&`; write names as a list, as in `["a", "b"].contains(resource.name)`, or in more policies.',
     )
 
 
 def _head(policy: Mapping[str, Any]) -> str:
-    """Its principal and action, as an id."""
+    """Returns the policy's principal and action, as an id."""
     return json.dumps([policy["principal"], policy["action"]], sort_keys=True)
 
 
 def _as_permits(policies: Mapping[str, Any]) -> dict[str, Any]:
-    """Policies that apply where these do."""
+    """Returns permitting policies that apply where these policies apply."""
     return {policy_id: {**policy, "effect": "permit"} for policy_id, policy in policies.items()}
 
 
 def _permitting(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy that permits everything to the policy's principal and action."""
+    """Returns a policy that permits everything to the policy's principal and action."""
     return {**policy, "effect": "permit", "resource": {"op": "All"}, "conditions": []}
 
 
@@ -255,7 +255,7 @@ def _statement(policy_id: str, policy: dict[str, Any]) -> PolicyStatement:
 
 
 def _scope(scope: dict[str, Any]) -> str:
-    """A scope in Cedar's words: `User::"ana"`, `Table in Database::"sales"`, `*`."""
+    """Returns a scope in Cedar's language: `User::"ana"`, `Table in Database::"sales"`, `*`."""
     entity = scope.get("entity") or scope.get("in", {}).get("entity")
     named = "" if entity is None else f'{entity["type"]}::"{entity["id"]}"'
     if scope["op"] == "is":

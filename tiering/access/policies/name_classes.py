@@ -1,4 +1,4 @@
-"""Tables that some policies cannot tell apart: they have the same outcomes in all tests of names (`name_tests`)."""
+"""Classes of tables that some policies cannot distinguish, because all tests of names have the same outcomes (`name_tests`)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tiering.access.policies.name_tests import NameTests
 from tiering.access.privileges import Resource
 
 NameClass = tuple[int, int, int, int, int]
-"""The outcomes of all tests, a bit a test: patterns and sets of databases, patterns and sets of names, sets of tables."""
+"""The outcomes of all tests, one bit per test: patterns and sets of databases, patterns and sets of names, sets of tables."""
 
 UNNAMED: NameClass = (0, 0, 0, 0, 0)
-"""Of what passes no test, and of the service."""
+"""The class of names that pass no test, and of the service."""
 
 
 @dataclass(frozen=True)
 class TableClasses:
-    """The classes of many tables. `codes`: a number for each table; `examples`: by number the index of a table of that class."""
+    """The classes of many tables. `codes` has a number for each table. `examples` has, by number, the index of a table of that class."""
 
     codes: Codes
     classes: Sequence[NameClass]
@@ -31,7 +31,7 @@ class TableClasses:
 
 
 class NameClasses:
-    """The classes of databases and tables by the tests of some groups of policies. Thread-safe."""
+    """The classes of databases and tables by the tests of some groups of policies. It is thread-safe."""
 
     def __init__(self, groups: Sequence[NameTests]) -> None:
         self._tests = tuple(sorted(set().union(*tests), key=_sort_key) for tests in _by_field(groups))
@@ -41,7 +41,7 @@ class NameClasses:
         self._tables = _NamedTables(table_sets)
 
     def of(self, resource: Resource) -> NameClass:
-        """The class of one resource, whether or not there is one of that name."""
+        """Returns the class of one resource, which need not exist."""
         if resource.database is None:
             return UNNAMED
         if resource.name is None:
@@ -50,12 +50,12 @@ class NameClasses:
         return *self._databases.of(resource.database), *self._names.of(resource.name), self._tables.of(path)
 
     def of_tables(self, databases: Any, names: Any) -> TableClasses:
-        """Those of many tables: Arrow arrays of their databases and names."""
+        """Returns the classes of many tables, given as Arrow arrays of their databases and names."""
         encoded = pc.dictionary_encode(databases)
-        database_codes, known = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
-        by_database, of_databases = self._databases.outcomes(known)
+        database_codes, distinct_databases = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+        by_database, of_databases = self._databases.outcomes(distinct_databases)
         name_codes, of_names = self._names.outcomes(names)
-        table_codes, of_tables = self._tables.outcomes(known, database_codes, names)
+        table_codes, of_tables = self._tables.outcomes(distinct_databases, database_codes, names)
         codes, before = renumbered((by_database[database_codes] * len(of_names) + name_codes) * len(of_tables) + table_codes)
         pairs, tables = np.divmod(before, len(of_tables))
         databases_at, names_at = np.divmod(pairs, len(of_names))
@@ -65,10 +65,11 @@ class NameClasses:
         return TableClasses(codes, [(*of_databases[d], *of_names[n], of_tables[t]) for d, n, t in numbers], examples)
 
     def bits_of(self, tests: NameTests) -> NameClass:
-        """The bits of those tests."""
-        wanted = _by_field([tests])
+        """Returns the bits of those tests."""
+        chosen_fields = _by_field([tests])
         database_patterns, database_sets, name_patterns, name_sets, table_sets = (
-            sum(1 << bit for bit, test in enumerate(known) if test in chosen) for known, (chosen,) in zip(self._tests, wanted, strict=True)
+            sum(1 << bit for bit, test in enumerate(tests_of_field) if test in chosen)
+            for tests_of_field, (chosen,) in zip(self._tests, chosen_fields, strict=True)
         )
         return database_patterns, database_sets, name_patterns, name_sets, table_sets
 
@@ -84,12 +85,12 @@ def _by_field(groups: Sequence[NameTests]) -> list[list[Collection[Any]]]:
 
 
 def _sort_key(test: Iterable[Any]) -> list[Any]:
-    """Of a pattern, whose texts have their order, or of a set."""
+    """Returns the texts of a pattern in their order, or the sorted members of a set."""
     return list(test) if isinstance(test, tuple) else sorted(test)
 
 
 class _Names:
-    """Tests of names of one kind: patterns, and sets of names."""
+    """Tests of one kind of names: patterns, and sets of names."""
 
     def __init__(self, patterns: Sequence[Any], sets: Sequence[frozenset[str]]) -> None:
         self._patterns = NamePatterns(patterns)
@@ -98,11 +99,11 @@ class _Names:
         self._codes, self._memberships = _numbered(list(self._sets.values()))
 
     def of(self, name: str) -> tuple[int, int]:
-        """The outcomes for one name, a bit a test."""
+        """Returns the outcomes for one name, one bit per test."""
         return self._patterns.matches(name), self._sets.get(name, 0)
 
     def outcomes(self, names: Any) -> tuple[Codes, list[tuple[int, int]]]:
-        """A number for each of an Arrow array of names, and by number the outcomes."""
+        """Returns a number for each name in an Arrow array, and the outcomes by number."""
         codes, matches = self._patterns.outcomes(names)
         if not self._sets:
             return codes, [(match, 0) for match in matches]
@@ -125,11 +126,11 @@ class _NamedTables:
         self._sorted_keys, self._codes = keys[order], codes[order]
 
     def of(self, path: tuple[str, str]) -> int:
-        """The sets that have the table, a bit a set."""
+        """Returns the sets that contain the table, one bit per set."""
         return self._sets.get(path, 0)
 
     def outcomes(self, databases: Any, database_codes: Codes, names: Any) -> tuple[Codes, list[int]]:
-        """A number for each table, whose database is `databases[code]`, and by number the sets that have it."""
+        """Returns a number for each table, whose database is `databases[code]`, and by number the sets that contain it."""
         codes = np.zeros(len(names), np.intp)
         if not self._sets:
             return codes, [0]
@@ -146,7 +147,7 @@ class _NamedTables:
 
 
 def _memberships(sets: Sequence[frozenset[Any]]) -> dict[Any, int]:
-    """By member the sets that have it, a bit a set."""
+    """Returns, by member, the sets that contain it, one bit per set."""
     members: dict[Any, int] = {}
     for number, members_of_set in enumerate(sets):
         for member in members_of_set:
@@ -155,14 +156,14 @@ def _memberships(sets: Sequence[frozenset[Any]]) -> dict[Any, int]:
 
 
 def _numbered(memberships: Sequence[int]) -> tuple[Codes, list[int]]:
-    """A number for each membership and a last one for none, which is 0; and by number the membership."""
+    """Returns a number for each membership, a last one for none, which is 0, and the memberships by number."""
     numbers = {0: 0}
     codes = [numbers.setdefault(membership, len(numbers)) for membership in memberships]
     return np.array([*codes, 0], np.intp), list(numbers)
 
 
 def _positions(values: Any, members: Any) -> Codes:
-    """Where each value stands in `members`; their number for one that does not."""
+    """Returns the position of each value in `members`; the number of members for a value that is not among them."""
     at = pc.fill_null(pc.index_in(values, value_set=members), len(members))
     positions: Codes = at.to_numpy(zero_copy_only=False).astype(np.intp)
     return positions

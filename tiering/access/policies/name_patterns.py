@@ -1,7 +1,7 @@
-"""Many patterns with wildcards, matched in one walk over a name: an automaton over its bytes, whose states are made when names need them.
+"""Matches many patterns with wildcards in one walk over a name: an automaton over its bytes, whose states are created on demand.
 
-A state is the set of places in all patterns that a name has reached (a bit a place), so the walk costs the same for one pattern and for a
-thousand. Many names walk together: their states are an array, which moves on by one byte at a time.
+A state is the set of places in all patterns that a name has reached (one bit per place), so the walk costs the same for one pattern and for
+a thousand. Many names are matched together: their states are an array, which advances by one byte at a time.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Pattern = tuple[str, ...]
-"""The texts of which a name consists, in their order, with anything between two of them: `("sales_", "")` is `sales_*`."""
+"""The texts of a pattern in order, with anything between two of them: `("sales_", "")` is `sales_*`."""
 Codes = npt.NDArray[np.intp]
 
 MAX_STATES = 2_048
-"""Of one automaton. Patterns that match independently of each other multiply its states: above this bound they are parted in two."""
+"""Upper bound of one automaton's states. Independent patterns multiply its states; above this bound, it is split in two."""
 
 MAX_TABLE = 1 << 20
-"""Codes above are numbered anew by sorting them: a table by code would be larger than the codes themselves."""
+"""Largest code for renumbering with a table by code. Larger codes are sorted, because the table would be larger than the codes."""
 
 _BYTES = 256
 
 
 class NamePatterns:
-    """What names match of some patterns. Thread-safe."""
+    """Matches names against some patterns. It is thread-safe."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._lock = threading.Lock()
         self._automata = [_Automaton(list(enumerate(patterns)))] if patterns else []
 
     def matches(self, name: str) -> int:
-        """The patterns that the name matches: bit n stands for the nth."""
+        """Returns the patterns that the name matches: bit n stands for the nth pattern."""
         with self._lock:
             return sum(self._read(lambda automaton: automaton.match(name.encode())))
 
     def outcomes(self, names: Any) -> tuple[Codes, list[int]]:
-        """A number for each name of an Arrow array of strings, and by number which patterns such names match, as `matches` says it."""
+        """Returns a number for each name in an Arrow array of strings, and by number the matching patterns, in the form of `matches`."""
         codes, matches = np.zeros(len(names), np.intp), [0]
         with self._lock:
             for part, part_matches in self._read(lambda automaton: automaton.match_all(names)):
@@ -50,7 +50,7 @@ class NamePatterns:
         return codes, matches
 
     def _read(self, read: Any) -> Iterator[Any]:
-        """What `read` returns of each automaton; one that would grow too large is parted before."""
+        """Yields the result of `read` for each automaton. An automaton that would grow too large is split before."""
         waiting = list(reversed(self._automata))
         self._automata = []
         try:
@@ -67,7 +67,7 @@ class NamePatterns:
 
 
 def renumbered(codes: Codes) -> tuple[Codes, Codes]:
-    """The codes without gaps between them, and by their new number what they were."""
+    """Returns the codes renumbered without gaps, and the former code by new number."""
     bound = int(codes.max(initial=0)) + 1
     if bound > MAX_TABLE:
         before, numbers = np.unique(codes, return_inverse=True)
@@ -85,18 +85,18 @@ class _TooManyStates(Exception):
 
 
 class _Automaton:
-    """Some patterns, with their numbers. Each has a bit for each place in its texts: so much of a name's beginning is matched."""
+    """Some patterns with their numbers. Each place in a pattern's texts has a bit, which means that a name has matched up to it."""
 
     def __init__(self, patterns: Sequence[tuple[int, Pattern]]) -> None:
         self._patterns = patterns
         self._reached_by = [0] * _BYTES
-        """By byte the places that it reaches from the place before."""
+        """The places that a byte reaches from the place before, by byte."""
         self._stays = 0
         """The places before a wildcard, where any byte may come."""
         self._passed: dict[int, int] = {}
-        """By place before a wildcard the earlier ones of its pattern, which have nothing to add once it is reached."""
+        """The earlier places of the same pattern, by place before a wildcard. They add nothing once that place is reached."""
         self._ends: dict[int, int] = {}
-        """By last place of a pattern its number."""
+        """The number of a pattern by its last place."""
         start = 0
         place = 1
         for number, texts in patterns:
@@ -106,18 +106,18 @@ class _Automaton:
         self._width = len(used) + 1
         columns = {byte: column for column, byte in enumerate(used, 1)}
         self._columns = bytes(columns.get(byte, 0) for byte in range(_BYTES))
-        """By byte its column; all that stand in no pattern share the first. UTF-8 has no more than 244 bytes, so a column is one, too."""
+        """The column of each byte. Bytes in no pattern share the first one. UTF-8 has at most 244 bytes, so a column fits into one, too."""
         self._reached_in = [0, *(self._reached_by[byte] for byte in used)]
         self._states: dict[int, int] = {}
         self._places: list[int] = []
         self._matches: list[int] = []
         self._end_places, self._passing = sum(self._ends), sum(self._passed)
         self._next = np.full(0, -1, np.intp)
-        """By cell, a state's first one plus a column: the first cell of the following state; -1 = nobody has needed it."""
+        """The first cell of the next state by cell, which is a state's first cell plus a column; -1 if not needed yet."""
         self._state(self._without_passed(start))
 
     def _lay_out(self, number: int, texts: Sequence[bytes], first: int) -> int:
-        """Gives the places of one pattern their bits, from `first` on, and returns the bit behind them."""
+        """Assigns bits to the places of one pattern, starting with `first`. Returns the next free bit."""
         place = first
         for at, text in enumerate(texts):
             for byte in text:
@@ -126,17 +126,17 @@ class _Automaton:
             if at < len(texts) - 1:
                 self._stays |= place
                 if place != first:
-                    self._passed[place] = place - first  # all bits from the first up to this one
+                    self._passed[place] = place - first  # all bits from the first one up to this one
         self._ends[place] = number
         return place << 1
 
     def parted(self) -> list[_Automaton]:
-        """Two automata with half of the patterns each."""
+        """Returns two automata with half of the patterns each."""
         half = len(self._patterns) // 2
         return [_Automaton(self._patterns[:half]), _Automaton(self._patterns[half:])]
 
     def match(self, name: bytes) -> int:
-        """The patterns that a name matches, by the bits of their numbers. Raises _TooManyStates."""
+        """Returns the patterns that a name matches, as bits of their numbers. Raises _TooManyStates."""
         first = 0
         for column in name.translate(self._columns):
             following = self._next.item(first + column)
@@ -144,7 +144,7 @@ class _Automaton:
         return self._matches[first // self._width]
 
     def match_all(self, names: Any) -> tuple[Codes, list[int]]:
-        """A number for each name, and by number what `match` says of such names. Raises _TooManyStates."""
+        """Returns a number for each name, and by number the result of `match` for such names. Raises _TooManyStates."""
         data, starts, lengths = _bytes_of(names)
         firsts = self._walk(np.frombuffer(data.translate(self._columns), np.uint8), starts, lengths)
         numbers: dict[int, int] = {}
@@ -153,7 +153,7 @@ class _Automaton:
         return by_first[firsts], list(numbers)
 
     def _walk(self, columns: npt.NDArray[np.uint8], starts: Codes, lengths: Codes) -> Codes:
-        """The first cells of the states at the ends of the names. The longest names come first: those that go on are always in front."""
+        """Returns the first cells of the states at the ends of the names. The longest names come first, so unfinished ones are in front."""
         longest = int(lengths.max(initial=0))
         order = np.argsort((longest - lengths).astype(np.uint16 if longest < 1 << 16 else np.intp), kind="stable")
         going_on = len(lengths) - np.cumsum(np.bincount(lengths, minlength=1))
@@ -204,7 +204,7 @@ class _Automaton:
 
 
 def single_bits(bits: int) -> Iterator[int]:
-    """Each bit that is set, by itself."""
+    """Yields each bit that is set."""
     while bits:
         bit = bits & -bits
         yield bit
@@ -212,10 +212,10 @@ def single_bits(bits: int) -> Iterator[int]:
 
 
 def _bytes_of(names: Any) -> tuple[bytes, Codes, Codes]:
-    """The bytes of an Arrow array of strings, and where in them each begins, and its length."""
+    """Returns the bytes of an Arrow array of strings, and the start and length of each string in them."""
     if isinstance(names, pa.ChunkedArray):
         names = names.combine_chunks()
-    if len(names) == 0:  # may have no buffers
+    if len(names) == 0:  # such an array may have no buffers
         return b"", np.zeros(0, np.intp), np.zeros(0, np.intp)
     _, offsets, data = names.cast(pa.string()).buffers()
     bounds = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.intp)

@@ -1,9 +1,9 @@
-"""What a policy asks of names: the few tests by which two tables can differ for it.
+"""The tests of names in a policy: the few comparisons by which the policy can distinguish two tables.
 
-A policy depends on a table by the outcomes of its tests alone: `name_tests` refuses any other use of `resource`. So the engine is
-asked once for each combination of outcomes that occurs, and never once a table.
+A policy depends on a table only by the outcomes of its tests; `name_tests` refuses any other use of `resource`. So the engine is asked once
+per combination of outcomes that occurs, and never once per table.
 
-Of policies that are asked together (`policies_alike`) all names together are one test: whichever of them it is, the answer is the same.
+For policies that are evaluated together (`policies_alike`), all their names are one test: for each of these names the answer is the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOOKS_AT_ENTITIES = (".", "has", "in", "is")
 
 @dataclass(frozen=True)
 class NameTests:
-    """Tests of some policies: whether a name fits a pattern, or is among the names of a set."""
+    """Tests of some policies: whether a name matches a pattern, or is in a set of names."""
 
     database_patterns: frozenset[Pattern] = frozenset()
     database_sets: frozenset[frozenset[str]] = frozenset()
@@ -33,14 +33,14 @@ class NameTests:
 
 @dataclass
 class _Tests:
-    """Tests as they are collected."""
+    """Tests while they are collected."""
 
     patterns: dict[str, set[Pattern]] = field(default_factory=lambda: {attribute: set() for attribute in ATTRIBUTES})
     sets: dict[str, set[frozenset[str]]] = field(default_factory=lambda: {attribute: set() for attribute in ATTRIBUTES})
     tables: set[frozenset[tuple[str, str]]] = field(default_factory=set)
 
     def add_entities(self, entities: Iterator[tuple[str, str]]) -> None:
-        """One test of the databases among them, and one of the tables."""
+        """Adds one test of the databases among the entities, and one of the tables."""
         databases, tables = _by_kind(entities)
         if databases:
             self.sets["database"].add(databases)
@@ -49,14 +49,14 @@ class _Tests:
 
 
 def name_tests(group: Mapping[str, Any]) -> NameTests:
-    """The tests of such a group, in Cedar's JSON format. Raises InvalidArgument for a use of `resource` that is no such test."""
+    """Returns the tests of a group in Cedar's JSON format. Raises InvalidArgument for a use of `resource` that is not such a test."""
     tests = _Tests()
     policy_id, policy = next(iter(group.items()))
     for condition in policy["conditions"]:
         _collect(_label(policy_id, policy), condition["body"], tests)
     tests.add_entities(entity for member in group.items() for entity in _resources_in(_label(*member), member[1]["resource"]))
     if alike := frozenset(name for member in group.values() if (name := sole_name(member)) is not None):
-        tests.sets["name"] = {alike}  # for that of the first, which was collected: there is no other
+        tests.sets["name"] = {alike}  # instead of the first policy's test, which is the only one that was collected
     return NameTests(
         frozenset(tests.patterns["database"]),
         frozenset(tests.sets["database"]),
@@ -67,12 +67,12 @@ def name_tests(group: Mapping[str, Any]) -> NameTests:
 
 
 def _label(policy_id: str, policy: Mapping[str, Any]) -> str:
-    """What a person calls it."""
+    """Returns the policy's name for users."""
     return str(policy.get("annotations", {}).get("id") or f"number {number_of(policy_id) + 1}")
 
 
 def number_of(policy_id: str) -> int:
-    """Of policy12: 12. Cedar numbers policies in the order of the text."""
+    """Returns the number in a policy id: 12 for policy12. Cedar numbers policies in the order of the text."""
     digits = policy_id.removeprefix("policy")
     return int(digits) if digits.isdecimal() else 0
 
@@ -91,7 +91,7 @@ def _collect(policy: str, node: Any, tests: _Tests) -> None:
 
 
 def _is_test(policy: str, operator: str, operands: Any, tests: _Tests) -> bool:
-    """Adds the test, if the operator makes one of `resource` or of its names."""
+    """Adds the test if the operator tests `resource` or its names. Returns whether it does."""
     if not isinstance(operands, Mapping):
         return False
     left, right = operands.get("left"), operands.get("right")
@@ -110,7 +110,10 @@ def _is_test(policy: str, operator: str, operands: Any, tests: _Tests) -> bool:
 
 
 def _add_constants(policy: str, attribute: str | None, node: Any, tests: _Tests) -> None:
-    """A list of constants is one test; in any other expression each constant is one, since nobody knows here what it is worth."""
+    """Adds one test for a list of constants.
+
+    In any other expression, each constant is a test, because their combination is unknown here.
+    """
     if _has_variable(node) or _depends_on_entities(node):
         raise _not_a_test(policy)
     parts = [node] if _is_plain(node) else list(_constants(node))
@@ -122,7 +125,7 @@ def _add_constants(policy: str, attribute: str | None, node: Any, tests: _Tests)
 
 
 def _is_plain(node: Any) -> bool:
-    """Whether it is a constant, or a list of constants."""
+    """Returns whether the node is a constant or a list of constants."""
     if not isinstance(node, Mapping):
         return False
     items = node.get("Set")
@@ -130,7 +133,7 @@ def _is_plain(node: Any) -> bool:
 
 
 def _constants(node: Any) -> Iterator[Any]:
-    """Each constant in an expression by itself."""
+    """Yields each constant in an expression."""
     if isinstance(node, Mapping):
         if "Value" in node or "entity" in node:
             yield node
@@ -143,7 +146,7 @@ def _constants(node: Any) -> Iterator[Any]:
 
 
 def _resources_in(policy: str, node: Any) -> Iterator[tuple[str, str]]:
-    """Type and id of each entity. Raises InvalidArgument for a table without its database."""
+    """Yields type and id of each entity. Raises InvalidArgument for a table without its database."""
     for kind, entity_id in entities_in(node):
         if kind == "Table" and not all(entity_id.partition(".")):
             raise InvalidArgument(f"the policy {policy} names {entity_id!r} as a table", hint='Write Table::"database.table".')
@@ -151,7 +154,7 @@ def _resources_in(policy: str, node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _by_kind(entities: Iterator[tuple[str, str]]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The databases and the tables among entities."""
+    """Returns the databases and the tables among entities."""
     databases, tables = set(), set()
     for kind, entity_id in entities:
         if kind == "Database":
@@ -163,14 +166,14 @@ def _by_kind(entities: Iterator[tuple[str, str]]) -> tuple[frozenset[str], froze
 
 
 def _has_variable(node: Any) -> bool:
-    """Whether a part of a policy depends on who asks, or for what."""
+    """Returns whether a part of a policy depends on the principal, the action or the resource."""
     if isinstance(node, Mapping):
         return "Var" in node or any(map(_has_variable, node.values()))
     return isinstance(node, list) and any(map(_has_variable, node))
 
 
 def _depends_on_entities(node: Any) -> bool:
-    """Whether a part of a policy asks what a database or a table is or has: of all but `resource` Cedar is told nothing."""
+    """Returns whether a part of a policy uses attributes of a named database or table. Cedar gets attributes only of `resource`."""
     if isinstance(node, Mapping):
         of_entities = any(operator in node and _names_a_resource(node[operator]) for operator in _LOOKS_AT_ENTITIES)
         return of_entities or any(map(_depends_on_entities, node.values()))
@@ -206,5 +209,5 @@ def _pattern(parts: Sequence[Any]) -> Pattern:
 def _not_a_test(policy: str) -> InvalidArgument:
     return InvalidArgument(
         f"the policy {policy} uses `resource`, or another table or database, in a comparison that depends on more than names",
-        hint="Compare resource, resource.database and resource.name with texts, patterns (like) and entities that stand in the policy.",
+        hint="Compare resource, resource.database and resource.name with texts, patterns (like) and entities that are in the policy.",
     )

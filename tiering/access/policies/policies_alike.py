@@ -1,8 +1,8 @@
-"""Policies that differ in nothing but the names in them are asked together.
+"""Groups policies that differ only in the names in them, so that they are evaluated together.
 
-Where a condition says no more than which database and table it is, the name is taken into the scope, which is the same to Cedar (a table's
-id and parent are made of its names, in which there is no dot): a thousand such conditions are then one question, as a thousand scopes are.
-Policies in Cedar's JSON format.
+If a condition only states the database and table, its names are moved into the scope. To Cedar that is the same, because a table's id and
+parent consist of its names, which have no dot. A thousand such conditions are then one question, like a thousand scopes. Policies are in
+Cedar's JSON format.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 
 RESOURCE: Mapping[str, str] = {"Var": "resource"}
 ATTRIBUTES = ("database", "name")
-"""Of a table; a database has the first alone."""
+"""Attributes of a table. A database has only the first one."""
 
 
 def groups_of_alike(policies: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The policies by their ids, with names in their scopes where that is the same, in groups that differ in nothing but these or in a
-    sole name.
+    """Returns the policies by their ids, in groups that differ only in names of their scopes, or in a sole name.
+
+    Names in conditions are moved into the scope where that is equivalent.
     """
     groups: dict[str, dict[str, Any]] = {}
     for policy_id, policy in policies.items():
@@ -28,13 +29,13 @@ def groups_of_alike(policies: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def sole_name(policy: Mapping[str, Any]) -> str | None:
-    """The name of a table, in any database, if the policy asks nothing else of `resource` than to have it."""
+    """Returns the table name, in any database, if having this name is all that the policy requires of `resource`."""
     names = None if list(entities_in(policy["resource"])) else _names_of_condition(policy)
     return names["name"] if names is not None and names.keys() == {"name"} else None
 
 
 def attribute_of(node: Any) -> str | None:
-    """`database` of `resource.database`."""
+    """Returns the attribute's name, such as `database` for `resource.database`; None for another node."""
     inner = node.get(".") if isinstance(node, Mapping) else None
     if isinstance(inner, Mapping) and inner.get("left") == RESOURCE and inner.get("attr") in ATTRIBUTES:
         return str(inner["attr"])
@@ -42,7 +43,7 @@ def attribute_of(node: Any) -> str | None:
 
 
 def entities_in(node: Any) -> Iterator[tuple[str, str]]:
-    """Type and id of each entity in a part of a policy."""
+    """Yields type and id of each entity in a part of a policy."""
     if isinstance(node, Mapping):
         if isinstance(node.get("type"), str) and isinstance(node.get("id"), str):
             yield node["type"], node["id"]
@@ -63,7 +64,7 @@ def _without_names(policy: Mapping[str, Any]) -> str:
 
 
 def _with_names_in_scope(policy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The policy with the database, and the table, in its scope that its condition names; as it is where that would not be the same."""
+    """Returns the policy with its condition's database and table in its scope; unchanged where that would not be equivalent."""
     names = _names_of_condition(policy)
     scope = policy["resource"]
     if names is None or scope["op"] != "is" or scope["entity_type"] != "Table":
@@ -75,7 +76,7 @@ def _with_names_in_scope(policy: Mapping[str, Any]) -> Mapping[str, Any]:
         return policy
     [database] = databases
     name = names.get("name")
-    if not database or "." in database or name == "":  # such ids would tell of other tables, or of none
+    if not database or "." in database or name == "":  # such ids would mean other tables, or none
         return policy
     if name is None:
         named = {"op": "is", "entity_type": "Table", "in": {"entity": {"type": "Database", "id": database}}}
@@ -85,13 +86,13 @@ def _with_names_in_scope(policy: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _names_of_condition(policy: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """By attribute the name that it must have; None if the conditions of the policy are anything else, or it has none."""
+    """Returns the required name by attribute; None if the policy has other conditions, or none."""
     conditions = policy["conditions"]
     return _equalities(conditions[0]["body"]) if len(conditions) == 1 and conditions[0]["kind"] == "when" else None
 
 
 def _equalities(node: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Of `resource.database == "a" && resource.name == "b"` the names by their attributes; of anything else None."""
+    """Returns the names by attribute for `resource.database == "a" && resource.name == "b"`; None for another expression."""
     if "&&" in node:
         left, right = _equalities(node["&&"]["left"]), _equalities(node["&&"]["right"])
         return None if left is None or right is None or left.keys() & right.keys() else {**left, **right}

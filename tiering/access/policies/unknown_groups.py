@@ -1,7 +1,7 @@
-"""Policies for a user whose groups are not known: one for whom a service acts, which gives the user's name alone.
+"""Policies for a user whose groups are unknown: a user for whom a service acts, which sends only the user's name.
 
-Such a user may be in any group. So a policy that forbids applies if it would for some set of groups, and one that permits applies only if
-it would for every set. Each question whether the principal is in a group is answered by what is worse for the user. Policies in Cedar's
+Such a user may be in any group. So a policy that forbids applies if it would for some set of groups. A policy that permits applies only if
+it would for every set. Each test whether the principal is in a group gets the answer that is worse for the user. Policies are in Cedar's
 JSON format.
 """
 
@@ -14,7 +14,7 @@ from tiering.access.policies.policies_alike import entities_in
 
 
 def for_unknown_groups(policies: Mapping[str, Any]) -> dict[str, Any]:
-    """The policies by their ids. What they say of a principal without groups holds for one with unknown groups."""
+    """Returns the policies by their ids, changed so that their result for a principal without groups holds for one with unknown groups."""
     return {policy_id: _policy(policy) if _asks_for_a_group(policy) else policy for policy_id, policy in policies.items()}
 
 
@@ -27,15 +27,16 @@ def _policy(policy: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _any_group(scope: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scope of a policy that forbids, without its group. One that permits has its own: a principal without groups is not in it."""
+    """Returns the scope of a forbidding policy without its group. A permitting policy keeps it: a principal without groups is not in it."""
     if not _asks_for_a_group(scope):
         return scope
     return {"op": "is", "entity_type": scope["entity_type"]} if scope["op"] == "is" else {"op": "All"}
 
 
 def _assumed(node: Mapping[str, Any], answer: bool) -> Mapping[str, Any]:
-    """The expression with `answer` for each question for a group, and the other one behind a `!`. An operator whose result does not grow
-    with its operands is answered as a whole.
+    """Returns the expression with `answer` for each group test, and the opposite behind a `!`.
+
+    An operator whose result does not grow with its operands gets the answer as a whole.
     """
     if not _asks_for_a_group(node):
         return node
