@@ -105,7 +105,7 @@ def test_a_revoked_token_stays_so_when_the_file_is_removed_under_the_service(tmp
 
 @pytest.mark.parametrize("principal", ["", " ann", "ann\n", "a" * 201])
 def test_a_principal_is_a_visible_name(principal: str) -> None:
-    with pytest.raises(InvalidArgument, match="a principal has 1 to 200"):
+    with pytest.raises(InvalidArgument, match="a principal must have 1 to 200"):
         new_token(principal, NOW)
 
 
@@ -115,7 +115,7 @@ def test_a_file_of_somebody_without_a_name_is_damaged(tmp_path: Path) -> None:
     content = json.loads(file.read_text())
     content["tokens"][0]["principal"] = ""
     file.write_text(json.dumps(content))
-    with pytest.raises(SetupError, match="a principal has"):
+    with pytest.raises(SetupError, match="a principal must have"):
         read_tokens(file)
 
 

@@ -201,7 +201,7 @@ def test_a_call_that_proves_nothing_leaves_a_refused_line(protected: Protected, 
                 statuses(connection)
     entries = list(trail.entries())[::-1]
     assert [entry.message for entry in entries] == [
-        "the service asks who calls, and the call has no token",
+        "the service requires authentication, and the call has no token",
         f"the token {token_id} was revoked at 2026-11-24 00:00:00 UTC",
         f"the service does not know the token of this call (token {'a' * 12})",
         "the service does not know the token of this call",

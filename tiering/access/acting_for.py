@@ -1,9 +1,11 @@
-"""For whom a call is made: the identity that it proves, or one of its users, where that identity may act for them.
+"""The subject of a call: the identity that it proves, or a user for whom that identity may act.
 
 A service (a Thrift server, Spark Connect) names its user in the header `lakeward-user-bin` of each call, as UTF-8. The name counts only if
-the service's identity has the right IMPERSONATE. It then decides what is seen and what is allowed; without the right the call is made as
-the service itself. The `caller` in the message of a CALL is for services that ask nobody who they are: of others it is the name of a user
-of some computer, which says nothing.
+the service's identity has the privilege IMPERSONATE. Then the user's grants decide what is visible and allowed. Without the privilege, the
+call is made as the service itself.
+
+The field `caller` in the message of a CALL counts only if the service does not authenticate callers. Otherwise it is just the name of a
+user of some computer.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ USER_HEADER = "lakeward-user-bin"
 LONGEST_USER_BYTES = 1_024
 
 _KEPT_DIGITS = 16
-"""Hexadecimal digits of a principal's digest in a kept name."""
+"""Hexadecimal digits of a principal's digest in a bound name."""
 
 MayImpersonate = Callable[[Identity, str], bool]
 
 
 def nobody_may(identity: Identity, user: str) -> bool:
-    """Without grants nobody acts for somebody else."""
+    """Returns False: without grants, no identity may act for a user."""
     return False
 
 
@@ -35,14 +37,15 @@ _user: ContextVar[Identity | None] = ContextVar("acting_for", default=None)
 
 
 def decide_impersonation(may_impersonate: MayImpersonate) -> None:
-    """From now on `may_impersonate` says whether an identity may act for a user: grants know it."""
+    """Sets the function that decides whether an identity may act for a user, because only the grants know it."""
     global _may_impersonate
     _may_impersonate = may_impersonate
 
 
 def named_user(headers: Iterable[tuple[str, Any]]) -> str:
-    """The user whom a call's headers name; empty without one. Raises InvalidArgument for what is no name: a call that means to be
-    somebody's is not answered as the service's own.
+    """Returns the user in a call's headers; empty without one.
+
+    Raises InvalidArgument for an invalid name, so that a call for a user is never answered as the service's own.
     """
     values = [value for name, value in headers if name == USER_HEADER]
     if not values:
@@ -60,9 +63,9 @@ def named_user(headers: Iterable[tuple[str, Any]]) -> str:
 
 
 def task_acts_for(user: str) -> Identity:
-    """The rest of this asyncio task, which is one call, is done for that user, if the caller may act for them; returns whose grants count.
+    """Performs the remaining work of this asyncio task for a user, if the caller may act for that user. Returns the effective subject.
 
-    Of a user only the name is known: a policy that forbids something to a group holds for the user, and one that permits does not.
+    Only the user's name is known: a policy that forbids something to a group applies to the user, and one that permits does not.
     """
     identity = current_identity()
     believed = bool(user) and identity.is_checked and user != identity.principal and _may_impersonate(identity, user)
@@ -71,14 +74,14 @@ def task_acts_for(user: str) -> Identity:
 
 
 def current_subject() -> Identity:
-    """Whose grants count in the call that this thread or task works for: the caller's, or those of the user for whom it acts."""
+    """Returns the identity whose grants count in the call of this thread or task: the caller, or the user for whom it acts."""
     return _user.get() or current_identity()
 
 
 def kept_name(name: str) -> str:
-    """The name under which the service keeps what its callers name, such as a lease or a writer: of each principal another one.
+    """Returns the name under which the service stores a name of its caller's choice, such as a lease id: a different one per principal.
 
-    The names of the service's owner, and of a service that asks nobody who they are, are kept as they were sent.
+    Names of the service's owner, and of callers that are not authenticated, are stored unchanged.
     """
     subject = current_subject()
     if not name or not subject.is_checked or subject.is_owner:
@@ -87,5 +90,5 @@ def kept_name(name: str) -> str:
 
 
 def acting_principal(named: str) -> str:
-    """Who acts, for events, the audit and CALLs. `named` is what the message says: it counts only if nobody is asked who they are."""
+    """Returns the acting principal for events, audit and CALLs. `named`, from the message, counts only without authentication."""
     return current_subject().principal if current_identity().is_checked else named

@@ -1,10 +1,12 @@
-"""Who did what, from where, on what, and what became of it: JSON lines in a file that only grows, and that `sys.audit` reads.
+"""The audit: who did what, from where, to what object, with what outcome.
 
-A call that changes something leaves a line when it is allowed (STARTED), so that there is a trace also if the process dies under it, and
-another when it ends; both have its `call_id`. A refused call leaves one line, in a file of its own, up to a number a minute. Full files are
-kept under numbers, the newest is `.1`.
+It is JSON lines in a file that only grows; `sys.audit` reads it.
 
-A write that failed half-way leaves no half line that the next could stick to, and a file that cannot be begun leaves the one before in use.
+A call that changes something writes a line when it is allowed (STARTED), so that there is a trace even if the process dies, and another
+line when it ends. Both have its `call_id`. A refused call writes one line to a separate file, up to a number per minute. Full files are
+kept under numbers; the newest is `.1`.
+
+A failed write leaves no partial line in front of the next one. If a new file cannot be opened, the former file stays in use.
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ from tiering.errors import SetupError, StoreError
 from tiering.redaction.redact import outside_text
 
 FILE_BYTES = 64 << 20
-"""Of one file: some 150,000 lines."""
+"""Size of one file: some 150,000 lines."""
 KEPT_FILES = 10
-"""Full ones. What is older has to be kept by whoever ships the lines elsewhere."""
+"""Number of full files that are kept. To keep older lines, ship them elsewhere."""
 KEPT_REFUSED_FILES = 3
-"""Full ones of refused calls."""
+"""Number of full files of refused calls that are kept."""
 REFUSALS = 60
-"""Lines of one principal's refused calls in a minute."""
+"""Upper bound of lines per minute for one principal's refused calls."""
 MOST_REFUSALS = 600
-"""Lines of all refused calls in a minute."""
+"""Upper bound of lines per minute for all refused calls."""
 _OBJECT_LENGTH = 500
 _BLOCK_BYTES = 64 << 10
-"""Of a file that is read from its end: some 150 lines."""
+"""Block size for reading a file from its end: some 150 lines."""
 
 STARTED, ANSWERED, FAILED, REFUSED, GIVEN_UP = "STARTED", "ANSWERED", "FAILED", "REFUSED", "GIVEN_UP"
 
@@ -69,10 +71,10 @@ class AuditEntry:
 
 
 class AuditTrail:
-    """The file, and the one of refused calls beside it: however many these are, they push out no line of what was done. Thread-safe."""
+    """The audit file, and a separate one for refused calls, so that refused calls cannot displace other lines. It is thread-safe."""
 
     def __init__(self, file: Path, file_bytes: int = FILE_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises SetupError for a file that cannot be written."""
+        """Opens the files. Raises SetupError for a file that cannot be written."""
         self.file = file
         self.refused_file = file.with_name(f"{file.stem}-refused{file.suffix}")
         self._limit = LineLimit(REFUSALS, MOST_REFUSALS, clock)
@@ -84,8 +86,9 @@ class AuditTrail:
             raise SetupError(f"the audit log {file} cannot be written: {error}", hint="Name another with --audit-log.") from error
 
     def add(self, entry: AuditEntry) -> None:
-        """Appends it; of a principal's refused calls only so many, and then their number. Raises StoreError: what cannot be audited is not
-        done.
+        """Appends an entry. Refused calls of one principal are limited, then only counted.
+
+        Raises StoreError, so that nothing is done that cannot be audited.
         """
         if entry.outcome != REFUSED:
             self._write(self._done, entry)
@@ -93,15 +96,15 @@ class AuditTrail:
         if (summary := self._limit.summary()) is not None:
             counted = replace(entry, call_id=uuid4().hex, principal="", on_behalf_of=None, peer="", action="*", object=None)
             self._write(self._refused, replace(counted, message=summary, idempotency_key=None))
-        if not entry.principal or self._limit.admits(entry.principal):  # those of unknown callers were counted before
+        if not entry.principal or self._limit.admits(entry.principal):  # calls of unknown callers were limited before
             self._write(self._refused, entry)
 
     def entries(self) -> Iterator[AuditEntry]:
-        """The newest first, of all files that are kept; of them no more is read than is asked for."""
+        """Yields the entries of all kept files, the newest first. It reads only as far as the caller iterates."""
         yield from merge(self._done.entries(), self._refused.entries(), key=lambda entry: entry.occurred_at or "", reverse=True)
 
     def close(self) -> None:
-        """Lets go of the files."""
+        """Closes the files."""
         self._done.close()
         self._refused.close()
 
@@ -110,12 +113,13 @@ class AuditTrail:
             files.add((json.dumps(asdict(entry), ensure_ascii=False) + "\n").encode(errors="replace"))
         except OSError as error:
             raise StoreError(
-                f"the audit log {files.file} cannot be written: {error}", hint="Look at its disk: nothing is done unaudited."
+                f"the audit log {files.file} cannot be written: {error}",
+                hint="Check its disk. Without an audit, calls are refused.",
             ) from error
 
 
 class _NumberedFiles:
-    """A file that lines are appended to, and full ones under numbers. Thread-safe. Everything may raise OSError."""
+    """An append-only file, and full ones under numbers. It is thread-safe. Every method may raise OSError."""
 
     def __init__(self, file: Path, file_bytes: int, kept: int) -> None:
         self.file = file
@@ -132,7 +136,7 @@ class _NumberedFiles:
 
     def entries(self) -> Iterator[AuditEntry]:
         with ExitStack() as stack:
-            with self._lock:  # all at once: a file that fills up meanwhile would be read under two names
+            with self._lock:  # open all at once: a file that fills up meanwhile would be read under two names
                 files = [stack.enter_context(open_file) for file in self._files() if (open_file := _to_read(file)) is not None]
             for file in files:
                 for line in _lines_backwards(file):
@@ -149,11 +153,11 @@ class _NumberedFiles:
         return self.file.with_name(f"{self.file.name}.{number}")
 
     def _rotate(self) -> None:
-        """Goes on in a new file. Raises OSError: then the one before is still in use, and the next line tries again."""
+        """Continues in a new file. Raises OSError; then the former file stays in use, and the next line tries again."""
         successor = self.file.with_name(f"{self.file.name}.next")
         descriptor = _opened(successor)
         try:
-            if self.file.exists():  # not if the last rotation failed behind this
+            if self.file.exists():  # false if the last rotation failed after this step
                 self._make_room()
                 self.file.replace(self._numbered(1))
             successor.replace(self.file)
@@ -164,14 +168,14 @@ class _NumberedFiles:
         os.close(former)
 
     def _make_room(self) -> None:
-        """Frees the number 1. Whatever a rotation that failed has moved is not moved again: only files before the first gap are."""
+        """Frees the number 1. Files that a failed rotation moved are not moved again: only files before the first gap are moved."""
         gap = next((number for number in range(1, self._kept) if not self._numbered(number).exists()), self._kept)
         for number in range(gap, 1, -1):
             self._numbered(number - 1).replace(self._numbered(number))
 
 
 class AuditedCall:
-    """One call between its first message and its last; what is known of it grows."""
+    """One call between its first and last message. Its attributes are set as they become known."""
 
     def __init__(
         self, trail: AuditTrail | None, identity: Identity, action: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -187,13 +191,13 @@ class AuditedCall:
         self._call_id = uuid4().hex
 
     def start(self) -> None:
-        """It is allowed, and changes something. Raises StoreError: then it must not."""
+        """Writes the line of an allowed call that changes something. Raises StoreError; then the call must not be performed."""
         if not self.is_started:
             self.is_started = True
             self._add(allowed=True, outcome=STARTED)
 
     def end(self, outcome: str, error_class: str | None = None, message: str | None = None) -> None:
-        """A line for how it ended. It has ended: a file that cannot be written is logged alone."""
+        """Writes the line of an ended call. If the file cannot be written, that is only logged, because the call has ended."""
         try:
             self._add(allowed=outcome != REFUSED, outcome=outcome, error_class=error_class, message=message)
         except StoreError as error:
@@ -226,17 +230,17 @@ _current: ContextVar[AuditedCall | None] = ContextVar("audited_call", default=No
 
 
 def current_audited_call() -> AuditedCall | None:
-    """Of the call that this task works for; None outside of one."""
+    """Returns the audited call of this task; None outside of one."""
     return _current.get()
 
 
 def task_belongs_to(call: AuditedCall) -> None:
-    """The rest of this asyncio task, which is one call, and what it starts."""
+    """Sets the audited call for the remaining work of this asyncio task, and for tasks that it starts."""
     _current.set(call)
 
 
 def _entry(line: bytes) -> AuditEntry | None:
-    """None for a line that was cut by a crash of the machine."""
+    """Returns the entry of a line; None for a line that was cut by a crash of the machine."""
     try:
         values: Any = json.loads(line.decode(errors="replace"))
         return AuditEntry(**{field.name: values.get(field.name) for field in fields(AuditEntry)})
@@ -245,9 +249,9 @@ def _entry(line: bytes) -> AuditEntry | None:
 
 
 def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
-    """Lines of a file, the last first. Reads block by block, from the end."""
+    """Yields the lines of a file, the last first. Reads blocks from the end."""
     position = file.seek(0, os.SEEK_END)
-    pieces: list[bytes] = []  # of the line whose beginning is not read yet, the last first
+    pieces: list[bytes] = []  # pieces of the line whose beginning was not read yet, the last first
     while position > 0:
         size = min(_BLOCK_BYTES, position)
         position -= size
@@ -273,7 +277,7 @@ def _opened(file: Path) -> int:
 
 
 def _append(descriptor: int, line: bytes) -> None:
-    """Appends a line, or nothing of it, behind a half line that was left by a crash. Raises OSError."""
+    """Appends a whole line or nothing. A partial line from a crash is ended first. Raises OSError."""
     end = os.fstat(descriptor).st_size
     if end and os.pread(descriptor, 1, end - 1) != b"\n":
         line = b"\n" + line
@@ -282,7 +286,7 @@ def _append(descriptor: int, line: bytes) -> None:
         while written < len(line):
             written += os.write(descriptor, line[written:])
     except OSError:
-        if os.fstat(descriptor).st_size == end + written:  # else somebody else has written behind it
-            with suppress(OSError):  # a file that may only grow: the next line begins with a line end
+        if os.fstat(descriptor).st_size == end + written:  # otherwise another process has written after it
+            with suppress(OSError):  # for an append-only file; the next line then begins with a line end
                 os.ftruncate(descriptor, end)
         raise

@@ -1,6 +1,6 @@
-"""How a service learns who calls: from a token, from the certificate of the connection, or from a JWT of an identity provider.
+"""How a service authenticates callers: by a token, by the certificate of the connection, or by a JWT of an identity provider.
 
-An authenticator gets what the transport proved (`Proof`), and never a message. Which one a service has, its command line says.
+An authenticator gets what the transport proved (`Proof`), and never a message. The command line of the service selects it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tiering.errors import Unauthenticated
 AUTHORIZATION = "authorization"
 _SCHEME = "bearer "
 TOKEN_LIMIT = 6_000
-"""Characters of a token at most: of a JWT with many groups. All headers of a call have 8 KiB."""
+"""Upper bound of characters in a token, enough for a JWT with many groups. All headers of a call have 8 KiB."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a call shows of who makes it. `certificate` has the properties of the client's, as gRPC names them."""
+    """The proof in a call. `certificate` has the properties of the client's certificate, in gRPC's notation."""
 
     bearer: str | None = None
     peer: str = ""
@@ -30,42 +30,43 @@ class Proof:
 
 
 class Authenticator(Protocol):
-    """Says who calls."""
+    """Authenticates callers."""
 
     async def identify(self, proof: Proof) -> Identity:
-        """Raises Unauthenticated. It waits for nothing but an identity provider."""
+        """Returns the caller's identity. Raises Unauthenticated. It may wait only for an identity provider."""
 
 
 def bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """The token of a call's headers; None without one. Raises Unauthenticated for headers that cannot be right."""
+    """Returns the token in a call's headers; None without one. Raises Unauthenticated for invalid headers."""
     values = [value for name, value in metadata if name == AUTHORIZATION]
     if not values:
         return None
     if len(values) > 1 or not isinstance(values[0], str) or not values[0].lower().startswith(_SCHEME):
         raise Unauthenticated(
-            "the call must have one header `authorization`, with a bearer token", hint="Is the client of the service's version?"
+            "the call must have one header `authorization`, with a bearer token",
+            hint="Use the same version of client and service.",
         )
     token = values[0][len(_SCHEME) :].strip()
     if len(token) > TOKEN_LIMIT:
-        raise Unauthenticated(f"a token has at most {TOKEN_LIMIT} characters; this one has {len(token)}")
+        raise Unauthenticated(f"a token may have at most {TOKEN_LIMIT} characters; this one has {len(token)}")
     return token
 
 
 class TokenAuthenticator:
-    """By the tokens of a file, and by that of the service's owner, whose file is none of those."""
+    """Authenticates callers with the tokens of a file."""
 
     def __init__(self, file: TokenFile) -> None:
         self._file = file
 
     async def identify(self, proof: Proof) -> Identity:
-        """See `Authenticator`."""
+        """Returns the identity of the call's token. Raises Unauthenticated."""
         if proof.bearer is None:
             raise no_token()
         return self._file.identity(proof.bearer, proof.peer)
 
 
 class OwnersToken:
-    """Before another authenticator: the token that the service made for the user whom it runs as."""
+    """Accepts the token that the service generated for the user that runs it. Other calls go to the next authenticator."""
 
     def __init__(self, token: str, owner: Identity, others: Authenticator) -> None:
         self._id = id_of(token)
@@ -74,18 +75,18 @@ class OwnersToken:
         self._others = others
 
     async def identify(self, proof: Proof) -> Identity:
-        """See `Authenticator`."""
+        """Returns the owner's identity for its token, otherwise that of the next authenticator. Raises Unauthenticated."""
         if proof.bearer is not None and self._id == id_of(proof.bearer) and _equal(self._token, proof.bearer):
             return replace(self._owner, peer=proof.peer)
         return await self._others.identify(proof)
 
 
 def no_token() -> Unauthenticated:
-    """For a call without one."""
+    """Returns the error for a call without a token."""
     return Unauthenticated(
-        "the service asks who calls, and the call has no token",
-        hint="Put the path of a token into LAKEWARD_TOKEN_FILE, or into the catalog option token-file of Spark. On the service's"
-        " machine its owner needs none. `lakeward token create` makes one.",
+        "the service requires authentication, and the call has no token",
+        hint="Put the path of a token file into LAKEWARD_TOKEN_FILE, or into the Spark catalog option token-file. On the service's machine"
+        " its owner needs none. `lakeward token create` creates one.",
     )
 
 

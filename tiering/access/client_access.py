@@ -1,8 +1,7 @@
-"""What a client shows of itself and asks of the service: a file with a token, and files for TLS.
+"""How a client authenticates to the service: a file with a token, and files for TLS.
 
-Where nothing is named, the token is the one that a service of the same user put into that user's folder, by address, port and machine. It
-is looked up with each call: a service that starts again has a new one, and a file whose token is replaced needs no restart of its readers.
-No token leaves this machine in clear text.
+If none is named, the token is the one that a service of the same user wrote into that user's folder, by address, port and machine. It is
+read with each call, so that a restarted service's new token and a replaced file work at once. No token leaves this machine in clear text.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ TLS_CA = "LAKEWARD_TLS_CA"
 TLS_CERT = "LAKEWARD_TLS_CERT"
 TLS_KEY = "LAKEWARD_TLS_KEY"
 USER_FOLDER = "LAKEWARD_HOME"
-"""Environment variables. The last names another place than `~/.lakeward` for the folder of a user."""
+"""Names of environment variables. The last one is the folder of a user instead of `~/.lakeward`."""
 
 _LONGEST_TOKEN_BYTES = 16_384
 
 
 @dataclass(frozen=True)
 class ClientAccess:
-    """`token_file` None = the one in the user's folder, if there is one. `tls_ca` None and no certificate = without TLS."""
+    """The files of a client. `token_file` None: the one in the user's folder, if it exists. `tls_ca` None and no certificate: no TLS."""
 
     token_file: Path | None = None
     tls_ca: Path | None = None
@@ -40,20 +39,20 @@ class ClientAccess:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the connection uses TLS."""
         return self.tls_ca is not None or self.tls_cert is not None
 
     @property
     def environment(self) -> dict[str, str]:
-        """For a child process."""
+        """The environment variables for a child process."""
         paths = {TOKEN_FILE: self.token_file, TLS_CA: self.tls_ca, TLS_CERT: self.tls_cert, TLS_KEY: self.tls_key}
         return {name: str(path) for name, path in paths.items() if path is not None}
 
 
 def access_from_environment(environment: Mapping[str, str] | None = None) -> ClientAccess:
-    """What `LAKEWARD_TOKEN_FILE`, `LAKEWARD_TLS_CA`, `LAKEWARD_TLS_CERT` and `LAKEWARD_TLS_KEY` say."""
-    known = os.environ if environment is None else environment
-    return ClientAccess(*(_path(known.get(name)) for name in (TOKEN_FILE, TLS_CA, TLS_CERT, TLS_KEY)))
+    """Returns the files that `LAKEWARD_TOKEN_FILE`, `LAKEWARD_TLS_CA`, `LAKEWARD_TLS_CERT` and `LAKEWARD_TLS_KEY` name."""
+    variables = os.environ if environment is None else environment
+    return ClientAccess(*(_path(variables.get(name)) for name in (TOKEN_FILE, TLS_CA, TLS_CERT, TLS_KEY)))
 
 
 def _path(text: str | None) -> Path | None:
@@ -62,7 +61,7 @@ def _path(text: str | None) -> Path | None:
 
 @dataclass
 class TokenSource:
-    """The token to show to the service at `addresses` (`host:port` each), as its file says at the moment."""
+    """The present token for the service at `addresses` (`host:port` each), from its file."""
 
     addresses: Sequence[str]
     access: ClientAccess
@@ -70,9 +69,9 @@ class TokenSource:
     _token: str | None = field(default=None, repr=False)
 
     def token(self) -> str | None:
-        """None without one: the service says whether it needs one.
+        """Returns the token; None if there is none, and then the service decides whether it needs one.
 
-        Raises SetupError for a file that was named and has none, or whose token would leave this machine in clear text.
+        Raises SetupError for a named file without a token, and for a token that would leave this machine in clear text.
         """
         path = self._file()
         version = None if path is None else file_version(path)
@@ -89,12 +88,12 @@ class TokenSource:
         if named is not None and exposed:
             raise SetupError(
                 f"the token in {named} is not sent to {exposed[0]} in clear text",
-                hint="Start the service with --server-cert and --server-key, and name who vouches for its certificate with --tls-ca, or in "
-                f"{TLS_CA}. Or reach it at 127.0.0.1, through a tunnel such as `ssh -L`.",
+                hint="Start the service with --server-cert and --server-key, and name the authority of its certificate with --tls-ca or in "
+                f"{TLS_CA}. Or connect to 127.0.0.1 through a tunnel such as `ssh -L`.",
             )
         if named is not None:
             return named
-        # The token of one coordinator is worth nothing to its standby.
+        # With several addresses no file is used: the token of one coordinator is not valid for its standby.
         return user_token_path(self.addresses[0]) if len(self.addresses) == 1 and not exposed else None
 
 
@@ -103,32 +102,35 @@ def _stays_here(address: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """The token in a file. Raises SetupError, which never has the content."""
+    """Returns the token in a file. Raises SetupError, whose text never has the content."""
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST_TOKEN_BYTES + 1).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SetupError(f"the file of the token, {path}, cannot be read: {reason}", hint="Name a file that holds a token alone.") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text"
+        raise SetupError(f"the token file {path} cannot be read: {reason}", hint="Name a file that holds only a token.") from None
     if not text or len(text) > _LONGEST_TOKEN_BYTES or any(not "!" <= character <= "~" for character in text):
-        raise SetupError(f"the file {path} does not hold a token", hint="It must hold a token alone, on one line.")
+        raise SetupError(f"the file {path} does not hold a token", hint="It must hold only a token, on one line.")
     return text
 
 
 def user_token_path(target: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Where a client finds the token for the service at `host:port` in the user's own folder."""
+    """Returns the path of the token file for the service at `host:port` in the user's own folder."""
     host, _, port = target.rpartition(":")
     return user_folder(environment) / "tokens" / token_file_name(host, port)
 
 
 def user_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """The user's own folder."""
+    """Returns the user's own folder."""
     named = (os.environ if environment is None else environment).get(USER_FOLDER)
     return Path(named).expanduser() if named else Path.home() / ".lakeward"
 
 
 def keep_user_token(target: str, token: str) -> list[Path]:
-    """Puts the token where this user's clients find it, readable by nobody else. `target`: where the service listens. Raises SetupError."""
+    """Writes the token to the files where this user's clients find it. Only the user can read them.
+
+    `target` is the address on which the service listens. Raises SetupError.
+    """
     host, _, port = target.rpartition(":")
     paths = [user_token_path(f"{address}:{port}") for address in addresses_of_listener(host)]
     tokens = paths[0].parent
@@ -140,14 +142,14 @@ def keep_user_token(target: str, token: str) -> list[Path]:
             if stat.S_IMODE(folder.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
                 folder.chmod(0o700)
     except OSError as error:
-        raise SetupError(f"the folder {tokens} cannot be made: {error}", hint=f"Name another with {USER_FOLDER}.") from error
+        raise SetupError(f"the folder {tokens} cannot be created: {error}", hint=f"Name another with {USER_FOLDER}.") from error
     for path in paths:
         write_private(path, token + "\n")
     return paths
 
 
 def forget_user_token(paths: Iterable[Path], token: str) -> None:
-    """Removes the files that still have this token: another service may have the port by now."""
+    """Removes the files that still have this token. Another service may have the port by now."""
     for path in paths:
         with suppress(SetupError, OSError):
             if read_token(path) == token:

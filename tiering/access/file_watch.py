@@ -1,4 +1,4 @@
-"""Files that a service reads again when they have changed: one that could not be read is tried again, for what mends it need not show."""
+"""Detects changes of files that a service reads. A file that could not be read is tried again, because a repair may not change the file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 RETRY_SECONDS = 1.0
-"""Between two attempts to read files that could not be read and that look the same since."""
+"""Time between two attempts to read unchanged files that could not be read."""
 
 FileVersion = tuple[int, int, int, int]
 Versions = tuple[FileVersion | None, ...]
 
 
 def file_version(path: Path) -> FileVersion | None:
-    """Differs between two contents of a file, and after a change of its owner or its rights; None = there is no file."""
+    """Returns a value that changes with the content, owner or rights of a file; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -24,7 +24,7 @@ def file_version(path: Path) -> FileVersion | None:
 
 
 class FileWatch:
-    """Whether some files are to be read. Thread-safe."""
+    """Decides whether some files have to be read. It is thread-safe."""
 
     def __init__(self, *files: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._files = files
@@ -35,7 +35,7 @@ class FileWatch:
         self._refused_at = 0.0
 
     def due(self) -> Versions | None:
-        """The versions to read now, before they are read; None while those in force are the newest, or were refused a moment ago."""
+        """Returns the versions to read now; None if the versions in force are the newest, or these were just refused."""
         versions = tuple(file_version(file) for file in self._files)
         with self._lock:
             if versions == self._in_force:
@@ -45,12 +45,12 @@ class FileWatch:
             return versions
 
     def accept(self, versions: Versions) -> None:
-        """They were read."""
+        """Notes that these versions were read."""
         with self._lock:
             self._in_force, self._refused = versions, None
 
     def refuse(self, versions: Versions) -> bool:
-        """They could not be read, or are of no use. Whether that is news, and worth a line in the log."""
+        """Notes that these versions could not be used. Returns whether that is new, and worth a log line."""
         with self._lock:
             is_news = versions != self._refused
             self._refused, self._refused_at = versions, self._clock()

@@ -1,4 +1,4 @@
-"""Who calls. An identity is proved by the transport, before any request is read; no message names one."""
+"""The identity of a caller. The transport proves it before any request is read; no message can name one."""
 
 from __future__ import annotations
 
@@ -16,53 +16,56 @@ class Authentication(StrEnum):
     """How an identity was proved."""
 
     NONE = "none"
-    """Nobody was asked: a service on loopback without authentication, or one that was started as insecure."""
-    TOKEN = "token"  # the name of a way, and no secret
+    """No proof: a service on loopback without authentication, or one that was started as insecure."""
+    TOKEN = "token"  # the name of a method, not a secret
     MTLS = "mtls"
     OIDC = "oidc"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """`principal` is the name that grants, events and the audit use; `peer` is the address, as gRPC names it."""
+    """An authenticated caller. `principal` is the name in grants, events and audit. `peer` is the address in gRPC's notation."""
 
     principal: str
     authentication: Authentication
     groups: frozenset[str] = frozenset()
     peer: str = ""
     is_owner: bool = False
-    """Whether it is the user whom the service runs as: it holds the token in the data folder, and could change all that is there."""
+    """Whether it is the user that runs the service, who has the token in the data folder and could change everything in it."""
     has_unknown_groups: bool = False
-    """Whether it may be in more groups: a service that acts for a user tells the user's name alone."""
+    """Whether it may be in more groups: a service that acts for a user sends only the user's name."""
 
     @property
     def is_checked(self) -> bool:
-        """Whether somebody proved who they are; else nothing is refused to them."""
+        """Whether the caller was authenticated. Otherwise nothing is refused."""
         return self.authentication is not Authentication.NONE
 
 
 UNCHECKED = Identity("", Authentication.NONE)
-"""Of work that no call asked for, too: what the coordinator does by itself."""
+"""The identity without authentication, which is also that of the coordinator's own work."""
 
 _current: ContextVar[Identity] = ContextVar("identity", default=UNCHECKED)
 
 
 def current_identity() -> Identity:
-    """Of the call that this thread or task works for; UNCHECKED outside of one. `log_context.carried` takes it into a pool of threads."""
+    """Returns the identity of the call of this thread or task; UNCHECKED outside of a call.
+
+    `log_context.carried` passes it to pool threads.
+    """
     return _current.get()
 
 
 def quota_owner(peer: str) -> str:
-    """Whose quota the present call counts for: its principal's, or its address's where nobody proved who calls. `peer`: gRPC's name."""
+    """Returns the owner of the present call's quota: its principal, or its address without authentication. `peer` is gRPC's name."""
     identity = current_identity()
     return f"principal {identity.principal}" if identity.is_checked else address_of(peer)
 
 
 @lru_cache(maxsize=4_096)
 def address_of(peer: str) -> str:
-    """The address of a peer, without its port, as quotas count it: of IPv6 the network of 64 bits, all of which one machine may have.
+    """Returns the address of a peer without its port, as quotas count it. For IPv6 it is the 64-bit network, which one machine may own.
 
-    `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are peers.
+    `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are examples of peers.
     """
     scheme, _, rest = peer.partition(":")
     if scheme not in ("ipv4", "ipv6"):
@@ -79,7 +82,7 @@ def address_of(peer: str) -> str:
 
 @contextmanager
 def acting_as(identity: Identity) -> Iterator[None]:
-    """What is inside works for somebody."""
+    """Sets the identity for the code in the block."""
     token = _current.set(identity)
     try:
         yield

@@ -1,8 +1,8 @@
-"""Which addresses are on this machine alone, and the name of the file in which a service's owner finds its token.
+"""Addresses that only this machine reaches, and the name of the file in which a service's owner finds its token.
 
-The token of a service without TLS is safe only with the one process that has the service's address and port. Another user of the machine
+Without TLS, the token of a service is safe only with the one process that has the service's address and port. Another user of the machine
 can listen on the same port at `[::1]` while the service has `127.0.0.1`. So the file is named by the address, and each address has one
-spelling. The plugin for Spark reads the same names (`catalog/.../connection/ServiceAddress.java`).
+spelling. The Spark plugin uses the same names (`catalog/.../connection/ServiceAddress.java`).
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from functools import cache
 from pathlib import Path
 
 LOCALHOST = "127.0.0.1"
-"""The one address of the name `localhost`, for services and clients. `[::1]` is another address, and another program may have it."""
+"""The address of the name `localhost`, for services and clients. `[::1]` is another address, which another program may have."""
 
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/hostname")
 _MACHINE_ID_DIGITS = 16
 
 
 def connected_host(host: str) -> str:
-    """The host to which a client connects for a host of a uri: `localhost` is 127.0.0.1, and no other address of that name."""
+    """Returns the host to which a client connects. `localhost` is always 127.0.0.1."""
     return LOCALHOST if host.lower() == "localhost" else host
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address. No name but `localhost` is looked up: its address may change."""
+    """Returns whether only this machine reaches the address. No name except `localhost` is resolved, because its address may change."""
     address = _ip_address(connected_host(host))
     return address is not None and address.is_loopback
 
 
 def stays_on_this_machine(host: str) -> bool:
-    """Whether a connection to the host of a uri leaves this machine. A client that connects to 0.0.0.0 or [::] reaches itself."""
+    """Returns whether a connection to the host stays on this machine. A client that connects to 0.0.0.0 or [::] reaches itself."""
     address = _ip_address(host)
     return is_loopback(host) or (address is not None and address.is_unspecified)
 
 
 def token_file_name(host: str, port: str) -> str:
-    """The name of the file with the token of the service that a client finds at this address on this machine."""
+    """Returns the name of the token file for the service at this address on this machine."""
     address = _ip_address(connected_host(host))
     name = host.lower() if address is None else _spelled(address)
     return f"{name}_{port}_{machine_id()}"
 
 
 def addresses_of_listener(host: str) -> Sequence[str]:
-    """The loopback addresses at which clients of this machine find a service that listens on `host`; else `host`.
+    """Returns the loopback addresses of a service that listens on `host`, for clients on this machine; otherwise `host`.
 
-    One that listens on `[::]` has 127.0.0.1 too: gRPC opens one socket for both.
+    A service that listens on `[::]` has 127.0.0.1, too, because gRPC opens one socket for both.
     """
     address = _ip_address(host)
     if address is None or not address.is_unspecified:
@@ -58,9 +58,9 @@ def addresses_of_listener(host: str) -> Sequence[str]:
 
 @cache
 def machine_id() -> str:
-    """Digits that differ between machines which share the user's folder. They are a hash: the id itself is confidential (machine-id(5)).
+    """Returns digits that differ between machines which share the user's folder. They are a hash, because the id is confidential.
 
-    `unknown` on a machine that has none, such as macOS.
+    The source of that rule is machine-id(5). `unknown` on a machine without an id, such as macOS.
     """
     for file in _MACHINE_ID_FILES:
         with suppress(OSError, UnicodeDecodeError):
@@ -70,7 +70,7 @@ def machine_id() -> str:
 
 
 def hashed_machine_id(text: str) -> str:
-    """The digits in the name of a token's file, for the content of `/etc/machine-id`."""
+    """Returns the digits in the name of a token file, for the content of `/etc/machine-id`."""
     return hashlib.sha256(f"lakeward {text}".encode()).hexdigest()[:_MACHINE_ID_DIGITS]
 
 
@@ -84,7 +84,7 @@ def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
 
 
 def _spelled(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    """One text for each address: an unspecified one is the loopback of its kind, where a connection to it arrives."""
+    """Returns one text per address. An unspecified address becomes the loopback address of its kind, which a connection to it reaches."""
     if address.is_unspecified:
         return LOCALHOST if address.version == 4 else "0-0-0-0-0-0-0-1"
     if address.version == 4:

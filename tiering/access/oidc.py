@@ -1,9 +1,10 @@
-"""Identity by a JWT of an identity provider: issuer, audience, expiry and signature are checked against its published keys.
+"""Authentication by a JWT of an identity provider: issuer, audience, expiry and signature are checked against the provider's published
+keys.
 
-Keys come from a file or a URL (JWKS, RFC 7517) and are kept: a provider that is away refuses nobody whose key is known, for an hour. They
-are fetched in the background, so a provider that answers slowly delays nobody whose key is known. An unknown key is asked for again, at
-most every few seconds, so that a provider may change its keys while services run. A key of a kind that this version does not know is left
-out alone: the others count, and one that the provider took back does not.
+Keys come from a file or a URL (JWKS, RFC 7517) and are cached. If the provider is unavailable, tokens with a known key stay valid for an
+hour. Keys are fetched in the background, so that a slow provider delays no token with a known key. An unknown key is fetched again, at most
+every few seconds, so that a provider may change its keys while services run. A single key of an unsupported kind is skipped: the other keys
+count, and a key that the provider removed does not.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from tiering.errors import InvalidArgument, SetupError, Unauthenticated
 
 LEEWAY_SECONDS = 30
 KEEP_SECONDS = 300.0
-"""After so long keys are asked for again: a key that the provider took back counts no longer than that, while the provider answers."""
+"""Age after which keys are fetched again. While the provider answers, a removed key is valid for at most this long."""
 AGAIN_SECONDS = 10.0
-"""Between two looks for an unknown key: anybody can send one."""
+"""Shortest time between two fetches because of an unknown key. Any caller can send one."""
 EXPIRE_SECONDS = 3_600.0
-"""Keys of a URL that could not be fetched again for so long count no more: the provider may have taken one back."""
+"""Keys from a URL that could not be fetched again for this long are invalid, because the provider may have removed one."""
 FETCH_SECONDS = 5.0
-"""For a whole fetch, from the connection to the last byte."""
+"""Time limit of a whole fetch, from the connection to the last byte."""
 _FETCHES = 4
-"""Threads of fetches at most, with those that were given up: a provider that sends a byte now and then keeps one for long."""
+"""Upper bound of fetch threads, including abandoned ones. A provider that sends a byte from time to time keeps one busy for long."""
 _LARGEST_KEYS_BYTES = 1 << 20
 
 log = structlog.get_logger(__name__)
 
 
 class OidcAuthenticator:
-    """Of one provider."""
+    """Authenticates callers with the tokens of one provider."""
 
     def __init__(self, settings: OidcSettings) -> None:
         settings.check()
@@ -55,20 +56,20 @@ class OidcAuthenticator:
         self._keys = PublishedKeys(settings.jwks)
 
     def check(self) -> None:
-        """Raises SetupError if there are no keys: nobody should start a service without."""
+        """Raises SetupError if there are no keys, so that no service starts without any."""
         self._keys.load()
 
     async def identify(self, proof: Proof) -> Identity:
-        """See `Authenticator`."""
+        """Returns the identity in the call's JWT. Raises Unauthenticated."""
         if proof.bearer is None:
             raise no_token()
         try:
             key_id = jwt.get_unverified_header(proof.bearer).get("kid")
         except jwt.InvalidTokenError as error:
-            raise Unauthenticated("the token of this call is no JWT", hint=self._hint) from error
+            raise Unauthenticated("the token of this call is not a JWT", hint=self._hint) from error
         key = await self._keys.key(key_id)
         if key is None:
-            raise Unauthenticated("the token of this call was signed with no key that its provider publishes", hint=self._hint)
+            raise Unauthenticated("the token of this call was not signed with a key that its provider publishes", hint=self._hint)
         return self._identity(self._claims(proof.bearer, key), proof.peer)
 
     def _claims(self, token: str, key: jwt.PyJWK) -> Mapping[str, Any]:
@@ -86,7 +87,7 @@ class OidcAuthenticator:
         except jwt.ExpiredSignatureError as error:
             raise Unauthenticated("the token of this call has expired", hint=self._hint) from error
         except jwt.InvalidTokenError as error:
-            raise Unauthenticated(f"the token of this call does not hold: {error}", hint=self._hint) from error
+            raise Unauthenticated(f"the token of this call is invalid: {error}", hint=self._hint) from error
         return claims
 
     def _identity(self, claims: Mapping[str, Any], peer: str) -> Identity:
@@ -95,16 +96,16 @@ class OidcAuthenticator:
         try:
             principal = check_principal(str(claims[self._settings.principal]))
         except InvalidArgument as error:
-            raise Unauthenticated(f"the token of this call names nobody: {error.message}", hint=self._hint) from error
+            raise Unauthenticated(f"the token of this call has no valid principal: {error.message}", hint=self._hint) from error
         return Identity(principal, Authentication.OIDC, frozenset(names), peer)
 
     @property
     def _hint(self) -> str:
-        return f"Get a new one of {self._settings.issuer} for {self._settings.audience}, and put it into the file that the client names."
+        return f"Get a new token of {self._settings.issuer} for {self._settings.audience}, and put it into the client's token file."
 
 
 class PublishedKeys:
-    """The keys of a provider by their ids. Thread-safe: a set of keys is replaced whole."""
+    """A provider's keys by id. It is thread-safe, because a set of keys is replaced as a whole."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -112,24 +113,24 @@ class PublishedKeys:
         self._keys: Mapping[str | None, jwt.PyJWK] = {}
         self._watch = None if self._is_url else FileWatch(Path(source))
         self._is_news = True
-        """That keys could not be read: of a file, once a version of it."""
+        """Whether a failed read of the keys should be logged: for a file, once per version of it."""
         self._looked = self._loaded = -EXPIRE_SECONDS
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="oidc-keys")
         self._loading: Future[None] | None = None
         self._fetches: list[threading.Thread] = []
 
     async def key(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key of that id, or the only one for a token that names none; None if there is none.
+        """Returns the key with this id, or the only key if a token names none; None if there is no such key.
 
-        Waits for new keys only where the known ones have no answer.
+        It waits for new keys only if the known keys do not include it.
         """
         if self._is_stale(key_id):
             loading = self._in_background()
-            if self._known(key_id) is None or self._watch is not None:
+            if self._cached_key(key_id) is None or self._watch is not None:
                 await asyncio.wait([asyncio.wrap_future(loading)], timeout=2 * FETCH_SECONDS)
-        return self._known(key_id)
+        return self._cached_key(key_id)
 
-    def _known(self, key_id: str | None) -> jwt.PyJWK | None:
+    def _cached_key(self, key_id: str | None) -> jwt.PyJWK | None:
         if self._is_url and time.monotonic() - self._loaded > EXPIRE_SECONDS:
             return None
         if key_id is None and len(self._keys) == 1:
@@ -140,10 +141,10 @@ class PublishedKeys:
         if self._watch is not None:
             return self._watch.due() is not None
         age = time.monotonic() - self._looked
-        return age > KEEP_SECONDS or (self._known(key_id) is None and age > AGAIN_SECONDS)
+        return age > KEEP_SECONDS or (self._cached_key(key_id) is None and age > AGAIN_SECONDS)
 
     def _in_background(self) -> Future[None]:
-        """The load under way, else a new one. Called in the event loop alone."""
+        """Returns the running load, or starts a new one. Call it only in the event loop."""
         if self._loading is None or self._loading.done():
             self._loading = self._threads.submit(self._load_quietly)
         return self._loading
@@ -153,10 +154,10 @@ class PublishedKeys:
             self.load()
         except SetupError as error:
             if self._is_news:
-                log.error("the keys of the identity provider cannot be had; those before stay in force", reason=error.message)
+                log.error("the keys of the identity provider cannot be read; the former keys stay valid", reason=error.message)
 
     def load(self) -> None:
-        """Raises SetupError; then the keys are as they were."""
+        """Reads the keys. Raises SetupError and then keeps the former keys."""
         self._looked = time.monotonic()
         if self._watch is None:
             self._keys = self._read()
@@ -175,13 +176,14 @@ class PublishedKeys:
             signing = [entry for entry in entries if entry.get("use", "sig") == "sig" and entry.get("kty") != "oct"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise SetupError(
-                f"the keys of --oidc-jwks {self._source} cannot be read: {error or type(error).__name__}", hint="It is a JSON Web Key Set."
+                f"the keys of --oidc-jwks {self._source} cannot be read: {error or type(error).__name__}",
+                hint="Use a JSON Web Key Set.",
             ) from error
         keys = [key for key in map(_usable, signing) if key is not None]
         if not keys:
-            raise SetupError(f"--oidc-jwks {self._source} has no key for signatures that this version knows")
+            raise SetupError(f"--oidc-jwks {self._source} has no signature key that this version supports")
         if len(keys) < len(signing):
-            log.warning("keys of the identity provider are left out: this version does not know their kind", keys=len(signing) - len(keys))
+            log.warning("keys of the identity provider are skipped, because this version lacks their kind", keys=len(signing) - len(keys))
         return {key.key_id: key for key in keys}
 
     def _content(self) -> bytes:
@@ -190,17 +192,17 @@ class PublishedKeys:
         content: Future[bytes] = Future()
         self._fetches = [thread for thread in self._fetches if thread.is_alive()]
         if len(self._fetches) >= _FETCHES:
-            raise OSError("earlier requests for them go on yet")
+            raise OSError("earlier requests for them still run")
         thread = threading.Thread(target=self._fetch, args=(content,), name="oidc-fetch", daemon=True)
         self._fetches.append(thread)
         thread.start()
         try:
             return content.result(FETCH_SECONDS)
         except TimeoutError:
-            raise OSError(f"they did not come within {FETCH_SECONDS:g} s") from None
+            raise OSError(f"they did not arrive within {FETCH_SECONDS:g} s") from None
 
     def _fetch(self, content: Future[bytes]) -> None:
-        """Sets the content, or why there is none. A time-out of a socket is for one read: `_content` waits for all of them together."""
+        """Sets the content or the error. The socket's timeout limits one read; `_content` limits the whole fetch."""
         deadline = time.monotonic() + FETCH_SECONDS
         try:
             with urllib.request.build_opener(_NoRedirect).open(self._source, timeout=FETCH_SECONDS) as answer:
@@ -215,7 +217,7 @@ class PublishedKeys:
 
 
 def _usable(entry: Any) -> jwt.PyJWK | None:
-    """The key of an entry; None for one of a kind that this version does not know."""
+    """Returns the key of an entry; None for a kind that this version does not support."""
     try:
         return jwt.PyJWK.from_dict(entry)
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError):
@@ -223,7 +225,7 @@ def _usable(entry: Any) -> jwt.PyJWK | None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Keys come from where the option says."""
+    """Refuses redirects, so that keys come only from the location in the option."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

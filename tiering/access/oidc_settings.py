@@ -1,4 +1,4 @@
-"""What a service takes of an identity provider's tokens."""
+"""Settings for the tokens of an identity provider."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from tiering.errors import InvalidArgument
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures with a key pair, and none with a shared secret: a published key must never count as one."""
+"""Signatures with a key pair. Signatures with a shared secret are missing, because a published key must never count as a secret."""
 
 
 @dataclass(frozen=True)
 class OidcSettings:
-    """`jwks`: a URL (https, or http on loopback) or a file. `principal` and `groups` name claims."""
+    """The settings. `jwks` is a URL (https, or http on loopback) or a file. `principal` and `groups` are names of claims."""
 
     issuer: str
     audience: str
@@ -24,10 +24,12 @@ class OidcSettings:
     algorithms: Sequence[str] = ("RS256", "ES256")
 
     def check(self) -> None:
-        """Raises InvalidArgument."""
+        """Raises InvalidArgument for invalid settings."""
         unknown = [name for name in self.algorithms if name not in ALGORITHMS]
         if unknown or not self.algorithms:
-            raise InvalidArgument(f"--oidc-algorithm {', '.join(unknown)!r} is none of {', '.join(ALGORITHMS)}")
+            raise InvalidArgument(f"--oidc-algorithm {', '.join(unknown)!r} is not one of {', '.join(ALGORITHMS)}")
         url = urllib.parse.urlsplit(self.jwks)
         if url.scheme == "http" and url.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise InvalidArgument("--oidc-jwks must be https: whoever changes the keys on their way is whom they like", hint="Or a file.")
+            raise InvalidArgument(
+                "--oidc-jwks must be https: with http, an attacker on the network could replace the keys", hint="Or name a file."
+            )

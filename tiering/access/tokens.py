@@ -1,8 +1,8 @@
-"""Tokens of a service: what one looks like, and the file that knows them by their hashes.
+"""Tokens of a service: their form, and the file that stores their hashes.
 
-A token is `lw_<id>_<secret>`. The id is public: it is listed and logged. The secret has 256 random bits, so that one round of SHA-256
-keeps it as well as a slow hash would. The file is JSON, its owner's alone; a service looks at it with each call, so that a token works
-from the moment in which it is written, and no longer once it is revoked.
+A token is `lw_<id>_<secret>`. The id is public: it is listed and logged. The secret has 256 random bits, so one round of SHA-256 protects
+it as well as a slow hash would. The file is JSON, and only its owner can read it. A service checks the file with each call, so that a token
+works as soon as it is written, and no longer once it is revoked.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class StoredToken:
-    """What is known of a token: everything but its secret."""
+    """The stored facts about a token: everything except its secret."""
 
     token_id: str
     principal: str
     digest: str
-    """Of the whole token: SHA-256 as hexadecimal digits."""
+    """SHA-256 of the whole token as hexadecimal digits."""
     created_time: datetime
     expires_time: datetime | None = None
     groups: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class StoredToken:
 def new_token(
     principal: str, now: datetime, *, expires_time: datetime | None = None, groups: Iterable[str] = ()
 ) -> tuple[str, StoredToken]:
-    """A token that nobody else has, and what to store of it. Raises InvalidArgument for a principal that cannot be one."""
+    """Returns a new, unique token and its record for the file. Raises InvalidArgument for an invalid principal."""
     check_principal(principal)
     for group in groups:
         check_principal(group, "a group")
@@ -65,31 +65,31 @@ def new_token(
 
 
 def check_principal(text: str, name: str = "a principal") -> str:
-    """`text`, if it can be the name of somebody. Raises InvalidArgument."""
+    """Returns `text` if it can be the name of a principal. Raises InvalidArgument."""
     if not 0 < len(text) <= PRINCIPAL_LIMIT or not text.isprintable() or text != text.strip():
-        raise InvalidArgument(f"{name} has 1 to {PRINCIPAL_LIMIT} visible characters, and no blanks around them; this one is {text!r}")
+        raise InvalidArgument(f"{name} must have 1 to {PRINCIPAL_LIMIT} visible characters, without blanks around them, but is {text!r}")
     return text
 
 
 def digest_of(token: str) -> str:
-    """What is stored of a token, as hexadecimal digits."""
+    """Returns the stored hash of a token, as hexadecimal digits."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def id_of(token: str) -> str | None:
-    """The public part of a token; None for text that is no token of ours."""
+    """Returns the public part of a token; None for a text that is not a token of Lakeward."""
     parts = token.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == PREFIX else None
 
 
 def public_id(token: str) -> str | None:
-    """The same, only if it can be an id that we made: other text may be part of somebody's secret."""
+    """Returns the public part of a token if it has the form of a generated id. Another text may be part of a user's secret."""
     token_id = id_of(token)
     return token_id if token_id is not None and _ID.fullmatch(token_id) else None
 
 
 def identity_of(token: str, stored: StoredToken | None, now: datetime, peer: str = "") -> Identity:
-    """Whose token it is. Raises Unauthenticated for one that is not known, revoked or expired."""
+    """Returns the identity of a token's principal. Raises Unauthenticated if the token is unknown, revoked or expired."""
     token_id = id_of(token)
     if stored is None or not hmac.compare_digest(stored.digest, digest_of(token)):
         raise Unauthenticated("the service does not know the token of this call", hint=_NEW_TOKEN_HINT)
@@ -101,7 +101,10 @@ def identity_of(token: str, stored: StoredToken | None, now: datetime, peer: str
 
 
 class TokenFile:
-    """The tokens that a service accepts. A file that cannot be read changes nothing: those read before stay in force, loudly."""
+    """The tokens that a service accepts.
+
+    If the file cannot be read, the tokens from the last successful read stay valid, with an error log.
+    """
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path = path
@@ -110,11 +113,11 @@ class TokenFile:
         self._tokens: Mapping[str, StoredToken] = {}
 
     def check(self) -> None:
-        """Raises SetupError for a file that is there and cannot be read: nobody should start a service on it."""
+        """Raises SetupError for an existing file that cannot be read, so that no service starts on it."""
         read_tokens(self._path)
 
     def identity(self, token: str, peer: str = "") -> Identity:
-        """Whose token it is. Raises Unauthenticated."""
+        """Returns the identity of a token's principal. Raises Unauthenticated."""
         self._refresh()
         return identity_of(token, self._tokens.get(id_of(token) or ""), self._now(), peer)
 
@@ -127,11 +130,11 @@ class TokenFile:
             self._watch.accept(versions)
         except LakewardError as error:
             if self._watch.refuse(versions):
-                log.error("the file of tokens cannot be read; those that it had before stay in force", reason=error.message)
+                log.error("the file of tokens cannot be read; its former tokens stay valid", reason=error.message)
 
 
 def read_tokens(path: Path) -> list[StoredToken]:
-    """All tokens of a file, also revoked ones; none if there is no file. Raises SetupError for one that cannot be read."""
+    """Returns all tokens of a file, including revoked ones; none if there is no file. Raises SetupError for an unreadable file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != FILE_VERSION:
@@ -142,33 +145,33 @@ def read_tokens(path: Path) -> list[StoredToken]:
     except (OSError, ValueError, KeyError, TypeError, LakewardError) as error:
         raise SetupError(
             f"the file of tokens {path} cannot be read: {error or type(error).__name__}",
-            hint="Put back a copy of it, or remove it and make new tokens with `lakeward token create`.",
+            hint="Restore a copy of it, or remove it and create new tokens with `lakeward token create`.",
         ) from error
 
 
 def add_token(path: Path, token: StoredToken) -> None:
-    """Writes the file with one more token. Raises SetupError."""
+    """Adds a token to the file. Raises SetupError."""
     with _changing(path):
         _write(path, [*read_tokens(path), token])
 
 
 def revoke_token(path: Path, token_id: str, now: datetime) -> StoredToken:
-    """Writes the file with that token revoked; harmless to repeat. Raises InvalidArgument if there is none of that id, SetupError."""
+    """Revokes a token in the file; a repeat has no effect. Raises InvalidArgument for an unknown id, SetupError."""
     with _changing(path):
         tokens = read_tokens(path)
-        known = next((token for token in tokens if token.token_id == token_id), None)
-        if known is None:
+        stored = next((token for token in tokens if token.token_id == token_id), None)
+        if stored is None:
             raise InvalidArgument(f"{path} has no token {token_id!r}", hint="`lakeward token list` shows the ids of all tokens.")
-        if known.revoked_time is not None:
-            return known
-        revoked = replace(known, revoked_time=now)
-        _write(path, [revoked if token is known else token for token in tokens])
+        if stored.revoked_time is not None:
+            return stored
+        revoked = replace(stored, revoked_time=now)
+        _write(path, [revoked if token is stored else token for token in tokens])
         return revoked
 
 
 @contextmanager
 def _changing(path: Path) -> Iterator[None]:
-    """One process at a time: two that read, add and write would lose one of the tokens."""
+    """Holds a lock between processes. Without it, two that read, add and write would lose one of the tokens."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -187,7 +190,7 @@ def _write(path: Path, tokens: Iterable[StoredToken]) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes a file that its owner alone may read, and that is there whole or not at all. Raises SetupError."""
+    """Writes a file atomically that only its owner can read. Raises SetupError."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -203,7 +206,7 @@ def write_private(path: Path, text: str) -> None:
             os.close(folder)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise SetupError(f"{path} cannot be written: {error}", hint="Is there room, and does the folder belong to this user?") from error
+        raise SetupError(f"{path} cannot be written: {error}", hint="Check the free space and the owner of the folder.") from error
 
 
 def _to_json(token: StoredToken) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Bounds on the lines that calls of refused callers leave in the audit and in the log."""
+"""Limits of the lines that refused calls write to the audit and the log."""

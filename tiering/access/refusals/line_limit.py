@@ -1,4 +1,4 @@
-"""How many lines of a log or of the audit callers may cause: what is beyond the limit is counted, and the number gets a line."""
+"""Limits how many lines callers may cause in a log or in the audit. Further lines are counted, and one line has their number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WINDOW_SECONDS = 60.0
 
 
 class LineLimit:
-    """Lines in a window of a minute, of one caller and of all. Thread-safe."""
+    """Limits of lines per minute, for one caller and for all. It is thread-safe."""
 
     def __init__(self, of_caller: int, of_all: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._of_caller = of_caller
@@ -23,7 +23,7 @@ class LineLimit:
         self._left_out = 0
 
     def admits(self, caller: str) -> bool:
-        """Counts a line of the caller; False if it is to be left out."""
+        """Counts a line of the caller. Returns False if the line should be left out."""
         with self._lock:
             if self._lines[caller] >= self._of_caller or self._lines.total() >= self._of_all:
                 self._left_out += 1
@@ -32,7 +32,7 @@ class LineLimit:
             return True
 
     def summary(self) -> str | None:
-        """Begins a new window if the last one is over, and says then how many lines it left out; None = nothing is to be said."""
+        """Begins a new window if the last one is over, and returns how many lines it left out; None if there is nothing to report."""
         with self._lock:
             since = self._clock() - self._window_began
             if since < WINDOW_SECONDS:

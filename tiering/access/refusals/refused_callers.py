@@ -1,5 +1,6 @@
-"""Lines of the audit for calls that do not prove who makes them. Whoever reaches the port can make those, so that they are bounded: what
-has no line of its own is counted, and the number has a line.
+"""Audit lines for calls without a valid authentication.
+
+Any program that reaches the port can cause them, so they are limited: further calls are counted, and one line has their number.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from tiering.errors import LakewardError, StoreError, Unauthenticated
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 
 LINES_OF_A_HOST = 10
-"""In a minute."""
+"""Upper bound of lines per minute and host."""
 LINES = 100
-"""In a minute, of all hosts: a day of nothing else fills a file of the refused calls once."""
+"""Upper bound of lines per minute for all hosts. At this rate, one day fills one file of refused calls."""
 
 _log = structlog.get_logger(__name__)
 
 
 def rpc_name(method: str) -> str:
-    """The RPC as the audit names it: `TieringStatus.ListTieringStatuses`."""
+    """Returns the name of an RPC in the audit, such as `TieringStatus.ListTieringStatuses`."""
     service, _, name = method.rpartition("/")
     return f"{service.rpartition('.')[2]}.{name}"
 
 
 class RefusedCallers:
-    """Of one service. Belongs to its event loop."""
+    """The refused calls of one service. It belongs to the service's event loop."""
 
     def __init__(
         self, trail: AuditTrail, clock: Callable[[], float] = time.monotonic, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -43,7 +44,7 @@ class RefusedCallers:
         self._now = now
 
     def add(self, method: str, peer: str, token: str | None, error: LakewardError) -> None:
-        """The call was refused for `error`. A file that cannot be written is logged alone: the call is refused all the same."""
+        """Adds a line for a call that was refused with `error`. If the file cannot be written, that is only logged."""
         if (summary := self._limit.summary()) is not None:
             self._write("*", "", Unauthenticated.__name__, summary)
         if not self._limit.admits(address_of(peer)):
