@@ -26,7 +26,7 @@ from tiering.cli import error_page, grants_page
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.terminal.access_options import CONNECTION
-from tiering.cli.terminal.help_page import EXAMPLE, group_of
+from tiering.cli.terminal.help_page import EXAMPLE, FIRST_GROUPS, group_of
 from tiering.cluster.embedded.metadata import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
@@ -158,9 +158,18 @@ def _command_sections() -> Iterator[str]:
         yield f"### `lakeward {name}`"
         yield inspect.cleandoc(EXAMPLE.sub("", command.help)).strip()
         yield from (f"```\n{example}\n```" for example in EXAMPLE.findall(command.help))
-        shown = [parameter for parameter in _shown(name) if group_of(parameter) != CONNECTION]
-        if shown:
-            yield _parameter_table(name, shown)
+        for title, parameters in _groups(name).items():
+            yield from [] if title in FIRST_GROUPS else [f"**{title}**"]
+            yield _parameter_table(name, parameters)
+
+
+def _groups(command: str) -> dict[str, list[Any]]:
+    """Returns the arguments and options of a command by group, as on its help page, without those of the connection."""
+    groups: dict[str, list[Any]] = {title: [] for title in FIRST_GROUPS}
+    for parameter in _shown(command):
+        if group_of(parameter) != CONNECTION:
+            groups.setdefault(group_of(parameter), []).append(parameter)
+    return {title: parameters for title, parameters in groups.items() if parameters}
 
 
 def _parameter_table(command: str, parameters: Iterable[Any]) -> str:

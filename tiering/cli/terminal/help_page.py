@@ -23,7 +23,8 @@ NAME_WIDTH = 30
 EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
 """A line of a command's docstring that shows how to call it."""
 
-_FIRST_GROUPS = ("Arguments", "Options")
+FIRST_GROUPS = ("Arguments", "Options")
+"""Titles of the groups of arguments and of common options, in this order."""
 _SUMMARIES: Mapping[str, str] = {CONNECTION: CONNECTION_SUMMARY}
 """Groups that many commands have. A help page shows the names of their options with one text; docs/options.md explains each option."""
 _KINDS = {"path": "PATH", "str": "TEXT", "int": "NUMBER", "int range": "NUMBER", "list[str]": "TEXT"}
@@ -65,7 +66,7 @@ def group_of(parameter: Any) -> str:
 
 def _parameter_groups(command: Any, context: Any) -> dict[str, list[tuple[str, str]]]:
     """Returns names and texts by title. The arguments and the common options come first."""
-    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in _FIRST_GROUPS}
+    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in FIRST_GROUPS}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None:
