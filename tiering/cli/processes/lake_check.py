@@ -15,7 +15,7 @@ from tiering.model.tables import TableInfo
 log = structlog.get_logger(__name__)
 
 LOOKED_AT = 5
-"""Tables that are checked. A user may have dropped one of them from the lake; a lake without all of them belongs to another cluster."""
+"""Tables that are checked. A user may have dropped one of them from the lake; a lake with none of them belongs to another cluster."""
 
 
 def check_lake_is_the_clusters(cluster: TableCatalog, lake: Lake) -> None:
