@@ -8,5 +8,5 @@ DESCRIBE fluss.sys.lake_tiering_status;
 -- | --- | --- | --- |
 -- | database_name | string | Database of the table. |
 -- | table_name | string | Name of the table. |
--- | status | string | State of its tiering: Scheduled, Pending, Tiering or Failed. At rest it is Scheduled, after a commit too. |
+-- | status | string | State of its tiering: Scheduled, Pending, Tiering or Failed. A table that waits for its next due time is Scheduled, also after a commit. |
 -- | ... |

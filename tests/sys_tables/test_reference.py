@@ -21,7 +21,7 @@ def test_the_reference_names_everything_that_is_served() -> None:
 
 def test_types_defaults_and_comments_are_shown() -> None:
     lines = render(default_registry()).splitlines()
-    assert "| `consecutive_failures` | INT | no | Failed rounds since the last success, with all fenced ones but the first. |" in lines
+    assert "| `consecutive_failures` | INT | no | Failed rounds since the last success. The first fenced round does not count. |" in lines
     assert "| `table` | STRING | required | The table: db.t or cat.db.t. |" in lines
     assert any(line.startswith("| `timeout_ms` | BIGINT | `300000` |") for line in lines)
 

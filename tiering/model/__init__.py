@@ -1,1 +1,1 @@
-"""The nouns of the field as frozen values, and the rules for names and states. Nothing here does I/O."""
+"""Tables, rounds, splits and the other values of tiering as frozen dataclasses, with the rules for names and states. It does no I/O."""

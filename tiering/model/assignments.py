@@ -1,8 +1,8 @@
-"""What a cluster that says whose turn it is with a table, such as Apache Fluss, is told and answers (LakeTieringHeartbeat).
+"""The messages to and from a cluster that decides which tiering service gets a table, such as Apache Fluss (LakeTieringHeartbeat).
 
-An assignment is named by table id, coordinator epoch and tiering epoch. These numbers alone prove nothing: Fluss counts its epochs from 0
-again after a restart, so that another service's later assignment may have the same. They are trusted within one **session** alone, which
-ends when the connection breaks.
+A table id, a coordinator epoch and a tiering epoch together name an assignment. These numbers alone prove nothing: Fluss counts its epochs
+from 0 again after a restart, so a later assignment of another service may have the same numbers. So they are only trusted within one
+**session**, which ends when the connection breaks.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tiering.model.tables import TablePath
 
 
 class ServiceMode(StrEnum):
-    """How a deployment lives with its cluster. Beside another tiering service the rules of `tiering.lake.rules.shared_base` decide."""
+    """Whether a cluster has other tiering services. If so, the rules of `tiering.lake.rules.shared_base` check each lake table."""
 
     EXCLUSIVE = "exclusive"
-    """No other service tiers the cluster's tables: a tiering snapshot that is not ours is an error."""
+    """No other service tiers the cluster's tables. A tiering snapshot of another service is an error."""
     SHARED = "shared"
-    """Another service may tier them, too; the cluster says whose turn it is, and does not fence who comes late."""
+    """Another service may tier the same tables. The cluster decides which service gets a table, and does not fence a late one."""
 
 
 @dataclass(frozen=True, order=True)
 class AssignmentRef:
-    """Names an assignment, within its session."""
+    """The numbers that name an assignment within its session."""
 
     table_id: int
     coordinator_epoch: int
@@ -35,7 +35,7 @@ class AssignmentRef:
 
 @dataclass(frozen=True)
 class AssignmentReport:
-    """One heartbeat: what becomes of the assignments that the cluster knows of, and whether it may add one."""
+    """The content of one heartbeat: the state of each assignment that the cluster knows of, and whether the service asks for a table."""
 
     renewed: Sequence[AssignmentRef] = ()
     finished: Sequence[AssignmentRef] = ()
@@ -44,23 +44,23 @@ class AssignmentReport:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to say."""
+        """Returns whether the report has no content, so that it need not be sent."""
         return not (self.renewed or self.finished or self.failed or self.wants_table)
 
 
 class Judgement(StrEnum):
-    """What the cluster makes of one assignment that a report names."""
+    """The cluster's answer to one assignment of a report."""
 
     ACCEPTED = "accepted"
     GONE = "gone"
-    """The table is not assigned to us under these epochs (any more)."""
+    """The table is not, or no longer, assigned to this service under these epochs."""
     UNDECIDED = "undecided"
-    """The cluster could not do it now: tell it again."""
+    """The cluster could not decide now. The next heartbeat reports the assignment again."""
 
 
 @dataclass(frozen=True)
 class JudgedAssignment:
-    """An assignment of a report with the cluster's word on it. `reason` is the cluster's own, empty if it accepted."""
+    """An assignment of a report with the cluster's judgement. `reason` is the cluster's own text; it is empty if the cluster accepted."""
 
     ref: AssignmentRef
     judgement: Judgement
@@ -69,7 +69,7 @@ class JudgedAssignment:
 
 @dataclass(frozen=True)
 class NewAssignment:
-    """A table that the cluster assigns."""
+    """A table that the cluster assigns to this service."""
 
     ref: AssignmentRef
     path: TablePath
@@ -77,7 +77,7 @@ class NewAssignment:
 
 @dataclass(frozen=True)
 class AssignmentAnswer:
-    """The cluster's answer. What it left out of its answer is in no list."""
+    """The cluster's answer to a heartbeat. An assignment that the answer does not name is in none of the lists."""
 
     renewed: Sequence[JudgedAssignment] = ()
     finished: Sequence[JudgedAssignment] = ()
@@ -87,7 +87,7 @@ class AssignmentAnswer:
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """How the tiering of a table stands that is another service's turn. `source`: a value of `status_source`."""
+    """The tiering of a table that another service tiers at present. `source` is a value of the column `status_source`."""
 
     source: str
     lake_snapshot: RecordedLakeSnapshot | None

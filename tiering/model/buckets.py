@@ -1,4 +1,4 @@
-"""How far the lake is with one bucket of a table, as `sys.tiering_buckets` shows it."""
+"""The offsets of one bucket in the log and in the lake, which `sys.tiering_buckets` shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class BucketStatus:
-    """Offsets of the log and of the lake. None = not observed, or not known."""
+    """Offsets of one bucket's log and of its rows in the lake. None = not observed, or not known."""
 
     database_name: str
     table_name: str

@@ -1,4 +1,4 @@
-"""Fields of a dataclass that are columns of a table in SQL: their comments and their Arrow types."""
+"""Declares fields of a dataclass that are columns of a SQL table, with their comments and their Arrow types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 INT = pa.int32()
-"""For `column(..., arrow_type=INT)`: an INT in SQL; an int is a BIGINT otherwise."""
+"""For `column(..., arrow_type=INT)`. The column is then an INT in SQL; an int without it is a BIGINT."""
 
 SCALARS: Mapping[object, pa.DataType] = MappingProxyType(
     {
@@ -22,13 +22,13 @@ SCALARS: Mapping[object, pa.DataType] = MappingProxyType(
         datetime: pa.timestamp("us", tz="UTC"),
     }
 )
-"""The Arrow type of a field's Python type, unless its column names another one."""
+"""The Arrow type for a field's Python type. A column can name another Arrow type."""
 
 COMMENT = "comment"
 ARROW_TYPE = "arrow_type"
-"""Keys in the metadata of a dataclass field."""
+"""`COMMENT` and `ARROW_TYPE` are keys in the metadata of a dataclass field."""
 
 
 def column(comment: str, *, arrow_type: pa.DataType | None = None) -> Any:
-    """A dataclass field that is a column; `arrow_type` where the annotation does not determine it."""
+    """Returns a dataclass field that is a column. `arrow_type` is needed where the annotation does not determine the type."""
     return dataclasses.field(metadata={COMMENT: comment, ARROW_TYPE: arrow_type})

@@ -1,4 +1,4 @@
-"""An option that is in force, as `sys.options` shows it."""
+"""An option that is in effect, as `sys.options` shows it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EffectiveOption:
-    """`value` is None where only a running coordinator knows it; `source` says whether somebody set it."""
+    """An option. `value` is None if only a running coordinator knows it. `source` tells whether a user set the option."""
 
     scope: str
     name: str

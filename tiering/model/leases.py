@@ -1,4 +1,4 @@
-"""KV snapshots, and the leases that keep them alive."""
+"""KV snapshots, and the leases that keep their files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime
 from tiering.model.tables import TableBucket
 
 EXPIRING_SHARE = 0.1
-"""A lease with less than this of its time left is about to expire."""
+"""Part of a lease's duration. A lease with less time left than this is EXPIRING."""
 
 
 @dataclass(frozen=True)
 class KvSnapshot:
-    """A full copy of one primary-key bucket: the last row of each key in the records below `log_offset`."""
+    """A full copy of one primary-key bucket: the last row of each key, from the log records below `log_offset`."""
 
     snapshot_id: int
     log_offset: int
@@ -22,7 +22,7 @@ class KvSnapshot:
 
 @dataclass(frozen=True)
 class LeasedSnapshot:
-    """One KV snapshot that a lease keeps alive. `available` = its files are still there; None = the cluster cannot tell."""
+    """One KV snapshot that a lease keeps. `available` tells whether its files still exist; None = the cluster cannot tell."""
 
     table_bucket: TableBucket
     snapshot_id: int
@@ -32,7 +32,7 @@ class LeasedSnapshot:
 
 @dataclass(frozen=True)
 class KvSnapshotLease:
-    """A claim that keeps KV snapshots alive until `expires_at`, unless it is renewed."""
+    """A claim that keeps the files of KV snapshots until `expires_at`. A renewal moves `expires_at`. Durations are in milliseconds."""
 
     lease_id: str
     acquired_at: datetime
@@ -43,7 +43,7 @@ class KvSnapshotLease:
     owner: str | None = None
 
     def state(self, now: datetime) -> str:
-        """ACTIVE, EXPIRING or EXPIRED (not swept yet, and to be renewed still)."""
+        """Returns ACTIVE, EXPIRING or EXPIRED. An EXPIRED lease is not removed yet, and can still be renewed."""
         left_ms = (self.expires_at - now).total_seconds() * 1_000
         if left_ms <= 0:
             return "EXPIRED"

@@ -1,24 +1,24 @@
-"""The seven states of a lake table's tiering, and the one table of legal changes between them (DESIGN 5).
+"""The seven states of a lake table's tiering, and the table of the allowed changes between them (DESIGN 5).
 
     (none)      -> New          a lake-enabled table appeared, or lake was enabled on it
-    (none)      -> Initialized  a coordinator met a table at rest in its store after a start
+    (none)      -> Initialized  a coordinator that started found a stored table without a queued, running or failed round
     New         -> Scheduled    its first due time is known
     Initialized -> Scheduled    its next due time is known
     Scheduled   -> Pending      it is due, or a CALL asked for it
-    Pending     -> Tiering      a tierer's request was answered with it
-    Tiering     -> Tiered       its round ended, and nothing is left to resolve
-    Tiering     -> Failed       its round failed, was fenced or lost its tierer
+    Pending     -> Tiering      a tierer asked for a table and got it
+    Tiering     -> Tiered       its round ended, and the table has not failed
+    Tiering     -> Failed       its round failed or was fenced, or its tierer was lost
     Tiered      -> Scheduled    it waits for its next due time
     Tiered      -> Pending      its round stopped early, and the next one continues
-    Failed      -> Pending      its back-off is over, or a CALL or a change of the table resumed it
+    Failed      -> Pending      its back-off is over, or a CALL, a change or a repair of the table ended the wait
     (any)       -> (none)       the table was dropped, or lake was disabled on it
 
-A test compares this diagram with `TRANSITIONS`. (none) is also what a coordinator knows of a table when it starts; Pending,
-Tiering and Failed are then restored as they were stored, which is no change of state.
+A test compares this diagram with `TRANSITIONS`. When a coordinator starts, each table is at (none) for it. It restores Pending, Tiering and
+Failed as they are stored, which is no change of state.
 
-Four states last: Scheduled, Pending, Tiering and Failed. New, Initialized and Tiered are passed on the way to the next state in
-the same change: no reader and no query ever sees a table in them, but each leaves an event. A table at rest is Scheduled, before
-its first round and after any other; `last_tiered_time` tells when its rows last came to the lake.
+Queries show four states: Scheduled, Pending, Tiering and Failed. A table leaves New, Initialized and Tiered in the same change that enters
+them, so no reader and no query sees a table in them. Each of them still leaves an event. A table without a queued, running or failed round
+is Scheduled, before its first round and after any other. `last_tiered_time` tells when its rows last reached the lake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tiering.errors import LakewardError
 
 
 class TableState(StrEnum):
-    """How far the tiering of one lake table is (Fluss's names)."""
+    """The state of the tiering of one lake table, with Fluss's names."""
 
     NEW = "New"
     INITIALIZED = "Initialized"
@@ -43,30 +43,30 @@ class TableState(StrEnum):
 
 
 RESTORED_AS_STORED = frozenset({TableState.PENDING, TableState.TIERING, TableState.FAILED})
-"""States that outlive a restart of the coordinator; the others come back as Initialized."""
+"""The states that a restart of the coordinator keeps. Tables in other states become Initialized."""
 
 LASTING = (TableState.SCHEDULED, TableState.PENDING, TableState.TIERING, TableState.FAILED)
-"""States in which a table can be seen; the others are left in the change that enters them."""
+"""The states in which queries show a table. A table leaves the others in the change that enters them."""
 
 TRANSITIONS: Mapping[tuple[TableState | None, TableState | None], str] = MappingProxyType(
     {
         (None, TableState.NEW): "a lake-enabled table appeared, or lake was enabled on it",
-        (None, TableState.INITIALIZED): "a coordinator met a table at rest in its store after a start",
+        (None, TableState.INITIALIZED): "a coordinator that started found a stored table without a queued, running or failed round",
         (TableState.NEW, TableState.SCHEDULED): "its first due time is known",
         (TableState.INITIALIZED, TableState.SCHEDULED): "its next due time is known",
         (TableState.SCHEDULED, TableState.PENDING): "it is due, or a CALL asked for it",
-        (TableState.PENDING, TableState.TIERING): "a tierer's request was answered with it",
-        (TableState.TIERING, TableState.TIERED): "its round ended, and nothing is left to resolve",
-        (TableState.TIERING, TableState.FAILED): "its round failed, was fenced or lost its tierer",
+        (TableState.PENDING, TableState.TIERING): "a tierer asked for a table and got it",
+        (TableState.TIERING, TableState.TIERED): "its round ended, and the table has not failed",
+        (TableState.TIERING, TableState.FAILED): "its round failed or was fenced, or its tierer was lost",
         (TableState.TIERED, TableState.SCHEDULED): "it waits for its next due time",
         (TableState.TIERED, TableState.PENDING): "its round stopped early, and the next one continues",
-        (TableState.FAILED, TableState.PENDING): "its back-off is over, or a CALL or a change of the table resumed it",
+        (TableState.FAILED, TableState.PENDING): "its back-off is over, or a CALL, a change or a repair of the table ended the wait",
         **{(state, None): "the table was dropped, or lake was disabled on it" for state in TableState},
     }
 )
 
 
 def check_transition(source: TableState | None, target: TableState | None) -> None:
-    """Raises LakewardError for a change that is not in `TRANSITIONS`: a defect of the caller, never of the user."""
+    """Raises LakewardError for a change that is not in `TRANSITIONS`. That is a defect of the calling code, never of the user."""
     if (source, target) not in TRANSITIONS:
         raise LakewardError(f"a table cannot go from {source or '(none)'} to {target or '(none)'}", source=source, target=target)

@@ -1,4 +1,4 @@
-"""A tierer as the coordinator knows it, as `sys.tierers` shows it."""
+"""The coordinator's facts about a tierer, which `sys.tierers` shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class TiererState(StrEnum):
-    """LOST: silent for the service timeout. FENCED: another process started under its id, or somebody fenced it."""
+    """LOST: it sent nothing for the service timeout. FENCED: another process started with its id, or a user fenced it."""
 
     ACTIVE = "ACTIVE"
     LOST = "LOST"
@@ -18,7 +18,7 @@ class TiererState(StrEnum):
 
 @dataclass(frozen=True)
 class TiererStatus:
-    """One process. `rounds` are those that it ended since this coordinator knows it."""
+    """One tierer process. `rounds` counts the rounds that it ended since this coordinator first received a message from it."""
 
     tierer_id: str
     host: str | None

@@ -1,4 +1,4 @@
-"""Upkeep of a lake table: what a round is asked to do for it, and what it did."""
+"""Upkeep of a lake table: the order that a round gets for it, and the work that the round did."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 UPKEEP_ROUND_BYTES = 1 << 30
-"""Bytes of data files that one upkeep round rewrites at most. More is done in several rounds, one after the other."""
+"""The most bytes of data files that one upkeep round rewrites. More files take several rounds, one after the other."""
 
 
 @dataclass(frozen=True)
 class ExpiryOrder:
-    """Snapshots that a user wants removed. None = what the table's options say."""
+    """The snapshots that a user wants to be removed. None = the value of the table's option."""
 
     older_than: datetime | None = None
     retain_last: int | None = None
@@ -19,11 +19,11 @@ class ExpiryOrder:
 
 @dataclass(frozen=True)
 class UpkeepOrder:
-    """What a round does for the lake table beside tiering; in an upkeep round instead of it. Nothing of it changes a row.
+    """The work of a round on the lake table beside tiering. An upkeep round does this work instead of tiering. No part of it changes a row.
 
-    `rewrite`: data files that are small, or of which rows are deleted. `full`: all data files of the buckets, whatever their size.
-    `partitions`: names of the partitions that are rewritten; None = all. `manifests`: all manifests are merged. `expiry` None = as every
-    commit does it.
+    `rewrite`: rewrite small data files, and data files with deleted rows. `full`: rewrite all data files of the buckets, whatever their
+    size. `partitions`: names of the partitions to rewrite; None = all. `manifests`: merge all manifests. `expiry` None = remove snapshots
+    as every commit does.
     """
 
     rewrite: bool = True
@@ -36,10 +36,10 @@ class UpkeepOrder:
 
 @dataclass(frozen=True)
 class UpkeepStats:
-    """What the upkeep of one round did. Files are data and delete files; `bytes_read` and `bytes_written` are those of rewritten files.
+    """The work that the upkeep of one round did. `files_before` and `files_after` count data and delete files.
 
-    `dropped`: rewritten buckets that the commit left out, because another commit had changed their files. `bytes_left`: bytes of files
-    that are still to be rewritten; None = not known.
+    `bytes_read` and `bytes_written` are those of rewritten files. `dropped` counts rewritten buckets that the commit left out because
+    another commit had changed their files. `bytes_left` is the size of the files that still need a rewrite; None = not known.
     """
 
     files_before: int = 0
@@ -47,7 +47,7 @@ class UpkeepStats:
     bytes_read: int = 0
     bytes_written: int = 0
     rows_dropped: int = 0
-    """Deleted rows that the new files do not have."""
+    """Deleted rows of the old files, which the new files do not contain."""
     snapshots_expired: int = 0
     manifests_before: int | None = None
     manifests_after: int | None = None

@@ -171,7 +171,7 @@ def test_a_table_is_named_within_the_session(serve: Serve, session: Session) -> 
     assert path("fluss.demo.flights") == path("demo.flights") == "demo.flights"
     with pytest.raises(AnalysisException, match="'flights' is not a table name"):
         path("flights")
-    with pytest.raises(AnalysisException, match="names the catalog 'lake', and Lakeward's tables are in 'fluss'"):
+    with pytest.raises(AnalysisException, match="names the catalog 'lake', but Lakeward's tables are in the catalog 'fluss'"):
         path("lake.demo.flights")
     spark.sql("USE fluss.demo")
     assert path("flights") == "demo.flights"
