@@ -110,7 +110,7 @@ def test_a_policy_file_that_is_broken_leaves_the_policies_before_it_in_force(ser
     assert "cannot be read" in error["policy_text"]
     (finding,) = policies(Service.ask(service.uri, asked_for=True), None)
     assert finding.verdict is Verdict.FAIL
-    assert "the policies before it are in force" in finding.result
+    assert "the previous policies are in force" in finding.result
 
     policy_file.write_text('permit (principal == User::"ana", action in Action::"read", resource in Database::"hr");')
     wait_for("the mended file", lambda: visible_tables(service) == [SALARIES])

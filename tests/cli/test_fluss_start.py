@@ -219,10 +219,10 @@ def test_a_server_yaml_that_names_no_lake_of_ours_is_refused_before_anything_is_
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--fluss-cluster-id", "x"), "of use only with --fluss"),
-        (("--fluss-mode", "exclusive"), "of use only with --fluss"),
-        (("--fluss-auto-compaction",), "of use only with --fluss"),
-        (("--fluss-auto-expire-snapshot",), "of use only with --fluss"),
+        (("--fluss-cluster-id", "x"), "need --fluss"),
+        (("--fluss-mode", "exclusive"), "need --fluss"),
+        (("--fluss-auto-compaction",), "need --fluss"),
+        (("--fluss-auto-expire-snapshot",), "need --fluss"),
         (("--fluss", "127.0.0.1:1"), "no name was given"),
         (("--fluss", "127.0.0.1", "--fluss-cluster-id", "x"), "is not the address of a server"),
         (("--fluss", "127.0.0.1:1", "--fluss-cluster-id", "x" * 201), "is too long or contains a control character"),

@@ -90,7 +90,7 @@ def test_files_of_a_spreadsheet_are_loaded_and_what_was_found_is_told(stocked: D
         (("--schema", "id BIGINT", "--type", "id=INT"), "--schema and --type cannot be combined"),
         (("--schema", "id BIGINT NOT NULL"), "--schema 'id BIGINT NOT NULL'"),
         (("--type", "id=WORD"), "'WORD' is not a type of Spark SQL"),
-        (("--rename", "id"), "--rename 'id' is not of the form OLD=NEW"),
+        (("--rename", "id"), "--rename 'id' does not have the form OLD=NEW"),
         (("--rename", "id=a b"), "'a b' is not a valid column name"),
         (("--delimiter", "::"), "--delimiter '::' is not one ASCII character"),
         (("--encoding", "latin-99"), "there is no encoding 'latin-99'"),

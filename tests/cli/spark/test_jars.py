@@ -51,7 +51,7 @@ def test_a_jar_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
 
 
 def test_another_file_than_the_expected_one_never_gets_its_name(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="not the file that was expected: its SHA-256 is"):
+    with pytest.raises(SetupError, match="is not the expected one: its SHA-256 is"):
         fetch_jars(tmp_path, [JAR], fetcher(b"something else"))
     assert list(tmp_path.iterdir()) == []
 

@@ -64,12 +64,12 @@ def test_an_error_says_which_statement_and_where_and_ends_with_status_1(lakeward
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--engine", "duckdb", "--lake-format", "iceberg"), "are for --data"),
+        (("--engine", "duckdb", "--lake-format", "iceberg"), "need --data"),
         (("--data", "."), "Add --engine duckdb"),
         (("--lake-format", "iceberg"), "Add --engine duckdb"),
-        (("--engine", "duckdb", "--data", ".", "--conf", "a=b"), "--conf is for Spark"),
-        (("--engine", "duckdb", "--master", "local[1]"), "--master is for Spark"),
-        (("--engine", "duckdb", "--lake"), "--lake is for Spark"),
+        (("--engine", "duckdb", "--data", ".", "--conf", "a=b"), "--conf is an option for Spark"),
+        (("--engine", "duckdb", "--master", "local[1]"), "--master is an option for Spark"),
+        (("--engine", "duckdb", "--lake"), "--lake is an option for Spark"),
     ],
 )
 def test_options_of_the_other_engine_are_refused(lakeward: Lakeward, arguments: tuple[str, ...], message: str) -> None:

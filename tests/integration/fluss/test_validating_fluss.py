@@ -257,11 +257,11 @@ def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> No
         assert run(str(tiered.log.path), *named, *lake)[0] == 1
     status, printed = run(str(tiered.log.path), *named)
     assert status != 0
-    assert "nothing names its lake" in printed
+    assert "no option names its lake" in printed
     status, printed = run(str(tiered.log.path), *named[:2], "--fluss-cluster-id", "another", "--fluss-mode", "exclusive", *lake)
     assert (status, "ClusterMismatch" in printed) == (1, True), printed
     with HeldPort() as nobody:
         status, printed = run(str(tiered.log.path), "--fluss", nobody.address, *named[2:], *lake)
     assert status != 0
     assert f"no Fluss server answers at {nobody.address}" in printed
-    assert "a service of Lakeward does not" in printed
+    assert "It needs no service of Lakeward" in printed
