@@ -192,7 +192,7 @@ def test_the_error_names_whom_the_look_waits_for(
     for error in asyncio.run(crowd()):
         assert type(error) is error_class
         assert words in str(error)
-        assert "Look whether" in error.hint  # type: ignore[attr-defined]
+        assert "Check whether" in error.hint  # type: ignore[attr-defined]
 
 
 def test_a_thread_waits_for_a_look_no_longer_than_it_says(looks: LakeLooks, lake: Hanging) -> None:

@@ -255,7 +255,7 @@ def test_a_commit_is_granted_only_while_the_assignment_cannot_have_timed_out(sha
     proposed = tierer.prepare(info)
     pass_by(LONG)
     assigner(shared).undecided.add(shared.table.table_id)
-    with pytest.raises(ClusterUnavailable, match="does not say whether"):
+    with pytest.raises(ClusterUnavailable, match="does not confirm that"):
         tierer.begin(info, proposed)
     assigner(shared).undecided.clear()
     assigner(shared).time_out(shared.table)

@@ -330,8 +330,8 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
 @pytest.mark.parametrize(
     ("procedure", "text", "problem"),
     [
-        ("pause_tiering", "[]", "no JSON object"),
-        ("pause_tiering", "{", "no JSON object"),
+        ("pause_tiering", "[]", "not a JSON object"),
+        ("pause_tiering", "{", "not a JSON object"),
         ("pause_tiering", '{"table": "sales.orders", "why": "x"}', "has no argument 'why'"),
         ("pause_tiering", '{"table": "sales.orders", "until": "soon"}', "the argument 'until' is invalid"),
         ("pause_tiering", '{"table": "sales.orders", "until": "2030-01-01T00:00:00"}', "has no time zone"),
