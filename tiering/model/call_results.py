@@ -1,4 +1,4 @@
-"""What the procedures answer, in the coordinator's process and outside of it (`tiering.client`)."""
+"""The answers of the procedures, in the coordinator's process and in its clients (`tiering.client`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.upkeep import UpkeepStats
 
 @dataclass(frozen=True)
 class TierTableResult:
-    """What `CALL sys.tier_table` answers. `state` is the round's, or EMPTY; the table's state when the call did not wait for the end."""
+    """Answer of `CALL sys.tier_table`. `state` is the round's state, or EMPTY; if the call did not wait for the end, the table's state."""
 
     path: TablePath
     round_id: str | None
@@ -33,7 +33,7 @@ class TierTableResult:
 
 @dataclass(frozen=True)
 class TierDatabaseRow:
-    """What became of one table of the database. `error`: why it could not be tiered; `tiered` then says how the table stands."""
+    """The result for one table of the database. `error`: why it could not be tiered; `tiered` then has the table's state."""
 
     tiered: TierTableResult
     error: str | None = None
@@ -41,14 +41,14 @@ class TierDatabaseRow:
 
 @dataclass(frozen=True)
 class TierDatabaseResult:
-    """What `CALL sys.tier_database` answers: a row a table, by path."""
+    """Answer of `CALL sys.tier_database`: one row per table, ordered by path."""
 
     rows: tuple[TierDatabaseRow, ...]
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep did to one lake table. `removed`: files that were (or would be) deleted; `kept`: how many others stay, by reason."""
+    """The result of a sweep of one lake table. `removed`: files that were (or would be) deleted; `kept`: other files by reason."""
 
     path: TablePath
     files: int
@@ -59,29 +59,29 @@ class SweepResult:
 
 
 class UpkeepCallOutcome(StrEnum):
-    """Where a call for upkeep stands when it is answered."""
+    """The state of a call for upkeep at the time of its answer."""
 
     SUCCEEDED = "SUCCEEDED"
     EMPTY = "EMPTY"
     """There was nothing to do."""
     DROPPED = "DROPPED"
-    """Other commits changed the files of all rewritten buckets, or came before each commit of an expiry, again and again."""
+    """Other commits changed the files of all rewritten buckets, or preceded every attempt to commit an expiry."""
     WAITING = "WAITING"
-    """Its round has not begun; it goes on without the call."""
+    """Its round has not begun. The round will run although the call has ended."""
     RUNNING = "RUNNING"
-    """Its round runs, and goes on without the call."""
+    """Its round runs. It continues although the call has ended."""
     PLANNED = "PLANNED"
-    """A dry run: nothing was asked for."""
+    """A dry run, which ordered no upkeep."""
     UNKNOWN = "UNKNOWN"
-    """It ended so long ago that only sys.lake_upkeep may tell how."""
+    """It ended so long ago that only sys.lake_upkeep may have the result."""
 
 
 @dataclass(frozen=True)
 class UpkeepResult:
-    """What a procedure answers that asks for upkeep rounds. `reason`: why it is not done.
+    """Answer of a procedure that orders upkeep rounds. `reason`: why the upkeep is not done.
 
-    `round_id`: the last of its rounds, whose number is `rounds`. `stats` are the sums of those that ended; of a dry run, what would be
-    done. `kept`: after an expiry, how many snapshots stay, by reason in words.
+    `round_id` is the last of its rounds, and `rounds` is their number. `stats` are the sums of the rounds that ended, or for a dry run the
+    numbers of the planned upkeep. `kept`: number of snapshots that stay after an expiry, by reason as text.
     """
 
     path: TablePath
@@ -94,12 +94,12 @@ class UpkeepResult:
 
 
 class UpkeepDecision(StrEnum):
-    """What a line of `CALL sys.explain_upkeep` is about."""
+    """The kind of a line of `CALL sys.explain_upkeep`."""
 
     BEGIN = "begin"
-    """The next upkeep round begins with the next free slot."""
+    """The next upkeep round begins as soon as a slot is free."""
     WAIT = "wait"
-    """It does not begin before this is over."""
+    """The next upkeep round waits for the end of this condition."""
     RUNNING = "running"
     """An upkeep round runs."""
     NOTHING = "nothing"
@@ -107,18 +107,18 @@ class UpkeepDecision(StrEnum):
     REWRITE = "rewrite"
     """The next round would rewrite these files."""
     LEFT = "left"
-    """Bytes that it would leave to later rounds."""
+    """Bytes that the next round would leave to later rounds."""
     LAST = "last"
     """The latest upkeep."""
     OPTION = "option"
-    """An option of the table that is in effect."""
+    """An option of the table, with its value in effect."""
     NOTE = "note"
-    """Worth knowing."""
+    """A fact that does not change what happens."""
 
 
 @dataclass(frozen=True)
 class UpkeepLine:
-    """One line of an explanation. Without a bucket it is about the table as a whole."""
+    """One line of an explanation. A line without a bucket is about the whole table."""
 
     decision: UpkeepDecision
     reason: str
@@ -130,15 +130,17 @@ class UpkeepLine:
 
 @dataclass(frozen=True)
 class ExplainUpkeepResult:
-    """First the lines about the table as a whole, then those about its buckets."""
+    """The lines of an explanation: first those about the whole table, then those about its buckets."""
 
     lines: tuple[UpkeepLine, ...]
 
 
 @dataclass(frozen=True)
 class OrphanFilesResult:
-    """What `CALL sys.remove_orphan_files` answers. `removed`: files that were (or would be) deleted, `locations` and `sizes` of the first
-    of them; `kept`: how many other files stay, by reason.
+    """Answer of `CALL sys.remove_orphan_files`.
+
+    `removed`: number of files that were (or would be) deleted; `locations` and `sizes` describe the first of these files. `kept`: number of
+    other files by reason.
     """
 
     path: TablePath
@@ -151,18 +153,18 @@ class OrphanFilesResult:
 
 @dataclass(frozen=True)
 class SetFreshnessResult:
-    """What `CALL sys.set_freshness` answers: the promise before and after, in milliseconds."""
+    """Answer of `CALL sys.set_freshness`: the freshness before and after the call, in milliseconds."""
 
     path: TablePath
     previous_ms: int
     freshness_ms: int
     warning: str | None = None
-    """What a short freshness costs."""
+    """The cost of a short freshness; None if the freshness is not short."""
 
 
 @dataclass(frozen=True)
 class FenceTiererResult:
-    """What `CALL sys.fence_tierer` answers. `tables_fenced`: tables that the tierer was moving."""
+    """Answer of `CALL sys.fence_tierer`. `tables_fenced`: number of tables that the tierer was tiering."""
 
     tierer_id: str
     tables_fenced: int
@@ -170,7 +172,7 @@ class FenceTiererResult:
 
 @dataclass(frozen=True)
 class WaitForTieringResult:
-    """What `CALL sys.wait_for_tiering` answers. `lake_snapshot_id` is the newest one, whether or not it has the rows."""
+    """Answer of `CALL sys.wait_for_tiering`. `lake_snapshot_id` is the newest snapshot, whether or not it has the rows."""
 
     path: TablePath
     reached: bool
@@ -180,7 +182,7 @@ class WaitForTieringResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a waiting call stands: a line for people and, once its round has begun to read, how far that is."""
+    """The progress of a waiting call: a line for people, and the progress of its round once the round reads."""
 
     message: str
     round: RoundProgress | None = None
@@ -188,7 +190,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class PauseResult:
-    """Whether the table was paused before and is now, and its state. Of `CALL sys.resume_tiering` too."""
+    """Answer of the procedures that pause or resume tiering or upkeep. `status` is the table's state."""
 
     path: TablePath
     previous_paused: bool
@@ -198,7 +200,7 @@ class PauseResult:
 
 @dataclass(frozen=True)
 class RetryResult:
-    """The table's state afterwards, and when it is tried next if that is not at once."""
+    """Answer of `CALL sys.retry_tiering`. `status`: the table's state afterwards. `next_retry_time` None: the table is retried at once."""
 
     path: TablePath
     status: str
@@ -207,7 +209,7 @@ class RetryResult:
 
 @dataclass(frozen=True)
 class ResetResult:
-    """How many errors the table had counted."""
+    """Answer of `CALL sys.reset_errors`. `cleared`: number of errors that the table had counted."""
 
     path: TablePath
     cleared: int
@@ -215,7 +217,7 @@ class ResetResult:
 
 @dataclass(frozen=True)
 class SkipRecordResult:
-    """The record, with its value as text, cut. `outcome`: a `SkipOutcome`."""
+    """Answer of `CALL sys.skip_record`. `value` is the record's value as text, shortened. `outcome` is a `SkipOutcome`."""
 
     path: TablePath
     partition_name: str | None
@@ -227,7 +229,7 @@ class SkipRecordResult:
 
 @dataclass(frozen=True)
 class SetOptionResult:
-    """The option before and after; None = its default. `outcome`: set, unchanged, or would_set for a dry run."""
+    """The option's value before and after a call; None = its default. `outcome`: set, unchanged, or would_set for a dry run."""
 
     path: TablePath
     name: str
@@ -238,7 +240,7 @@ class SetOptionResult:
 
 @dataclass(frozen=True)
 class LeaseResult:
-    """A lease after the call. `buckets`: those the call was about; `unavailable`: those whose snapshot was not there."""
+    """A lease after the call. `buckets`: number of buckets of the call; `unavailable`: number of these without the snapshot."""
 
     lease_id: str
     state: str
@@ -249,7 +251,7 @@ class LeaseResult:
 
 @dataclass(frozen=True)
 class TakeSnapshotResult:
-    """`taken`: buckets of which a snapshot was (or would be) taken; `buckets`: buckets that have one then."""
+    """`taken`: buckets of which a snapshot was (or would be) taken. `buckets`: buckets that then have a snapshot."""
 
     path: TablePath
     taken: int
@@ -257,7 +259,7 @@ class TakeSnapshotResult:
 
 
 class CancelOutcome(StrEnum):
-    """What became of a cancellation (docs/reference.md)."""
+    """The outcome of a cancellation (docs/reference.md)."""
 
     CANCELLED = "cancelled"
     TOO_LATE = "too_late"
@@ -266,7 +268,7 @@ class CancelOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class CancelResult:
-    """`state` of the round afterwards; None for an unknown one."""
+    """Answer to a cancellation. `state` is the round's state afterwards; None if the round is unknown."""
 
     round_id: str
     state: str | None
@@ -275,10 +277,11 @@ class CancelResult:
 
 @dataclass(frozen=True)
 class ReconcileResult:
-    """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
+    """Answer of `CALL sys.reconcile_lake`. `outcome`: reconciled, not_needed, or would_reconcile for a dry run.
 
-    A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
-    `records_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
+    `offsets`: the offset per bucket from which tiering continues. A bucket that is not in it begins with its KV snapshot, or at the start
+    of its log. `records_left_out` None = the number cannot be determined. `records_removed`: rows that were in the lake twice, or behind a
+    gap; None = this call only repeats an earlier one, or the rows were not counted.
     """
 
     path: TablePath
@@ -293,9 +296,10 @@ class ReconcileResult:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of one table. `ok` None = it could not be told, and why is in `details`.
+    """One check of one table. `ok` None = the check could not be done, for the reason in `details`.
 
-    `scope`: `table`, or a bucket as `3` or `partition/3`. A difference names the first bucket, offset and key in `details`.
+    `scope` is `table`, or a bucket such as `3` or `partition/3`. If there is a difference, `details` names its first bucket, offset and
+    key.
     """
 
     validated_at: datetime
@@ -313,39 +317,39 @@ class CheckResult:
     engine: str = "duckdb"
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the result in the form that JSON has."""
         return {**asdict(self), "validated_at": self.validated_at.isoformat()}
 
     @staticmethod
     def from_plain(values: Mapping[str, Any]) -> CheckResult:
-        """The inverse."""
+        """Returns the result from the form that `to_plain` returns."""
         return CheckResult(**{**values, "validated_at": datetime.fromisoformat(values["validated_at"])})
 
 
 class Decision(StrEnum):
-    """What one line of an explanation comes to."""
+    """The meaning of one line of an explanation."""
 
     BEGIN = "begin"
-    """Nothing keeps a round from beginning."""
+    """Nothing prevents a round from beginning."""
     WAIT = "wait"
-    """No round begins before this is over, which it may be by itself."""
+    """No round begins before this condition ends. It may end without a user's action."""
     REFUSE = "refuse"
-    """No round gets past this before somebody mends it."""
+    """No round succeeds before a user repairs this."""
     RUNNING = "running"
-    """A round runs: what the lines behind it say is as if it did not."""
+    """A round runs. The lines after this one ignore it."""
     READ = "read"
     """A round would read this split."""
     SKIP = "skip"
-    """Nothing of this bucket is to be read."""
+    """This bucket has nothing to read."""
     NOTE = "note"
-    """Worth knowing; keeps nothing from being tiered."""
+    """A fact that does not prevent tiering."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One line. `split_type` LOG or SNAPSHOT for a split, else None; without a bucket it is about the table as a whole.
+    """One line. `split_type` is LOG or SNAPSHOT for a split, else None. A line without a bucket is about the whole table.
 
-    `stopping_offset` of a snapshot is where the lake stands once it has it. `records` None = not known.
+    The `stopping_offset` of a snapshot is the bucket's offset in the lake after the snapshot was tiered. `records` None = not known.
     """
 
     decision: Decision
@@ -361,6 +365,6 @@ class Explanation:
 
 @dataclass(frozen=True)
 class ExplainTieringResult:
-    """First the lines about the table as a whole, then those about its buckets."""
+    """The lines of an explanation: first those about the whole table, then those about its buckets."""
 
     lines: tuple[Explanation, ...]

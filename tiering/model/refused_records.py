@@ -1,7 +1,7 @@
 """A record that cannot be written: its value as text, its place in a batch, and the error of the bucket that stops before it.
 
-The message of such an error is for whoever may know of the table, so it never holds a value of a row. The record's text is a field of the
-error (`RECORD_ID`), which is shown to callers with SELECT on the table.
+Every caller who may know of the table can read the message of such an error, so it never holds a value of a row. The record's text is a
+field of the error (`RECORD_ID`), which only callers with SELECT on the table see.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tiering.errors import BucketStopped
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, BucketKey, TablePath
 
 RECORD_ID = "record_text"
-"""The id of an error with the text of its record, and with what a library says of a value in it."""
+"""The id of an error whose value is the text of its record, and a library's message about a value in it."""
 MAX_VALUE_CHARACTERS = 500
-"""Of a record's text in errors, events and answers."""
+"""The most characters of a record's text in errors, events and answers."""
 _BEFORE_RECORD = (", in the row ", " there, ", " cannot be written (")
-"""What stands before the record in messages of older versions."""
+"""The text that precedes the record in messages of older versions."""
 _NOT_OF_THE_ROW = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
 
 
 class UnwritableRow(Exception):
-    """A row of a batch that a table cannot hold. `column` is its full path, such as `tags.element`.
+    """A row of a batch that a table cannot hold. `column` is the column's full path, such as `tags.element`.
 
-    `reason` names no value; `detail` may, and goes where the text of the record goes.
+    `reason` contains no value of the row. `detail` may, so it is only shown where the text of the record is.
     """
 
     def __init__(self, row: int, column: str, reason: str, detail: str = "") -> None:
@@ -41,15 +41,15 @@ class UnwritableRow(Exception):
 def bucket_stopped(
     path: TablePath, bucket: BucketKey, partition_name: str | None, offset: int, why: str, record_text: str = "", **ids: object
 ) -> BucketStopped:
-    """The error of a bucket that stops before the record at `offset`, with the statement that leaves the record out.
+    """Returns the error of a bucket that stops before the record at `offset`. Its hint has the statement that leaves out the record.
 
-    `why` names no value of the record; `record_text` has them.
+    `why` contains no value of the record; `record_text` contains the values.
     """
     partition = "" if partition_name is None else f", partition => '{partition_name}'"
     return BucketStopped(
         f"{place_of(path, bucket, partition_name)} stands at offset {offset}: {why}",
-        hint=f"CALL sys.skip_record('{path}', {bucket.bucket_id}, {offset}{partition}, reason => '...') leaves that one "
-        "record out for good; write its row again afterwards as it should be.",
+        hint=f"CALL sys.skip_record('{path}', {bucket.bucket_id}, {offset}{partition}, reason => '...') permanently leaves out that one "
+        "record. Then write its row again in a form that the table can hold.",
         table_path=path,
         bucket=bucket,
         partition_name=partition_name,
@@ -60,10 +60,11 @@ def bucket_stopped(
 
 
 def snapshot_stopped(path: TablePath, bucket: BucketKey, partition_name: str | None, reason: str, **ids: object) -> BucketStopped:
-    """The error of a bucket whose KV snapshot holds a row that cannot be written. No record of the log can be skipped for it."""
+    """Returns the error of a bucket whose KV snapshot holds a row that cannot be written. No `sys.skip_record` can leave out such a row."""
     return BucketStopped(
         f"{place_of(path, bucket, partition_name)} stands at its KV snapshot: {reason}",
-        hint="Write the row of that key again as it should be, or delete it. The first round after the cluster's next KV snapshot goes on.",
+        hint="Write the row of that key again in a form that the table can hold, or delete it. Tiering of the bucket continues after the "
+        "cluster's next KV snapshot.",
         table_path=path,
         bucket=bucket,
         partition_name=partition_name,
@@ -72,11 +73,11 @@ def snapshot_stopped(path: TablePath, bucket: BucketKey, partition_name: str | N
 
 
 def partition_stopped(path: TablePath, bucket: BucketKey, partition_name: str, reason: str) -> BucketStopped:
-    """The error of a bucket whose partition cannot have files in the lake, whatever its records hold."""
+    """Returns the error of a bucket whose partition cannot have files in the lake, whatever its records contain."""
     return BucketStopped(
         f"{place_of(path, bucket, partition_name)} cannot be tiered: {reason}",
-        hint="Drop that partition at the source, and write its rows under a shorter value, or in a table whose partition column has a "
-        "shorter name. All other partitions are tiered.",
+        hint="Drop that partition at the source. Write its rows under a shorter value, or into a table whose partition column has a "
+        "shorter name. Tiering continues for all other partitions.",
         table_path=path,
         bucket=bucket,
         partition_name=partition_name,
@@ -84,20 +85,20 @@ def partition_stopped(path: TablePath, bucket: BucketKey, partition_name: str, r
 
 
 def offset_of(error: BucketStopped) -> int | None:
-    """The offset of the record at which a bucket stops; None for a row of its KV snapshot."""
+    """Returns the offset of the record at which a bucket stops; None if it stops at a row of its KV snapshot."""
     text = error.ids.get("offset", "")
     return int(text) if text.isdecimal() else None
 
 
 def place_of(path: TablePath, bucket: BucketKey, partition_name: str | None) -> str:
-    """A bucket in words: `bucket 3 of partition eu of db.t`."""
+    """Returns the name of a bucket for messages, such as `bucket 3 of partition eu of db.t`."""
     return f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}") + f" of {path}"
 
 
 def refusal_of(
     error: UnwritableRow, batch: pa.RecordBatch, path: TablePath, bucket: BucketKey, partition_name: str | None
 ) -> BucketStopped:
-    """The error of a bucket for a row of `batch`, which has the columns of `TableInfo.read_schema`."""
+    """Returns the error of a bucket for a row of `batch`, which has the columns of `TableInfo.read_schema`."""
     offset = int(batch.column(OFFSET_COLUMN)[error.row].as_py())
     reason, record_text = f"its column {error.column!r} {error.reason}", described(text_of(batch.slice(error.row, 1)), error.detail)
     if offset < 0:
@@ -106,12 +107,12 @@ def refusal_of(
 
 
 def described(record_text: str, detail: str) -> str:
-    """The text of a record, with what a library said of a value in it."""
+    """Returns the text of a record, followed by a library's message about a value in it."""
     return f"{record_text} ({detail})" if detail else record_text
 
 
 def without_record(message: str) -> str:
-    """The message of an error without the record that an older version wrote into it; as it is if it has none."""
+    """Returns an error's message without the record that an older version wrote into it. A message without a record is unchanged."""
     if " stands at " not in message:
         return message
     ends = (message.find(before) for before in _BEFORE_RECORD)
@@ -119,7 +120,7 @@ def without_record(message: str) -> str:
 
 
 def text_of(row: pa.RecordBatch) -> str:
-    """A batch of one row as text for people, cut: `id=3, tags=[('a', 1)]`."""
+    """Returns a batch of one row as readable text of at most `MAX_VALUE_CHARACTERS`, such as `id=3, tags=[('a', 1)]`."""
     texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name not in _NOT_OF_THE_ROW)
     text = ", ".join(texts)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
@@ -128,14 +129,17 @@ def text_of(row: pa.RecordBatch) -> str:
 def _text(value: Any) -> str:
     try:
         return repr(value.as_py())
-    except (ValueError, OverflowError):  # Python has no dates and times outside of the years 1 to 9999
+    except (ValueError, OverflowError):  # Python has no dates and times outside the years 1 to 9999
         if pa.types.is_temporal(value.type):
             return f"{value.value} {getattr(value.type, 'unit', 'days')} since 1970"
-        return "(a value beyond the years 1 to 9999)"
+        return "(a value outside the years 1 to 9999)"
 
 
 def first_failing(count: int, is_good: Callable[[int, int], bool]) -> int:
-    """The first of `count` rows for which `is_good(start, stop)` is false; one of them is known to be bad. Takes log2(count) calls."""
+    """Returns the index of the first of `count` rows for which `is_good(start, stop)` is false. At least one row must be bad.
+
+    It calls `is_good` log2(count) times.
+    """
     low, high = 0, count
     while high - low > 1:
         middle = (low + high) // 2
@@ -144,7 +148,7 @@ def first_failing(count: int, is_good: Callable[[int, int], bool]) -> int:
 
 
 def cast_values(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
-    """`column` in the type of `field`. Raises UnwritableRow for the first value that the type does not have, ArrowException otherwise."""
+    """Returns `column` with the type of `field`. Raises UnwritableRow for the first value outside that type, ArrowException otherwise."""
     try:
         return column.cast(field.type)
     except pa.ArrowInvalid as error:
@@ -155,7 +159,10 @@ def cast_values(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
 
 
 def _values_in(column: pa.Array[Any], start: int, stop: int, kind: pa.DataType) -> pa.Array[Any] | None:
-    """The values of some rows in another type. Arrow casts elements of a list outside of a slice, too, so these are taken out first."""
+    """Returns some rows' values with another type; None if one does not fit.
+
+    Arrow also casts list elements outside a slice, so `take` copies first.
+    """
     try:
         return column.take(np.arange(start, stop)).cast(kind)
     except pa.ArrowInvalid:

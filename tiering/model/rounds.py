@@ -1,4 +1,4 @@
-"""Tiering rounds: how one is handed out, the states it can be in, the phases of its errors, and what it did."""
+"""Tiering rounds: how a tierer gets one, its states, the phases of its errors, and its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 @dataclass(frozen=True)
 class RecordedLakeSnapshot:
-    """What a cluster or the coordinator remembers of a lake table: a copy that may be behind the lake."""
+    """A lake snapshot with its offsets, as a cluster or the coordinator recorded it. The lake may have a newer one."""
 
     lake_snapshot_id: int
     offsets: Offsets
@@ -20,10 +20,10 @@ class RecordedLakeSnapshot:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A table handed to a tierer, with the numbers that fence everyone else (DESIGN 5-6).
+    """A table that the coordinator assigns to a tierer, with the numbers that fence every other tierer (DESIGN 5-6).
 
-    `lake_table_uuid` and `passed_head` are what the coordinator remembers of the lake; None = nothing yet.
-    `recorded` is the coordinator's copy of the tiered offsets.
+    `lake_table_uuid` and `passed_head` are the lake table that the coordinator last saw and its head that the base check passed; None =
+    nothing yet. `recorded` is the coordinator's copy of the tiered offsets.
     """
 
     table_id: int
@@ -36,18 +36,18 @@ class Assignment:
     recorded: RecordedLakeSnapshot | None = None
     max_duration_ms: int = DEFAULT_FRESHNESS_MS
     recorded_round_id: str | None = None
-    """The round whose marker counted when `recorded` was recorded."""
+    """The round of the marker that was in effect when `recorded` was recorded."""
     moved_back: Offsets = field(default_factory=dict)
-    """Buckets whose end in `recorded` was moved back, with it: they are replayed (`tiering.lake.foreign`)."""
+    """Buckets whose end in `recorded` was moved back, each with that end. The round replays them (`tiering.lake.foreign`)."""
     skipped: SkippedRecords = field(default_factory=dict)
-    """Records that `CALL sys.skip_record` left out: the round does not read them, unless the log has another record there now."""
+    """Records that `CALL sys.skip_record` left out. The round does not read them, unless the log now has another record at the offset."""
     unresolved: bool = False
-    """A commit request of an earlier round may still land."""
+    """Whether a commit request of an earlier round may still take effect."""
     backlog: AssignedBacklog = field(default_factory=AssignedBacklog)
     upkeep: UpkeepOrder | None = None
-    """What an upkeep round does; None = the round tiers."""
+    """The work of an upkeep round; None = the round tiers."""
     upkeep_paused: bool = False
-    """A user paused the upkeep of the table: the round rewrites no file and removes no snapshot."""
+    """Whether a user paused the upkeep of the table. The round then rewrites no file and removes no snapshot."""
 
 
 class RoundState(StrEnum):
@@ -72,7 +72,7 @@ class RoundState(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where in a round an error happened (docs/reference.md, `tiering_errors.phase`)."""
+    """The part of a round in which an error happened (docs/reference.md, `tiering_errors.phase`)."""
 
     PLAN = "PLAN"
     LEASE = "LEASE"
@@ -86,7 +86,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class RoundProgress:
-    """How far a running round is with reading and writing. A KV snapshot is counted as the log that it stands for."""
+    """How much a running round has read and written. A KV snapshot counts as many records as the log below its offset."""
 
     splits_done: int = 0
     splits_total: int = 0
@@ -95,7 +95,7 @@ class RoundProgress:
 
     @property
     def fraction(self) -> float | None:
-        """By records or else by splits, between 0 and 1; None while no total is known."""
+        """Returns the finished part by records, or by splits if no records are known; between 0 and 1, None while no total is known."""
         for done, total in ((self.records_done, self.records_total), (self.splits_done, self.splits_total)):
             if total:
                 return min(1.0, done / total)
@@ -103,7 +103,7 @@ class RoundProgress:
 
 
 class RoundMode(StrEnum):
-    """What a round is for (docs/reference.md, `tiering_rounds.mode`)."""
+    """The purpose of a round (docs/reference.md, `tiering_rounds.mode`)."""
 
     BACKLOG = "BACKLOG"
     LIVE = "LIVE"
@@ -111,7 +111,7 @@ class RoundMode(StrEnum):
 
 
 class RanOn(StrEnum):
-    """What read and wrote the splits of a round (docs/reference.md, `tiering_rounds.ran_on`)."""
+    """Where the splits of a round were read and written (docs/reference.md, `tiering_rounds.ran_on`)."""
 
     SPARK = "SPARK"
     INLINE = "INLINE"
@@ -119,7 +119,7 @@ class RanOn(StrEnum):
 
 @dataclass(frozen=True)
 class RoundPlace:
-    """Where the splits of a round ran. A round on Spark has the ids of Spark's own pages; the job is that of its last run of splits."""
+    """Where the splits of a round ran. A round on Spark has the ids that Spark's UI shows; the job is that of its last run of splits."""
 
     ran_on: RanOn
     spark_application_id: str | None = None
@@ -127,14 +127,15 @@ class RoundPlace:
 
 
 IN_THE_TIERER = RoundPlace(RanOn.INLINE)
-"""The tierer's own process ran the splits."""
+"""The splits ran in the tierer's own process."""
 
 
 @dataclass(frozen=True)
 class PhaseTimes:
-    """How long the parts of a round took, in milliseconds by its tierer's clock. None = it did not get there, or its tierer did not say.
+    """The durations of a round's parts, in milliseconds by its tierer's clock. None = the round did not reach it, or the tierer sent none.
 
-    Splits are read and written at the same time by several tasks: the time of that work is shared out as the tasks spent theirs.
+    Several tasks read and write splits at the same time. The duration of that work is divided between reading and writing in the proportion
+    of the tasks' own times.
     """
 
     plan_ms: int | None = None
@@ -147,7 +148,7 @@ class PhaseTimes:
 
 @dataclass(frozen=True)
 class RoundStats:
-    """What a round did. Bytes are those of files; `records_read` counts log records."""
+    """The results of a round. Bytes are file sizes; `records_read` counts log records."""
 
     splits: int = 0
     records_read: int = 0
@@ -160,4 +161,4 @@ class RoundStats:
     place: RoundPlace | None = None
     """None = the round ran no split, or its tierer is of an older version."""
     upkeep: UpkeepStats | None = None
-    """What the round's upkeep did, also of a round that tiered; None = nothing."""
+    """The upkeep that the round did, also a round that tiered; None = none."""

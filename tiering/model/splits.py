@@ -1,8 +1,8 @@
-"""Splits: units of reading in a round, and how far it is with each; and the backlog, which is read for throughput, not for freshness.
+"""Splits, the units of reading in a round, with their progress; and the backlog, which is read for throughput instead of freshness.
 
-The backlog is what was in the log already when reading began (FLIP-309). Per bucket it ends at the `backlog_offset`, the bucket's end
-offset then, which its splits carry. Flink's proposal, and Fluss's source after it (issue 2509), report the end of it once per bucket with a
-`BacklogFinishEvent`; here that is the event `BACKLOG_FINISH`.
+The backlog is the records that the log held when reading began (FLIP-309). Per bucket it ends at the `backlog_offset`, which was the
+bucket's end offset at that time; the bucket's splits carry it. Flink's proposal, and Fluss's source after it (issue 2509), report its end
+once per bucket with a `BacklogFinishEvent`. Lakeward's event is `BACKLOG_FINISH`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tiering.model.tables import BucketKey, Offsets, TablePath
 
 
 class SplitType(StrEnum):
-    """What a split reads (docs/reference.md, `tiering_splits.split_type`)."""
+    """The source that a split reads (docs/reference.md, `tiering_splits.split_type`)."""
 
     LOG = "LOG"
     SNAPSHOT = "SNAPSHOT"
@@ -31,7 +31,7 @@ class TieringLogSplit:
     starting_offset: int
     stopping_offset: int
     backlog_offset: int | None
-    """The bucket's end offset when reading of it began; None = it has no backlog (left)."""
+    """The bucket's end offset when reading of it began; None = the bucket has no backlog, or has finished it."""
 
     @property
     def records(self) -> int:
@@ -39,13 +39,13 @@ class TieringLogSplit:
 
     @property
     def split_id(self) -> str:
-        """Names it within its round, whenever that is planned again."""
+        """Returns an id within the round. A repeated plan of the round gives the same id."""
         return f"log-{self.bucket}-{self.starting_offset}"
 
 
 @dataclass(frozen=True)
 class TieringSnapshotSplit:
-    """One unit of reading: a whole KV snapshot of one primary-key bucket, which holds the table as of a log offset."""
+    """One unit of reading: a whole KV snapshot of one primary-key bucket, which holds the table's rows as of a log offset."""
 
     table_path: TablePath
     bucket: BucketKey
@@ -53,11 +53,11 @@ class TieringSnapshotSplit:
     snapshot_id: int
     log_offset_of_snapshot: int
     backlog_offset: int | None
-    """As that of a log split. The snapshot may be all that there is to read up to it."""
+    """The bucket's end offset when reading of it began, as in a log split. The snapshot alone may reach it."""
 
     @property
     def split_id(self) -> str:
-        """Names it within its round, whenever that is planned again."""
+        """Returns an id within the round. A repeated plan of the round gives the same id."""
         return f"snapshot-{self.bucket}-{self.snapshot_id}"
 
 
@@ -65,37 +65,37 @@ TieringSplit = TieringLogSplit | TieringSnapshotSplit
 
 
 class BacklogCause(StrEnum):
-    """Why reading of buckets begins, or begins anew."""
+    """Why reading of buckets begins, or begins again."""
 
     FIRST = "FIRST"
-    """The table is new here, or made anew."""
+    """The coordinator has not seen this table before, or the table was recreated."""
     ENABLED = "ENABLED"
-    """Its lake was enabled again."""
+    """The table's lake was enabled again."""
     RETIERED = "RETIERED"
-    """Its lake went back, and was reconciled."""
+    """The lake table was set back to an older state and then reconciled."""
     OUTAGE = "OUTAGE"
-    """It was not tiered for long, and rows wait."""
+    """The table was not tiered for a long time, and rows wait."""
 
 
 @dataclass(frozen=True)
 class BacklogStart:
-    """A start that waits for the next plan. `buckets`: those that it touches, by their text; None = all that the plan reads."""
+    """A start that waits for the next plan. `buckets` are the affected ones as text; None = all buckets that the plan reads."""
 
     cause: BacklogCause
     time: datetime
     buckets: tuple[str, ...] | None = None
 
     def touches(self, bucket: str) -> bool:
-        """Whether the backlog of this bucket starts with it."""
+        """Returns whether the backlog of this bucket starts again."""
         return self.buckets is None or bucket in self.buckets
 
 
 @dataclass(frozen=True)
 class AssignedBacklog:
-    """What a round is told of its table's backlog.
+    """The backlog of a table in the assignment of a round.
 
-    `offsets`: where it ends, of buckets that are read already. `begins`: reading of buckets begins with this round: of those in
-    `touched`, or of all (None).
+    `offsets`: the end of the backlog per bucket whose reading began earlier. `begins`: reading begins with this round, for the buckets in
+    `touched`; None = for all buckets.
     """
 
     offsets: Offsets = field(default_factory=dict)
@@ -103,16 +103,16 @@ class AssignedBacklog:
     touched: frozenset[BucketKey] | None = None
 
     def offset_of(self, bucket: BucketKey, log_end: int) -> int | None:
-        """The `backlog_offset` of a bucket whose log ends there now; None = it is read live."""
+        """Returns the `backlog_offset` of a bucket whose log now ends at `log_end`; None = the bucket has no backlog."""
         if self.begins and (self.touched is None or bucket in self.touched):
             return log_end
         return self.offsets.get(bucket)
 
 
 class SplitState(StrEnum):
-    """States of a split of a running round (reference.md, `tiering_splits.state`), in the order in which one attempt goes through them.
+    """States of a split of a running round (docs/reference.md, `tiering_splits.state`), in the order in which one attempt enters them.
 
-    FAILED: this attempt did; another one may follow. STOPPED: its task ended early, and a later round goes on from there.
+    FAILED: this attempt failed; another one may follow. STOPPED: its task ended early, and a later round continues there.
     """
 
     QUEUED = "QUEUED"
@@ -123,7 +123,7 @@ class SplitState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the attempt is over."""
+        """Returns whether the attempt is over."""
         return self not in (SplitState.QUEUED, SplitState.RUNNING)
 
 
@@ -132,10 +132,10 @@ _ORDER = {state: number for number, state in enumerate(SplitState)}
 
 @dataclass(frozen=True, slots=True)
 class SplitPosition:
-    """How far one attempt at a split is. Attempts are counted from 0, as Spark counts them.
+    """The progress of one attempt at a split. Attempts count from 0, as in Spark.
 
-    `current_offset` is the next offset of the log to be read; None = not begun, or within a KV snapshot, whose rows have no offsets.
-    `records` counts what the attempt has read.
+    `current_offset` is the next offset of the log to read. It is None if the attempt has not begun, or reads a KV snapshot, whose rows have
+    no offsets. `records` counts the records that the attempt has read.
     """
 
     state: SplitState = SplitState.QUEUED
@@ -145,7 +145,7 @@ class SplitPosition:
     records: int = 0
 
     def then(self, report: SplitPosition) -> SplitPosition:
-        """The position after a report, which may be late or a repeat: an older attempt changes nothing, and no figure of one goes back."""
+        """Returns the position after a report, which may be late or repeated. An older attempt changes nothing, and no number decreases."""
         if report.attempt != self.attempt:
             return report if report.attempt > self.attempt else self
         offsets = [offset for offset in (self.current_offset, report.current_offset) if offset is not None]
@@ -160,14 +160,14 @@ class SplitPosition:
 
 @dataclass(frozen=True, slots=True)
 class SplitProgress:
-    """A split of a running round, and how far it is."""
+    """A split of a running round, with its progress."""
 
     split: TieringSplit
     position: SplitPosition
 
     @property
     def current_offset(self) -> int | None:
-        """The next offset of the log to be read; None for a KV snapshot."""
+        """Returns the next offset of the log to read; None for a KV snapshot."""
         if isinstance(self.split, TieringSnapshotSplit):
             return None
         if self.position.state is SplitState.DONE:
@@ -177,7 +177,10 @@ class SplitProgress:
 
     @property
     def fraction(self) -> float:
-        """The part that is read, between 0 and 1; of a KV snapshot, which may have fewer rows than offsets, at least this part."""
+        """Returns the part that was read, between 0 and 1.
+
+        For a KV snapshot it is a lower bound, because it may have fewer rows than offsets.
+        """
         if self.position.state is SplitState.DONE:
             return 1.0
         if isinstance(self.split, TieringSnapshotSplit):

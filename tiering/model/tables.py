@@ -1,7 +1,7 @@
-"""Tables, partitions, buckets and offsets; the columns that every lake table has behind its own.
+"""Tables, partitions, buckets and offsets, and the system columns of every lake table.
 
-Offsets are counts of records from the start of one bucket's log (Fluss); a range is `[starting_offset, stopping_offset)`. Times are
-aware UTC datetimes, durations whole milliseconds and sizes bytes, unless a name says otherwise.
+An offset counts records from the start of one bucket's log, as in Fluss. A range is `[starting_offset, stopping_offset)`. Times are aware
+UTC datetimes, durations whole milliseconds and sizes bytes, unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BUCKET_COLUMN = "__bucket"
 OFFSET_COLUMN = "__offset"
 TIMESTAMP_COLUMN = "__timestamp"
 SYSTEM_COLUMNS = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
-"""The columns every lake table has behind its own, in Fluss's order."""
+"""The columns that follow the source's columns in every lake table, in Fluss's order."""
 DEFAULT_FRESHNESS_MS = 180_000
 """Fluss's default of `table.datalake.freshness` (3 min)."""
 DEFAULT_LAKE_FORMAT = "iceberg"
@@ -27,14 +27,14 @@ SYSTEM_COLUMN_FIELDS = (
     pa.field(TIMESTAMP_COLUMN, pa.timestamp("us", tz="UTC"), nullable=False),
 )
 CHANGE_TYPE_COLUMN = "__change_type"
-"""Last column of what is read of a primary-key table; never in a lake."""
+"""The last column of a batch that is read of a primary-key table. It is never in a lake table."""
 CHANGE_TYPE_FIELD = pa.field(CHANGE_TYPE_COLUMN, pa.int8(), nullable=False)
 SNAPSHOT_OFFSET = -1
-"""`__offset` of a row that was read from a KV snapshot, and its `__timestamp` in ms (Fluss)."""
+"""`__offset` of a row from a KV snapshot, and its `__timestamp` in milliseconds (Fluss's value)."""
 
 
 class ChangeType(IntEnum):
-    """What a log record says of its row, with Fluss's numbers."""
+    """The kind of change in a log record, with Fluss's numbers."""
 
     APPEND = 0
     INSERT = 1
@@ -44,7 +44,7 @@ class ChangeType(IntEnum):
 
 
 class TableType(StrEnum):
-    """What a table's log holds: rows, or the changes of rows that have a key."""
+    """The content of a table's log: rows, or changes of rows that have a key."""
 
     LOG = "LOG"
     PRIMARY_KEY = "PRIMARY_KEY"
@@ -52,7 +52,7 @@ class TableType(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class TablePath:
-    """`database.table`. Built from outside text only through `tiering.model.names.parse_table_path`."""
+    """The name `database.table`. Code builds it from outside text only with `tiering.model.names.parse_table_path`."""
 
     database_name: str
     table_name: str
@@ -63,36 +63,36 @@ class TablePath:
 
 @dataclass(frozen=True, order=True)
 class BucketKey:
-    """A bucket within one table: (partition id, bucket id). Partition id is None in a table without partitions."""
+    """A bucket of one table, by partition id and bucket id. The partition id is None in a table without partitions."""
 
     partition_id: int | None
     bucket_id: int
 
     def __str__(self) -> str:
-        """`3`, or `17/3` within partition 17: the form markers and MAP columns use."""
+        """Returns `3`, or `17/3` in partition 17. Markers and MAP columns use this form."""
         return str(self.bucket_id) if self.partition_id is None else f"{self.partition_id}/{self.bucket_id}"
 
     @staticmethod
     def parse(text: str) -> BucketKey:
-        """The inverse of str(); raises ValueError."""
+        """Returns the key whose str() is `text`. Raises ValueError."""
         partition, _, bucket = text.rpartition("/")
         return BucketKey(int(partition) if partition else None, int(bucket))
 
     def sort_key(self) -> tuple[int, int]:
-        """Orders buckets also when some have no partition."""
+        """Returns a key for sorting, also among buckets without a partition."""
         return (-1 if self.partition_id is None else self.partition_id, self.bucket_id)
 
 
 Offsets = Mapping[BucketKey, int]
-"""Per bucket, an offset: the next one to read."""
+"""The offset of the next record to read, per bucket."""
 
 SkippedRecords = Mapping[BucketKey, Mapping[int, str | None]]
-"""Per bucket, the offsets of records that `CALL sys.skip_record` left out. Each has its trace (`RewritableLogs`), if known."""
+"""Offsets of records that `CALL sys.skip_record` left out, per bucket. Each has the record's trace (`RewritableLogs`); None = unknown."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition of a table. The id is never reused, the name (`value$value`) may be."""
+    """One partition of a table. Its id is never reused; another partition may later have its name (`value$value`)."""
 
     partition_id: int
     partition_name: str
@@ -102,7 +102,7 @@ class Partition:
 class SnapshotRetention:
     """How long the snapshots of a lake table are kept.
 
-    Older ones than `max_age_ms` expire, but for the newest `min_count`.
+    Snapshots older than `max_age_ms` expire, except for the newest `min_count`.
     """
 
     max_age_ms: int
@@ -113,10 +113,11 @@ class SnapshotRetention:
 class TableInfo:
     """A source table as its cluster describes it. `schema` has no system columns.
 
-    `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them. `refusal` says why
-    the table cannot be tiered, as far as its description alone tells; None = nothing does. `round_bytes`: so much waiting begins a round
-    before the freshness is over; None = only the freshness does. `snapshot_retention` None: snapshots of its lake table never expire.
-    `auto_compaction`: rounds merge small files of its lake table. `target_file_bytes`: size of its data files; None = the lake table's own.
+    `added_columns` were added after the table was created: they are its last columns and nullable, and a writer may not know them.
+    `refusal` is the reason why the table cannot be tiered, as far as the description shows one; None = no such reason. `round_bytes`: a
+    round begins before the freshness is over if this number of bytes waits; None = only the freshness begins rounds. `snapshot_retention`
+    None: snapshots of its lake table never expire. `auto_compaction`: rounds merge small files of its lake table. `target_file_bytes` is
+    the size of its data files; None = the lake table's own setting.
     """
 
     table_id: int
@@ -141,20 +142,20 @@ class TableInfo:
     target_file_bytes: int | None = None
 
     def lake_schema(self) -> pa.Schema:
-        """The columns of its lake table: its own, then the system columns."""
+        """Returns the columns of its lake table: its own columns, then the system columns."""
         return pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS])
 
     def read_schema(self) -> pa.Schema:
-        """The columns a split is read with: those of the lake, and for a primary-key table the change type behind them."""
+        """Returns the columns of a batch of a split: those of the lake table, and for a primary-key table the change type after them."""
         lake = self.lake_schema()
         return lake if self.table_type is TableType.LOG else pa.schema([*lake, CHANGE_TYPE_FIELD])
 
 
 @dataclass(frozen=True)
 class BucketOffsets:
-    """What a bucket's log holds now: records `[log_start, log_end)`.
+    """The range of records that a bucket's log holds now: `[log_start, log_end)`.
 
-    `bytes_per_record` is their average size, by which a plan estimates without reading; None = the cluster cannot tell, or there is none.
+    `bytes_per_record` is their average size, which a plan uses for estimates; None = the cluster cannot tell, or there is no record.
     """
 
     log_start: int
@@ -164,7 +165,7 @@ class BucketOffsets:
 
 @dataclass(frozen=True)
 class TableBucket:
-    """One bucket among those of all tables."""
+    """One bucket, with the id of its table."""
 
     table_id: int
     bucket: BucketKey
