@@ -1,1 +1,1 @@
-"""Lakeward's work: moves the data of a streaming store into lake tables with Spark, exactly once."""
+"""Tiers the data of a streaming store into lake tables with Spark, exactly once: coordinator, tierers, lake formats and clients."""

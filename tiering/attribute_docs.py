@@ -1,4 +1,4 @@
-"""The documentation of attributes: the string behind each assignment of a module or a class."""
+"""Reads the documentation of attributes: the string after each assignment in a module or a class."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-_OWN_DOCUMENTS = re.compile(r" \(DESIGN [^)]*\)")
+_DESIGN_REFERENCE = re.compile(r" \(DESIGN [^)]*\)")
 
 
 def attribute_docs(source: str) -> Mapping[str, str]:
-    """The string behind each assignment of a module's or a class's source: on one line, without references to the design."""
+    """Returns the string after each assignment in a module's or class's source, on one line and without references to the design."""
     [*body] = ast.parse(source).body
     if len(body) == 1 and isinstance(body[0], ast.ClassDef):
         body = body[0].body
@@ -22,5 +22,5 @@ def attribute_docs(source: str) -> Mapping[str, str]:
                 ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str() as documentation)),
             ):
-                documented[name] = _OWN_DOCUMENTS.sub("", " ".join(documentation.split()))
+                documented[name] = _DESIGN_REFERENCE.sub("", " ".join(documentation.split()))
     return documented

@@ -1,7 +1,7 @@
-"""Python programs of ours that are started as processes: never with the current folder on their import path.
+"""Starts Lakeward's Python programs as processes, never with the current folder on their import path.
 
-`python -m` puts the folder in which it is started before everything else, so that a file `structlog.py` there would be run
-instead of the library. `-P` leaves it out (Python 3.11, "Command line and environment").
+`python -m` puts the folder in which it is started first on the import path, so a file `structlog.py` there would run instead of the
+library. `-P` leaves that folder out (Python 3.11, "Command line and environment").
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from collections.abc import MutableMapping
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""What `-P` is in the environment; children of children have it from there."""
+"""The environment variable with the effect of `-P`. Child processes inherit it."""
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """Runs one of our modules with this Python."""
+    """Returns the command line that runs one of Lakeward's modules with this Python."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def keep_current_folder_out(environment: MutableMapping[str, str] = os.environ) -> None:
-    """For every Python that is started from here on, whoever starts it: Spark starts its workers with `python -m`."""
+    """Sets `-P` for every Python process that is started later, also by others: Spark starts its workers with `python -m`."""
     environment[SAFE_PATH] = "1"

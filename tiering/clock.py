@@ -1,7 +1,7 @@
-"""The small interfaces through which decisions meet the world: time and names. Tests drive them by hand.
+"""Interfaces for time and for new ids, which the decisions depend on. Tests replace both with controlled ones.
 
-`Store` is in `tiering.coordinator.memory.store`, the cluster protocols in `tiering.cluster.base`, `Lake` in `tiering.lake.base`,
-`TaskRunner` and `Transport` in `tiering.round.ports`.
+`Store` is in `tiering.coordinator.memory.store`, the cluster protocols are in `tiering.cluster.base`, `Lake` is in `tiering.lake.base`, and
+`TaskRunner` and `Transport` are in `tiering.round.ports`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what is stored and shown; monotonic time for time-outs."""
+    """Wall-clock time for values that are stored and shown; monotonic time for time-outs."""
 
     def now(self) -> datetime:
-        """Wall time, aware, UTC."""
+        """Returns the wall-clock time as an aware datetime in UTC."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from an arbitrary start; never goes back."""
+        """Returns the milliseconds since an arbitrary start. The value never decreases."""
         ...
 
 
 class Ids(Protocol):
-    """Names that are unique for ever."""
+    """Source of ids that are never repeated."""
 
     def new_id(self) -> str:
-        """A fresh identifier, safe in a file name."""
+        """Returns a new id, which can be part of a file name."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Durations as people write them in options and arguments: `30 s`, `5 min`, `500ms`, `PT1M30S`, `1500`.
+"""Durations as users write them in options and arguments: `30 s`, `5 min`, `500ms`, `PT1M30S`, `1500`.
 
-One parser for table options, CALL arguments and the command line. The unit words are those of Fluss's options
-(`3min`, `1 h`); a bare number is milliseconds; ISO 8601 is taken up to days, since months have no fixed length.
+Table options, CALL arguments and the command line use this one parser. The unit names are those of Fluss's options (`3min`, `1 h`). A
+number without a unit is in milliseconds. ISO 8601 is accepted up to days, because months have no fixed length.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from decimal import Decimal
 from tiering.errors import InvalidArgument
 
 MAX_DURATION_MS = 10 * 365 * 86_400_000
-"""Ten years: more is a mistake, and would overflow the times computed with it."""
+"""Ten years. A longer duration is a mistake, and would overflow the times that are computed with it."""
 
 LEAST_FRESHNESS_MS = 1_000
-"""No round keeps a shorter promise. Fluss and older versions take shorter ones, which count as this."""
+"""No round can keep a shorter freshness. Fluss and older versions accept shorter ones, which have the effect of this one."""
 SHORT_FRESHNESS_MS = 10_000
-"""A shorter freshness than this is taken with a warning."""
+"""A freshness shorter than this is accepted with a warning."""
 
 _UNITS_MS = {
     **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
@@ -36,7 +36,7 @@ _ISO = re.compile(
 
 
 def parse_duration_ms(text: str, name: str = "duration") -> int:
-    """`text` in whole milliseconds; zero is allowed. Raises InvalidArgument, which says which one (`name`) is wrong."""
+    """Returns `text` in whole milliseconds; zero is allowed. Raises InvalidArgument, with `name` as the name of the value."""
     milliseconds = _parse(text.strip().lower())
     if milliseconds is None:
         raise InvalidArgument(
@@ -51,7 +51,7 @@ def parse_duration_ms(text: str, name: str = "duration") -> int:
 
 
 def check_freshness(milliseconds: int) -> None:
-    """Raises InvalidArgument for a freshness that no round can keep."""
+    """Raises InvalidArgument for a freshness that is too short for any round."""
     if milliseconds < LEAST_FRESHNESS_MS:
         raise InvalidArgument(
             f"a freshness of {format_duration(milliseconds)} cannot be kept: the shortest is {format_duration(LEAST_FRESHNESS_MS)}",
@@ -60,12 +60,12 @@ def check_freshness(milliseconds: int) -> None:
 
 
 def freshness_warning(milliseconds: int) -> str | None:
-    """What a short freshness costs; None for one that costs little."""
+    """Returns the cost of a short freshness as text; None for a freshness that costs little."""
     if milliseconds >= SHORT_FRESHNESS_MS:
         return None
     return (
-        f"a freshness of {format_duration(milliseconds)} makes a round, a lake snapshot and small files that often while rows come in; "
-        f"most tables do well with {format_duration(SHORT_FRESHNESS_MS)} or more"
+        f"with a freshness of {format_duration(milliseconds)}, rounds make a lake snapshot and small files that often while "
+        f"rows arrive; {format_duration(SHORT_FRESHNESS_MS)} or more is enough for most tables"
     )
 
 
@@ -81,7 +81,7 @@ def _parse(text: str) -> Decimal | None:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest exact form that `parse_duration_ms` takes back: `3 min`, `90 s`, `1500 ms`."""
+    """Returns the shortest exact form that `parse_duration_ms` accepts: `3 min`, `90 s`, `1500 ms`."""
     for unit, size in _LARGER_UNITS_MS:
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size} {unit}"
@@ -89,7 +89,7 @@ def format_duration(milliseconds: int) -> str:
 
 
 def short_duration(milliseconds: int | None) -> str:
-    """Rounded, for a cell that is read at a glance: `850 ms`, `3.2 s`, `4 min`, `2.5 h`, `3 d`; empty if unknown."""
+    """Returns a rounded duration for a table cell: `850 ms`, `3.2 s`, `4 min`, `2.5 h`, `3 d`; empty if unknown."""
     if milliseconds is None:
         return ""
     for unit, size in _LARGER_UNITS_MS:

@@ -1,4 +1,7 @@
-"""The extras of the installation: which one brings a package, and how to install it. Lakeward is not published: it comes as a wheel."""
+"""The optional dependencies ("extras") of the wheel: which extra has a package, and how to install it.
+
+Lakeward is not on a package index.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,24 @@ EXTRAS: Mapping[str, str] = {
     "pypaimon": "paimon",
     "rocksdict": "fluss",
 }
-"""By the name under which Python imports the package."""
+"""Extra per package. The key is the name under which Python imports the package."""
 
 
 def extra_of(module: str | None) -> str | None:
-    """The extra that brings a module; None for any other one."""
+    """Returns the extra that has a module; None for any other module."""
     return EXTRAS.get((module or "").partition(".")[0])
 
 
 def install_hint(extra: str) -> str:
-    """How to install an extra."""
+    """Returns the hint that explains how to install an extra."""
     return (
-        f"Install Lakeward's wheel with the extra {extra}: pip install '{wheel_name()}[{extra}]'. docs/deploy.md says where it comes from."
+        f"Install Lakeward's wheel with the extra {extra}: pip install '{wheel_name()}[{extra}]'. "
+        "docs/deploy.md explains how to get the wheel."
     )
 
 
 def wheel_name() -> str:
-    """The file name of this version's wheel."""
+    """Returns the file name of this version's wheel."""
     try:
         installed = version("lakeward")
     except PackageNotFoundError:

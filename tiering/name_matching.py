@@ -1,7 +1,7 @@
-"""Names beside texts that callers write: SQL's LIKE, and the known names that are nearest to a wrong one. The work of both is bounded.
+"""Compares names with text from callers: SQL's LIKE, and the existing names that are most like a wrong one. Both have bounded cost.
 
-A LIKE pattern is matched in one pass over a name. Python's `re` backtracks, and holds the interpreter's lock meanwhile: a pattern such as
-`%%%%%x` would stop the whole service.
+A LIKE pattern is matched in one pass over a name. Python's `re` would backtrack and hold the interpreter's lock meanwhile, so a pattern
+such as `%%%%%x` would stop the whole service.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from difflib import get_close_matches
 from tiering.errors import InvalidArgument
 
 COMPARED_PAIRS = 250_000
-"""Pairs of characters that one search for near names compares at most: some 40 ms. 400 names of 25 characters have so many."""
+"""The most pairs of characters that one search for similar names compares, some 40 ms. 400 names of 25 characters have that many."""
 
 _LONGEST = 250
-"""Characters of a text that are compared: no name is longer."""
+"""The number of characters of a text that are compared. No name is longer."""
 
 
 class LikePattern:
-    """A pattern: `%` is any text, `_` is one character, and a backslash takes the next character for itself.
+    """A LIKE pattern. `%` matches any text and `_` one character. A backslash makes the next character literal.
 
-    A match keeps one bit for each number of pattern characters that can stand for the text so far, in one integer. Each character of the
-    text moves all of them at once.
+    A match keeps one integer with one bit per number of pattern characters that can match the text read so far. Each character of the text
+    updates all bits at once.
     """
 
     def __init__(self, pattern: str) -> None:
-        """Raises InvalidArgument for a backslash before another character than `%`, `_` and a backslash."""
+        """Raises InvalidArgument if a backslash precedes a character other than `%`, `_` and a backslash."""
         self._stays = 0
-        """Bits of the places where a `%` stands: they also stay where they are."""
+        """Bits of the places of a `%`. These places also stay set."""
         self._any = 0
         """Bits of the places that any character reaches."""
         self._reached_by: dict[str, int] = {}
-        """Bits of the places that a certain character reaches."""
+        """Bits of the places that a certain character reaches, per character."""
         place = 1
         characters = iter(pattern)
         for character in characters:
@@ -49,7 +49,7 @@ class LikePattern:
         self._end = place
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches the whole text."""
+        """Returns whether the pattern matches the whole text."""
         places = 1
         for character in text:
             reachable = self._any | self._reached_by.get(character, 0)
@@ -58,9 +58,9 @@ class LikePattern:
 
 
 def nearest_names(name: str, known: Iterable[str], most: int, cutoff: float = 0.6) -> list[str]:
-    """The known names that are most like `name`, the nearest first; at most `most`.
+    """Returns at most `most` of the known names that are most like `name`, the most similar first.
 
-    Of more names than can be compared, those around it in the alphabet are: the longer it is, the fewer.
+    If there are more names than the limit allows, only those near `name` in the alphabet are compared: the longer `name`, the fewer.
     """
     text, ordered = name[:_LONGEST], sorted(known)
     compared = max(COMPARED_PAIRS // max(len(text), 1) ** 2, 1)
@@ -72,6 +72,6 @@ def _escaped(character: str, pattern: str) -> str:
     if character not in ("%", "_", "\\"):
         raise InvalidArgument(
             f"the pattern {pattern[:60]!r} has a backslash before {character!r}",
-            hint="A backslash stands before %, _ or a backslash.",
+            hint="A backslash may only stand before %, _ or another backslash.",
         )
     return character

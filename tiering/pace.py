@@ -1,7 +1,6 @@
-"""Background work in short pieces with rests between them, so that others get their turn at any moment and not only on average.
+"""Divides background work into short pieces with rests between them, so that other threads run at any moment and not only on average.
 
-Python runs one thread at a time: a second of work in one piece is a second that a question waits for, in part, however
-long the rest after it.
+Python runs one thread at a time. So a query waits during a part of every long piece of work, however long the rest after it is.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Rest = Callable[[], bool]
-"""Called between pieces of work. False = stop here."""
+"""A function that is called between pieces of work. It returns whether the work shall continue."""
 
 PIECE_S = 0.002
-"""Shorter work needs no rest of its own: a pass over a few tables is done at once."""
+"""Shorter work needs no rest: a pass over a few tables runs without one."""
 
 
 LONGEST_REST_S = 30.0
-"""Work that asks for a longer rest has mostly waited, for something outside that hangs: that takes nobody's time."""
+"""The longest rest in seconds. Work that would need a longer one has mostly waited for an external system that hangs, which uses no CPU."""
 
 
 def pieces(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
@@ -31,19 +30,19 @@ def pieces(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
 
 
 def no_rest() -> bool:
-    """For work that somebody waits for."""
+    """Returns True at once. It is for work that a caller waits for."""
     return True
 
 
 def rest_after(worked: float, share: float) -> float:
-    """Seconds to rest after so many of work that may take `share` of the time (0 to 1)."""
+    """Returns the seconds to rest after `worked` seconds of work that may take `share` of the time (0 to 1)."""
     return min(worked / share - worked, LONGEST_REST_S)
 
 
 class Pace:
-    """The rests of one pass, which takes at most `share` of the time (0 to 1) from here on.
+    """The rests of one pass, which takes at most `share` of the time (0 to 1) from now on.
 
-    `wait` waits for so many seconds and tells whether it ended early; `now` is seconds of a steady clock.
+    `wait` waits for the given seconds and returns whether it ended early. `now` returns the seconds of a steady clock.
     """
 
     def __init__(self, share: float, wait: Callable[[float], bool], now: Callable[[], float] = time.monotonic) -> None:
@@ -54,11 +53,11 @@ class Pace:
 
     @classmethod
     def until(cls, ended: threading.Event, share: float) -> Pace:
-        """A real one."""
+        """Returns a pace that waits in real time. Its rests end early when `ended` is set."""
         return cls(share, ended.wait)
 
     def rest(self) -> bool:
-        """As long as the work since the last rest asks for; a `Rest`."""
+        """Rests in proportion to the work since the last rest, and returns whether the work shall continue. It is a `Rest`."""
         worked = self._now() - self._since
         if worked < PIECE_S:
             return True

@@ -1,17 +1,17 @@
-"""Names of properties whose values everybody may see: of a lake's catalog and its storage, and of tables.
+"""Names of properties whose values every caller may see: of a lake's catalog and its storage, and of tables.
 
-No name is public because it looks harmless: what is not listed here is a secret, and is neither told nor shown.
+A property that is not listed here is a secret, even if its name looks harmless. Its value is never sent or shown.
 """
 
 from __future__ import annotations
 
 ALLOWED_LOCATIONS = "lakeward.allowed-locations"
-"""Locations beside the warehouse, separated by commas, in which files of lake tables may lie."""
+"""Locations beside the warehouse, separated by commas, that may contain files of lake tables."""
 
 CATALOG_NAME = "lakeward.catalog-name"
-"""Name of the lake's catalog, which SQL catalogs store in their rows; `lake` unless somebody else named it, as Fluss does."""
+"""Name of the lake's catalog, which SQL catalogs store in their rows. The default is `lake`, as in Fluss."""
 
-_OF_S3 = (
+_S3_NAMES = (
     "endpoint",
     "region",
     "resolve-region",
@@ -25,7 +25,7 @@ _OF_S3 = (
     "proxy-uri",
     "server-side-encryption",
 )
-_OF_ADLS = (
+_ADLS_NAMES = (
     "account-name",
     "account-host",
     "tenant-id",
@@ -35,7 +35,7 @@ _OF_ADLS = (
     "dfs-storage-scheme",
     "anon",
 )
-_OF_GCS = ("project-id", "access", "consistency", "requester-pays", "service.host", "default-bucket-location", "version-aware")
+_GCS_NAMES = ("project-id", "access", "consistency", "requester-pays", "service.host", "default-bucket-location", "version-aware")
 
 CATALOG_PROPERTIES = frozenset(
     {
@@ -46,11 +46,11 @@ CATALOG_PROPERTIES = frozenset(
         CATALOG_NAME,
         "lakeward.catalog-change-deadline-ms",
         "lakeward.catalog-read-deadline-ms",
-        # of SQL catalogs
+        # SQL catalogs
         "init_catalog_tables",
         "pool_pre_ping",
         "schema_version",
-        # of REST catalogs
+        # REST catalogs
         "audience",
         "namespace-separator",
         "oauth2-server-uri",
@@ -65,7 +65,7 @@ CATALOG_PROPERTIES = frozenset(
         "scope",
         "snapshot-loading-mode",
         "view-endpoints-supported",
-        # of other catalogs
+        # other catalogs
         "glue.endpoint",
         "glue.id",
         "glue.region",
@@ -73,7 +73,7 @@ CATALOG_PROPERTIES = frozenset(
         "hive.hive2-compatible",
         "hive.kerberos-authentication",
         "hive.kerberos-service-name",
-        # of storages
+        # storages
         "buffer-size",
         "client.region",
         "client.role-arn",
@@ -82,12 +82,12 @@ CATALOG_PROPERTIES = frozenset(
         "hdfs.port",
         "hdfs.user",
         "hf.endpoint",
-        *(f"s3.{name}" for name in _OF_S3),
-        *(f"adls.{name}" for name in _OF_ADLS),
-        *(f"gcs.{name}" for name in _OF_GCS),
+        *(f"s3.{name}" for name in _S3_NAMES),
+        *(f"adls.{name}" for name in _ADLS_NAMES),
+        *(f"gcs.{name}" for name in _GCS_NAMES),
     }
 )
-"""Of a lake's catalog and storage."""
+"""Public properties of a lake's catalog and storage."""
 
 TABLE_OPTIONS = frozenset(
     {
@@ -105,4 +105,4 @@ TABLE_OPTIONS = frozenset(
         "table.log.ttl",
     }
 )
-"""Of tables of the embedded cluster."""
+"""Public options of tables of the embedded cluster."""

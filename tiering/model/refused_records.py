@@ -21,7 +21,7 @@ MAX_VALUE_CHARACTERS = 500
 """The most characters of a record's text in errors, events and answers."""
 _BEFORE_RECORD = (", in the row ", " there, ", " cannot be written (")
 """The text that precedes the record in messages of older versions."""
-_NOT_OF_THE_ROW = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
+_ADDED_COLUMNS = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
 
 
 class UnwritableRow(Exception):
@@ -121,7 +121,7 @@ def without_record(message: str) -> str:
 
 def text_of(row: pa.RecordBatch) -> str:
     """Returns a batch of one row as readable text of at most `MAX_VALUE_CHARACTERS`, such as `id=3, tags=[('a', 1)]`."""
-    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name not in _NOT_OF_THE_ROW)
+    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name not in _ADDED_COLUMNS)
     text = ", ".join(texts)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
 
