@@ -93,7 +93,7 @@ def test_a_database_that_would_run_sql_of_its_own_is_refused(file: Path, stateme
     connection.executescript(RUNS[statement])
     connection.close()
     engine = sa.create_engine(read_only_url(file))
-    with pytest.raises(SetupError, match="which no database of Lakeward's has"):
+    with pytest.raises(SetupError, match="which Lakeward's databases never have"):
         distrust(engine)
 
 

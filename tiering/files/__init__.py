@@ -1,1 +1,1 @@
-"""Files on a local disk: durable, private, locked, and SQLite files of others; and files on HDFS."""
+"""Works with files on a local disk: durable, private and locked files, and SQLite files from other programs. Also files on HDFS."""

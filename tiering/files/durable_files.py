@@ -1,7 +1,8 @@
-"""Files and folders that survive a power cut: the one place that syncs names to a local disk.
+"""Writes files and folders that survive a power cut. Only this module syncs names to a local disk.
 
-A file is durable once its content and its name in its folder are; a folder once its name in its parent is. So whoever makes a
-folder syncs the parent of each folder that was missing, and nothing when all were there: rounds pay for it once.
+A file is durable after its content and its name in its folder were synced; a folder after its name in its parent was synced. So code that
+creates a folder syncs the parent of each folder that was missing. If all folders existed, it syncs nothing, so that only the first round
+pays for this.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from pathlib import Path
 import pyarrow as pa
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Of a file that is being written; it counts for nothing."""
+"""The suffix of a file that is being written. Readers ignore such a file."""
 
 _making = threading.Lock()
-"""Held from making a folder to the sync of its name, so that no other thread builds on a name that is not durable yet."""
+"""Held from the creation of a folder until its name is synced, so that no other thread relies on a name that is not durable yet."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -31,12 +32,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, mode: int | None = None, *, like_parent: bool = False) -> None:
-    """Makes `folder` and those above it that are missing, each durably; one that is there costs a look. Raises OSError.
+    """Creates `folder` and all missing folders above it, each durably. An existing folder costs one look. Raises OSError.
 
-    `mode`: the rights of those that are made, whatever the umask; None = as the umask says. `like_parent`: those of the folder that
-    each lies in.
+    `mode`: the permissions of the created folders, whatever the umask; None: by the umask. `like_parent`: each created folder gets the
+    permissions of its parent.
     """
-    with _making:  # also to look: what another thread has just made has neither its rights nor a durable name yet
+    with _making:  # also for the look: a folder just created by another thread has neither its permissions nor a durable name yet
         missing: list[Path] = []
         above = folder
         while not above.is_dir():
@@ -51,13 +52,13 @@ def make_folder(folder: Path, mode: int | None = None, *, like_parent: bool = Fa
 
 
 def set_mode(path: Path | int, mode: int) -> None:
-    """Gives a file or folder the rights `mode`; a file system without rights of its own keeps what it has."""
+    """Sets the permissions of a file or folder. On a file system without permissions of its own, nothing changes."""
     with suppress(PermissionError):
         os.chmod(path, mode)
 
 
 def write_whole(final: Path, content: pa.Buffer) -> None:
-    """Writes a file that is there whole or not at all. Its name is durable once its folder was synced. Raises OSError."""
+    """Writes a file atomically: it exists completely or not at all. Its name is durable after its folder is synced. Raises OSError."""
     temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
     with temporary.open("xb") as file:
         file.write(content)

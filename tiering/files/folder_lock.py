@@ -1,4 +1,4 @@
-"""One coordinator a data folder: a lock on a file in it, which the system lets go when the process ends, however it ends."""
+"""Makes sure that one coordinator uses a data folder: it locks a file in it. The system releases the lock when the process ends."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from tiering.files.durable_files import make_folder
 LOCK_FILE = "coordinator.lock"
 
 WAIT_SECONDS = 0.2
-"""Between two tries in an event loop: the system tells nobody there that a lock is free."""
+"""Time between two tries to lock in an event loop, in seconds. The system does not notify the loop when a lock is free."""
 
 _log = structlog.get_logger(__name__)
 
 
 def take_lock(descriptor: int, *, wait: bool) -> bool:
-    """Locks an open file or folder (flock(2)) until it is closed, or all processes that have it open are gone. False only without `wait`.
+    """Locks an open file or folder (flock(2)) until all processes that have it open have closed it or ended.
 
-    Descriptors that children inherit keep the lock with them; ours are closed in children, but where a caller says otherwise.
+    Returns False only without `wait`. Child processes that inherit the descriptor keep the lock. Lakeward's descriptors are closed in child
+    processes, unless a caller changes that.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -35,14 +36,17 @@ def take_lock(descriptor: int, *, wait: bool) -> bool:
 
 
 class FolderLock:
-    """Held from `acquire` or `acquire_async` to `release`. The file holds the owner's process id, for people and `lakeward down`."""
+    """A lock that is held from `acquire` or `acquire_async` until `release`.
+
+    The file contains the owner's process id, for users and `lakeward down`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_FILE
         self._file: int | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Takes the lock; waits, and logs that it does, while another coordinator has it. False only without `wait`.
+        """Takes the lock. While another coordinator has it, waits and logs that it waits. Returns False only without `wait`.
 
         Raises SetupError if the folder cannot be written.
         """
@@ -52,7 +56,7 @@ class FolderLock:
                 if not wait:
                     os.close(file)
                     return False
-                self._say_that_it_waits()
+                self._log_that_it_waits()
                 take_lock(file, wait=True)
             os.ftruncate(file, 0)
             os.write(file, f"{os.getpid()}\n".encode())
@@ -63,19 +67,19 @@ class FolderLock:
         return True
 
     async def acquire_async(self) -> None:
-        """The same in an event loop; cancelling ends the wait, which a blocked thread could not."""
+        """Takes the lock in an event loop. The wait can be cancelled, unlike that of a blocked thread."""
         if self.acquire(wait=False):
             return
-        self._say_that_it_waits()
+        self._log_that_it_waits()
         while not self.acquire(wait=False):
             await asyncio.sleep(WAIT_SECONDS)
 
     def owner(self) -> str:
-        """The process id that has, or last had, the lock; empty if nobody ever did."""
+        """Returns the id of the process that has, or last had, the lock; an empty text if no process ever had it."""
         return self._path.read_text().strip() if self._path.exists() else ""
 
     def is_held(self) -> bool:
-        """Whether any process has the lock now. Raises OSError if the lock file cannot be read."""
+        """Returns whether any process has the lock now. Raises OSError if the lock file cannot be read."""
         try:
             file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -89,7 +93,9 @@ class FolderLock:
         return False
 
     def is_open_in(self, process_id: int) -> bool:
-        """Whether a process of this machine and user has the lock file open. On a shared disk the owner may be on another machine."""
+        """Returns whether a process of this machine and user has the lock file open. On a shared disk the owner may be on another
+        machine.
+        """
         with suppress(OSError):
             return any(
                 os.path.samefile(descriptor, self._path) for descriptor in Path(f"/proc/{process_id}/fd").iterdir() if descriptor.exists()
@@ -97,7 +103,7 @@ class FolderLock:
         return False
 
     def release(self) -> None:
-        """Lets go; harmless to repeat."""
+        """Releases the lock; may be repeated."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -118,7 +124,7 @@ class FolderLock:
                 f"the data folder {self._path.parent} cannot be written: {error.strerror}", hint="Choose another folder with --data."
             ) from error
 
-    def _say_that_it_waits(self) -> None:
+    def _log_that_it_waits(self) -> None:
         folder = self._path.parent
         _log.warning(
             f"waiting for another coordinator: process {self.owner()} has the data folder; `lakeward down --data {folder}` stops it"

@@ -1,8 +1,8 @@
-"""HDFS through hdfs-native, a client without Java: every call ends in time, and errors are those of Python's own files.
+"""Accesses HDFS with hdfs-native, a client without Java. Every call has a time limit, and errors are those of Python's own files.
 
-The client reads Hadoop's `core-site.xml` and `hdfs-site.xml` in HADOOP_CONF_DIR (name services, Kerberos), and the user's name from
-HADOOP_USER_NAME. It has no time-outs and sends a call a second time after a connection broke: `rename` and `delete` may then answer
-about their own first effect, which whoever asks for them must reckon with.
+The client reads Hadoop's `core-site.xml` and `hdfs-site.xml` in HADOOP_CONF_DIR (name services, Kerberos), and the user's name in
+HADOOP_USER_NAME. The client itself has no time limits, and repeats a call after a broken connection. So `rename` and `delete` may report
+the effect of their own first try as an error; callers must expect this.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from hdfs_native import FileWriter as RawWriter
 
 CALL_SECONDS = 30.0
-"""Of one call. A name node in fail-over or a data node that is replaced answers within it, or not at all."""
-KNOCK_SECONDS = 5.0
+"""Time limit of one call, in seconds. A name node in fail-over, or a data node that is replaced, answers within this time or not at all."""
+CONNECT_SECONDS = 5.0
 BUFFER_BYTES = 1 << 20
 EXTRA = "hdfs"
 _TEXT_CHARACTERS = 300
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class Hdfs:
-    """One HDFS. Raises FileNotFoundError, FileExistsError, PermissionError, TimeoutError, and OSError for all else."""
+    """One HDFS. Raises FileNotFoundError, FileExistsError, PermissionError, TimeoutError, and OSError for all other errors."""
 
     def __init__(self, authority: str, client: Client, seconds: float = CALL_SECONDS) -> None:
         self.authority = authority
@@ -48,22 +48,25 @@ class Hdfs:
         self._answers = False
 
     def status(self, path: str) -> FileStatus | None:
-        """Of a file or folder; None if there is none."""
+        """Returns the status of a file or folder; None if it does not exist."""
         try:
             return self.call(self._client.get_file_info, path)
         except FileNotFoundError:
             return None
 
     def list(self, folder: str, *, recursive: bool = False) -> list[FileStatus]:
-        """What is in a folder. Raises FileNotFoundError."""
+        """Returns the entries of a folder. Raises FileNotFoundError."""
         return self.call(lambda: list(self._client.list_status(folder, recursive)))
 
     def open(self, path: str) -> io.RawIOBase:
-        """A file to be read at any place."""
+        """Opens a file for reading at any position."""
         return _Reader(self, self.call(self._client.read, path))
 
     def create(self, path: str, *, overwrite: bool) -> io.BufferedWriter:
-        """A new file, and its folders. It is whole once it was closed. Raises FileExistsError, by the name node's own check."""
+        """Creates a file and its folders. The file is complete after it was closed.
+
+        Raises FileExistsError, by the name node's own check.
+        """
         from hdfs_native import WriteOptions
 
         return io.BufferedWriter(
@@ -71,28 +74,30 @@ class Hdfs:
         )
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic, and replaces nothing: FileExistsError. After any error it may have happened, or happen yet."""
+        """Renames a file atomically, never over an existing one: that raises FileExistsError. After any other error, it may have happened
+        or happen later.
+        """
         self.call(self._client.rename, source, target, False)
 
     def delete(self, path: str, *, recursive: bool = False) -> bool:
-        """Whether something was there; atomic for a folder with all that is in it, too."""
+        """Deletes a file or a folder, a folder atomically with its content. Returns whether it existed."""
         return self.call(self._client.delete, path, recursive)
 
     def make_folder(self, path: str) -> None:
-        """With those above it; one that is there is fine."""
+        """Creates a folder and all missing folders above it; an existing folder is fine."""
         self.call(self._client.mkdirs, path, 0o755, True)
 
     def call(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """What `function` returns, within the time of one call."""
+        """Returns the result of `function`, within the time limit of one call."""
         if not self._answers:
-            self._knock()
+            self._check_that_it_listens()
         outcome: list[_T] = []
         errors: list[BaseException] = []
 
         def run() -> None:
             try:
                 outcome.append(function(*arguments))
-            except BaseException as error:  # raised where it was asked for
+            except BaseException as error:  # raised again in the caller's thread
                 errors.append(error)
 
         thread = Thread(target=run, daemon=True, name="hdfs")
@@ -105,12 +110,14 @@ class Hdfs:
             raise self._error(errors[0]) from errors[0]
         raise TimeoutError(errno.ETIMEDOUT, f"HDFS at {self.authority} did not answer within {self._seconds:g} s")
 
-    def _knock(self) -> None:
-        """Raises OSError if nothing listens: the client would wait for that without end. A name service has no port to knock at."""
+    def _check_that_it_listens(self) -> None:
+        """Raises OSError if no program listens at the address, because the client would wait for one without end. A name service has no
+        port to check.
+        """
         parts = urlsplit(f"//{self.authority}")
         if parts.hostname and parts.port:
             try:
-                socket.create_connection((parts.hostname, parts.port), KNOCK_SECONDS).close()
+                socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
             except OSError as error:
                 raise OSError(
                     error.errno or errno.EHOSTUNREACH, f"no HDFS answers at {self.authority}: {error.strerror or error}"
@@ -134,7 +141,7 @@ def _client_of(authority: str, _process: int) -> Hdfs:
         from hdfs_native import Client
     except ModuleNotFoundError as error:
         raise SetupError(
-            f"files on hdfs:// need the Python package {error.name}", hint=f"{install_hint(EXTRA)} All that runs rounds needs it."
+            f"files on hdfs:// need the Python package {error.name}", hint=f"{install_hint(EXTRA)} All machines that run rounds need it."
         ) from error
     try:
         return Hdfs(authority, Client(f"hdfs://{authority}" if authority else None))
@@ -146,15 +153,15 @@ def _client_of(authority: str, _process: int) -> Hdfs:
 
 
 def open_hdfs(authority: str) -> Hdfs:
-    """The HDFS of a host with its port, or of a name service; "" is the one that core-site.xml names.
+    """Returns the HDFS of a host with its port, or of a name service; for "", the one in core-site.xml.
 
-    One client a process: a process that was forked makes its own. Connects to nothing. Raises SetupError.
+    Each process has one client; a forked process creates its own. Does not connect. Raises SetupError.
     """
     return _client_of(authority, os.getpid())
 
 
 def hdfs_file_system(authority: str) -> fs.FileSystem:
-    """The same for PyArrow. Raises SetupError."""
+    """Returns the same HDFS for PyArrow. Raises SetupError."""
     return fs.PyFileSystem(_Handler(open_hdfs(authority)))
 
 
@@ -178,9 +185,9 @@ class _Reader(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        rest = max(self._size - self._position, 0)
-        wanted = rest if size is None or size < 0 else min(size, rest)
-        content = self._hdfs.call(self._inner.read_range, self._position, wanted) if wanted else b""
+        remaining = max(self._size - self._position, 0)
+        count = remaining if size is None or size < 0 else min(size, remaining)
+        content = self._hdfs.call(self._inner.read_range, self._position, count) if count else b""
         self._position += len(content)
         return content
 
@@ -206,13 +213,13 @@ class _Writer(io.RawIOBase):
         return self._written
 
     def write(self, content: Any) -> int:
-        self._whole = False  # until all of it is there
+        self._whole = False  # until all of the content is written
         written = self._hdfs.call(self._inner.write, bytes(content))
         self._whole, self._written = True, self._written + written
         return written
 
     def close(self) -> None:
-        """Completes the file at the name node, but never one of which a part is missing."""
+        """Completes the file at the name node, unless a part of the file is missing."""
         if self.closed:
             return
         super().close()
@@ -221,7 +228,7 @@ class _Writer(io.RawIOBase):
 
 
 class _Handler(fs.FileSystemHandler):
-    """What PyArrow and pyiceberg ask of a lake's files; they never copy, move or append."""
+    """The calls of PyArrow and pyiceberg for the files of a lake. Neither copies, moves or appends."""
 
     def __init__(self, hdfs: Hdfs) -> None:
         self._hdfs = hdfs

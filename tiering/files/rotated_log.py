@@ -1,7 +1,7 @@
-"""Keeps a log small that another process appends to: its lines move to numbered files, and it begins anew.
+"""Keeps a log file small to which another process appends: moves its lines to numbered files and empties it.
 
-The file itself stays, for the process, and a JVM behind it, hold it open to append. Lines that come in the instant between the last copy
-and the cut are lost, as with every tool that cuts a file which others hold.
+The file itself stays, because the process, and a JVM behind it, hold it open for appending. Lines that are written between the last copy
+and the cut are lost, as with every tool that truncates a file in use.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 MOST_BYTES = 64 << 20
 KEPT = 5
-"""Older files: `name.1`, the newest, to `name.5`."""
+"""Number of older files: `name.1`, the newest, to `name.5`."""
 
 
 def rotate(log: Path, most_bytes: int = MOST_BYTES, kept: int = KEPT) -> bool:
-    """Whether the log had grown to `most_bytes` and was moved. Raises OSError; then the log is as it was."""
+    """Moves the lines if the log has at least `most_bytes`. Returns whether it did. Raises OSError; the log is unchanged then."""
     if not log.exists() or log.stat().st_size < most_bytes:
         return False
     copy = log.with_name(f"{log.name}.new")
@@ -31,7 +31,7 @@ def rotate(log: Path, most_bytes: int = MOST_BYTES, kept: int = KEPT) -> bool:
 
 
 def _copy_all(log: Path, copy: Path) -> None:
-    """With the lines that come meanwhile; for its owner alone."""
+    """Copies all lines, including those written during the copy, to a file that only its owner may read."""
     copy.unlink(missing_ok=True)
     with log.open("rb") as source, os.fdopen(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as target:
         while source.tell() < os.fstat(source.fileno()).st_size:

@@ -43,7 +43,7 @@ def test_root_is_refused_in_the_folder_of_a_service_that_could_not_read_what_it_
         tokens_path(tmp_path, None).unlink()
     before = sorted(tmp_path.rglob("*"))
     run_as_root_on_folders_of_somebody(tmp_path, monkeypatch)
-    with pytest.raises(SetupError, match=r"belongs to .*, and this process runs as the user root") as raised:
+    with pytest.raises(SetupError, match=r"belongs to .*, but this process runs as the user root") as raised:
         create("bob", data=tmp_path, out=tmp_path / "bob.token")
     assert "sudo -u " in str(raised.value.hint)
     with pytest.raises(SetupError, match="belongs to"):

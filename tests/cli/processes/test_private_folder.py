@@ -69,7 +69,7 @@ def test_a_folder_of_another_owner_is_refused(tmp_path: Path, monkeypatch: pytes
     mode = root.stat().st_mode
     monkeypatch.setattr(os, "geteuid", lambda: root.stat().st_uid + 12_345)
 
-    with pytest.raises(SetupError, match=r"data folder .* belongs to the user .*, and this process runs as the user with the id") as raised:
+    with pytest.raises(SetupError, match=r"data folder .* belongs to the user .*, but this process runs as the user with the id") as raised:
         open_data_folder(root)
     assert "--data" in str(raised.value.hint)
     assert root.stat().st_mode == mode
