@@ -185,7 +185,7 @@ def test_bad_headers_are_refused(tmp_path: Path, text: str, error: type[Exceptio
 
 @pytest.mark.parametrize("text", ["a,b\n", "a,b", "\ufeffa,b\r\n", '"a","b"\n', "\n\na,b\n\n\n"])
 def test_a_header_alone_tells_no_types(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InvalidData, match=r"x\.csv has no rows, so that the types of its columns are not known") as refused:
+    with pytest.raises(InvalidData, match=r"x\.csv has no rows, so the types of its columns are unknown") as refused:
         parse(write(tmp_path, "x.csv", text))
     assert "--schema" in refused.value.hint
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])

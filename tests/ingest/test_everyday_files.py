@@ -97,7 +97,7 @@ def test_types_that_are_named_decide(tmp_path: Path, ending: str) -> None:
     table = parse_all([file], Shape(types={"zip": pa.string(), "n": pa.decimal128(10, 2)}))
     assert types_of(table) == {"id": pa.int64(), "zip": pa.string(), "n": pa.decimal128(10, 2)}
     assert table.to_pylist() == [{"id": 1, "zip": "501", "n": Decimal("2.00")}]
-    with pytest.raises(InvalidData, match=rf"x\.{ending}.*: the column 'zop' is missing, whose type is given"):
+    with pytest.raises(InvalidData, match=rf"x\.{ending}.*: the column 'zop', whose type is given, is missing"):
         parse_all([file], Shape(types={"zop": pa.string()}))
 
 
@@ -134,7 +134,7 @@ def test_columns_get_other_names(tmp_path: Path, ending: str) -> None:
 
 def test_a_key_that_gets_the_name_of_a_later_key_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, "x.ndjson", '{"A B": 1}\n{"b": 2}\n')
-    with pytest.raises(InvalidData, match=r"x\.ndjson, line 2: there is a key 'b', and --rename gives 'A B' the same name"):
+    with pytest.raises(InvalidData, match=r"x\.ndjson, line 2: there is a key 'b', but --rename gives 'A B' the same name"):
         parse(file, reading=Reading(rename={"A B": "b"}))
 
 
@@ -150,7 +150,7 @@ def test_renamed_keys_of_a_table_that_exists_keep_their_digits_and_order(tmp_pat
 @pytest.mark.parametrize("text", ["1,Oslo\n2,Lima\n", "Oslo,2024-01-31\n", "x,1.5\n", "1;Oslo\n"])
 def test_a_first_line_of_values_is_no_header(tmp_path: Path, text: str) -> None:
     file = write(tmp_path, "x.csv", text)
-    with pytest.raises(InvalidData, match=r"x\.csv, line 1: .* looks like a value, and not like the name of a column") as refused:
+    with pytest.raises(InvalidData, match=r"x\.csv, line 1: .* looks like a value, not like a column name") as refused:
         parse(file)
     assert "--no-header" in refused.value.hint
     assert "--header" in refused.value.hint
@@ -297,14 +297,14 @@ def test_the_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content))))  # type: ignore[arg-type]
 
     stdin(b"a,b\n1,2\n")
-    with pytest.raises(InvalidArgument, match="the standard input has no name that tells its format") as refused:
+    with pytest.raises(InvalidArgument, match="the standard input has no name that shows its format") as refused:
         parse_all(["-"])
     assert "--file-format" in refused.value.hint
     assert parse_all(["-"], reading=Reading(FileFormat.CSV)).to_pylist() == [{"a": 1, "b": 2}]
     stdin(gzip.compress(b"a,b\n1\n"))
     with pytest.raises(InvalidData, match="standard input, line 2: 1 columns"):
         parse_all(["-"], reading=Reading(FileFormat.CSV))
-    with pytest.raises(InvalidArgument, match="named twice"):
+    with pytest.raises(InvalidArgument, match="given twice"):
         parse_all(["-", "-"], reading=Reading(FileFormat.CSV))
     content = io.BytesIO()
     pq.write_table(pa.table({"a": [1]}), content)
@@ -380,7 +380,7 @@ def test_parquet_files_with_types_of_several_widths_are_read(tmp_path: Path) -> 
     assert types_of(table) == {"n": pa.int64(), "none": pa.string(), "at": pa.timestamp("us")}
     assert table.to_pylist()[1] == {"n": 2**40, "none": "x", "at": datetime(2024, 1, 2)}
     pq.write_table(pa.table({"n": ["x"], "none": ["y"], "at": ["z"]}), files[1])
-    with pytest.raises(InvalidData, match=r"1\.parquet: column 'n' is string, and int32 in the files before it"):
+    with pytest.raises(InvalidData, match=r"1\.parquet: column 'n' is string, but int32 in the files before"):
         parse_all(files)
 
 

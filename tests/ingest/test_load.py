@@ -248,7 +248,7 @@ def test_progress_grows_to_the_number_of_rows(cluster: RemoteEmbeddedCluster, nu
 
 def test_a_file_without_rows_makes_an_empty_table_of_the_columns_that_are_named(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     csv.write_text("id,city\n")
-    with pytest.raises(InvalidData, match="has no rows, so that the types of its columns are not known"):
+    with pytest.raises(InvalidData, match="has no rows, so the types of its columns are unknown"):
         ingest_files(cluster, PATH, [str(csv)])
     assert cluster.databases() == []
     schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
@@ -279,7 +279,7 @@ class Interrupted:
 def test_an_interrupted_ingest_goes_on_under_its_writer_id(cluster: RemoteEmbeddedCluster, numbers: Path, appends: int) -> None:
     with pytest.raises(ServiceUnreachable) as error:
         ingest_files(Interrupted(cluster, appends), PATH, [str(numbers)])  # type: ignore[arg-type]
-    writer_id = error.value.hint.split("--writer-id ")[1].split(":")[0]
+    writer_id = error.value.hint.split("--writer-id ")[1].split()[0]
 
     result = ingest_files(cluster, PATH, [str(numbers)], IngestOptions(writer_id=writer_id))
 
@@ -290,7 +290,7 @@ def test_an_interrupted_ingest_goes_on_under_its_writer_id(cluster: RemoteEmbedd
 def test_a_new_table_gets_the_options_that_are_named(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     options = IngestOptions(table_options={"table.log.ttl": "7 d", "table.datalake.freshness": "1 min"})
     assert ingest_files(cluster, PATH, [str(csv)], options).table.properties.items() >= options.table_options.items()
-    with pytest.raises(InvalidArgument, match="is there already, and --option is for a new one") as raised:
+    with pytest.raises(InvalidArgument, match="exists already, and --option is only for a new table") as raised:
         ingest_files(cluster, PATH, [str(csv)], options)
     assert f"lakeward set-option {PATH} NAME=VALUE" in raised.value.hint
 
@@ -320,8 +320,8 @@ def test_several_files_are_one_load_that_can_be_repeated(cluster: RemoteEmbedded
     with pytest.raises(ServiceUnreachable) as error:
         ingest_files(Interrupted(cluster, 2), PATH, [f"{tmp_path}/*.csv"])  # type: ignore[arg-type]
     assert "2000 rows" not in error.value.hint
-    assert "1000 of 3000 rows were written for certain" in error.value.hint
-    writer_id = error.value.hint.split("--writer-id ")[1].split(":")[0]
+    assert "At least 1000 of 3000 rows were written" in error.value.hint
+    writer_id = error.value.hint.split("--writer-id ")[1].split()[0]
     result = ingest_files(cluster, PATH, [f"{tmp_path}/*.csv"], IngestOptions(writer_id=writer_id))
     assert scan_all(cluster, result.table)["n"].to_pylist() == list(range(3_000))
 
@@ -335,7 +335,7 @@ def test_a_schema_and_types_make_the_columns_of_a_new_table_and_agree_with_one_t
     table = ingest_files(cluster, PATH, [str(file)], IngestOptions(schema=schema, primary_key=("id",))).table
     assert table.schema == pa.schema([pa.field("id", pa.int32(), nullable=False), ("zip", pa.string())])
     ingest_files(cluster, PATH, [str(file)], IngestOptions(schema=schema))
-    with pytest.raises(InvalidArgument, match="exists with the column 'id' as int32, not int64"):
+    with pytest.raises(InvalidArgument, match="has the column 'id' as int32, not int64"):
         ingest_files(cluster, PATH, [str(file)], IngestOptions(types={"id": pa.int64()}))
     file.write_text("zip,id,tip,n\n00501,1,0.50,007\n")
     options = IngestOptions(add_columns=True, types={"tip": pa.float64()})

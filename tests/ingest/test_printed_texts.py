@@ -151,8 +151,8 @@ def test_what_one_program_prints_gets_its_type(tmp_path: Path, texts: list[str],
 @pytest.mark.parametrize(
     ("texts", "doubt"),
     [
-        (["00501", "7"], "no type of numbers prints all of its values back as they stand, such as '00501'"),
-        (["1.5", "2", "3.0"], "no type of numbers prints all of its values back as they stand, such as '3.0'"),
+        (["00501", "7"], "no number type prints all values as they are in the file, for example '00501'"),
+        (["1.5", "2", "3.0"], "no number type prints all values as they are in the file, for example '3.0'"),
         (
             ["2024-01-31T10:00:00+01:00", "2024-03-31T10:00:00+02:00"],
             "its values are written in several ways, such as '2024-01-31T10:00:00+01:00' and '2024-03-31T10:00:00+02:00'",

@@ -1,1 +1,1 @@
-"""Reads files into tables: CSV, NDJSON and Parquet, parsed to their end before a row is published."""
+"""Reads CSV, NDJSON and Parquet files into tables. A file is parsed to its end before its first row is written."""

@@ -1,12 +1,13 @@
-"""CSV files: a delimiter, double quotes, a header line. Read as text in bounded memory; types are found over the whole file.
+"""Reads CSV files: a delimiter, double quotes, a header line. All values are read as text in bounded memory; types come from the whole
+file.
 
-Unquoted `NA` and its like (`NULL_TEXTS` of `formats.py`, or what the user names) are null in every column; the same text in quotes is
-not. Arrow's reader does not tell whether a value with spaces around it was quoted: in columns of numbers, times and truth values, `NA`
-between spaces is null.
+In every column, unquoted texts such as `NA` are null (`NULL_TEXTS` of `formats.py`, or the texts that the user names). The same text in
+quotes is not null. Arrow's reader does not tell whether a value with spaces around it was quoted. So in columns of numbers, times and truth
+values, `NA` between spaces is null too.
 A blank line is skipped, except in a file of one column: there it is a row with null, as PostgreSQL and Spark write it.
 
-Arrow takes a quote that is never closed, or text behind a closing quote, for a part of the value, and thereby reads several rows as one.
-Such files are refused. DuckDB's reader is not used: it drops all rows behind a quote that is never closed, without an error.
+Arrow accepts a quote that is never closed, and text behind a closing quote, as a part of the value, and thereby reads several rows as one.
+Lakeward refuses such files. It does not use DuckDB's reader, which drops all rows behind a quote that is never closed, without an error.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ BLOCK_BYTES = 4 * 1024 * 1024
 _FIELD_LIMIT_BYTES = 2**31 - 1
 _QUOTES_HINT = "A quoted value ends with a quote before a delimiter or the end of its line; a quote within it is written twice."
 _DELIMITERS = ",;\t|"
-"""Delimiters that are found without a word of the user, the likeliest first."""
+"""The delimiters that are detected without an option, the most likely first."""
 _VALUE = re.compile(r"\s*([+-]?[0-9.,]*[0-9]([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*)?\s*")
-"""Texts that are values rather than names of columns: nothing, numbers, dates and times."""
+"""Matches texts that are values rather than column names: the empty text, numbers, dates and times."""
 _LONGEST_VALUE = 40
 _SNIFFED_ROWS = 20
-"""Rows by which a delimiter is found."""
+"""Number of rows that are read to detect the delimiter."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,16 @@ class _Header:
     names: Sequence[str]
     line: int
     lines: int
-    """How many lines of the file come before its first row."""
+    """Number of lines of the file before its first row."""
 
 
 class CsvSource:
-    """One CSV file as a `Source`: every column is text."""
+    """One CSV file as a `Source`. Every column is text."""
 
     text_types = CSV_TYPES
 
     def __init__(self, file: PlainFile, reading: Reading, names: Sequence[str] = ()) -> None:
-        """`names` are those of the table's columns, as far as they are known. A file without a header line has them in this order."""
+        """`names` are the columns of the table, if they are known. A file without a header line has its columns in this order."""
         self.file, self.name, self._null_texts = file, str(file), reading.null_texts
         self._has_header = reading.has_header is not False
         self._header = _read_header(file, reading.delimiter, len(names))
@@ -68,7 +69,7 @@ class CsvSource:
 
     @property
     def delimiters(self) -> set[str]:
-        """The character between two values of the file."""
+        """The delimiter of the file."""
         return {self._header.delimiter}
 
     def _given_names(self, names: Sequence[str]) -> Sequence[str]:
@@ -77,8 +78,8 @@ class CsvSource:
             raise InvalidArgument("with --no-header, the names of the columns are not known", hint=hint)
         return names
 
-    def _check_names(self, known: Sequence[str]) -> None:
-        """Raises InvalidData for a name that no column can have, or that may be a value; `known` ones are no values."""
+    def _check_names(self, trusted_names: Sequence[str]) -> None:
+        """Raises InvalidData for a name that no column can have, or that looks like a value. `trusted_names` are accepted even then."""
         place = f"{self.file}, line {self._header.line}"
         counts = Counter(self._names)
         for number, name in enumerate(self._names, start=1):
@@ -87,21 +88,20 @@ class CsvSource:
             if "\0" in name:
                 raise InvalidData(f"{place}: the text has NUL characters", hint=NOT_UTF8_HINT)
             if counts[name] > 1 and name:
-                raise InvalidData(f"{place}: the column {name!r} is named twice", hint="Give each column a name of its own in the file.")
-            if name in known or len(name) > _LONGEST_VALUE or not _VALUE.fullmatch(name):
+                raise InvalidData(f"{place}: the column {name!r} is named twice", hint="Give each column of the file a different name.")
+            if name in trusted_names or len(name) > _LONGEST_VALUE or not _VALUE.fullmatch(name):
                 continue
             if not name:
-                raise InvalidData(f"{place}: column {number} has no name", hint="--rename '=NAME' names it, if it is the only one.")
-            raise InvalidData(
-                f"{place}: {name!r} looks like a value, and not like the name of a column",
-                hint="If the file has no header line, say --no-header and --schema 'id BIGINT, city STRING'. If this is one, say --header.",
-            )
+                raise InvalidData(f"{place}: column {number} has no name", hint="--rename '=NAME' names it, if no other name is missing.")
+            no_header = "If the file has no header line, use --no-header and --schema 'id BIGINT, city STRING'."
+            hint = f"{no_header} If this line is the header, use --header."
+            raise InvalidData(f"{place}: {name!r} looks like a value, not like a column name", hint=hint)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields all rows. Raises InvalidData naming file and line."""
+        """Yields all rows. Raises InvalidData, which names file and line."""
         if not has_regular_quotes(self.file.path, self._header.delimiter, BLOCK_BYTES):
             for _ in self._rows():
-                """Raises for a row whose quotes are wrong. Each other row has quotes that Arrow reads in the same way."""
+                """Reading the row is the check: it raises for wrong quotes. All other rows have quotes that Arrow reads in the same way."""
         convert = arrow_csv.ConvertOptions(
             column_types=self.schema, null_values=list(self._null_texts), strings_can_be_null=True, quoted_strings_can_be_null=False
         )
@@ -113,7 +113,7 @@ class CsvSource:
         except pa.ArrowInvalid as error:
             if next(self._rows(), None) is None:
                 return
-            raise self._what_is_broken(str(error)) from error
+            raise self._error_of_broken_row(str(error)) from error
 
     @property
     def _blank_rows(self) -> bool:
@@ -121,24 +121,27 @@ class CsvSource:
         return len(self._names) == 1
 
     def locate(self, row: int) -> str:
-        """Returns where a row (counted from 0) stands, such as `places.csv, line 17`."""
+        """Returns the place of a row (counted from 0), such as `places.csv, line 17`."""
         for index, (line, _) in enumerate(self._rows()):
             if index == row:
                 return f"{self.file}, line {line}"
         return f"{self.file}, row {row + 1}"
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns the line with the columns' names, which is where `check` refuses them."""
+        """Returns the line with the column names, because `check` refuses the columns there."""
         return f"{self.file}, line {self._header.line}"
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields the rows behind the header, each with its line. Raises InvalidData as `_records`."""
+        """Yields the rows after the header, each with its line number. Raises the InvalidData of `_records`."""
         for line, _, row in _records(self.file, self._header.delimiter, self._blank_rows):
             if line > self._rows_begin:
                 yield line, row
 
-    def _what_is_broken(self, reason: str) -> InvalidData:
-        """Returns the error of a row that cannot be read, with its line. Arrow counts rows within a block, so the file is read again."""
+    def _error_of_broken_row(self, reason: str) -> InvalidData:
+        """Returns the error for the first row that cannot be read, with its line.
+
+        Arrow's error counts rows within a block, so this method reads the file again.
+        """
         expected = "the header has" if self._has_header else "there should be"
         for line, row in self._rows():
             if row and len(row) != len(self._names):
@@ -152,8 +155,8 @@ class CsvSource:
 def _read_header(file: PlainFile, delimiter: str | None, expected: int) -> _Header:
     """Returns the first line that is not blank.
 
-    Without a delimiter, the one counts that cuts the first lines into equally many columns; then the one that makes the expected number
-    of columns, or the most.
+    If no delimiter is given, the delimiter that splits the first lines into equally many columns is chosen. Among several, the one that
+    makes the expected number of columns is chosen, then the one that makes the most columns.
     """
     headers: list[tuple[bool, _Header]] = []
     refusal: InvalidData | None = None
@@ -174,7 +177,7 @@ def _read_header(file: PlainFile, delimiter: str | None, expected: int) -> _Head
 
 
 def _are_even(records: Iterator[tuple[int, int, list[str]]], columns: int) -> bool:
-    """Returns whether the next records have that number of columns, and more than one."""
+    """Returns whether the next records have this number of columns, and more than one."""
     try:
         return columns > 1 and all(len(row) == columns for _, _, row in islice(records, _SNIFFED_ROWS))
     except InvalidData:
@@ -182,8 +185,9 @@ def _are_even(records: Iterator[tuple[int, int, list[str]]], columns: int) -> bo
 
 
 def _records(file: PlainFile, delimiter: str, blank_rows: bool = False) -> Iterator[tuple[int, int, list[str]]]:
-    """Yields each record of a file with the lines on which it starts and ends. Raises InvalidData for a quoted text that does not end
-    as it must. Blank lines are records if `blank_rows`.
+    """Yields each record of a file with the numbers of its first and last line.
+
+    Blank lines are records if `blank_rows`. Raises InvalidData for a quote that is never closed, and for text behind a closing quote.
     """
     csv.field_size_limit(_FIELD_LIMIT_BYTES)
     with file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:

@@ -1,6 +1,6 @@
-"""Checks the quotes of a CSV file: each quoted value is closed, and nothing stands behind its closing quote.
+"""Checks the quotes of a CSV file: each quoted value is closed, and no text follows its closing quote.
 
-A quote within an unquoted value, such as `5" disk`, stands for itself (Python's csv module and Arrow agree).
+A quote within an unquoted value, such as `5" disk`, is an ordinary character, for Python's csv module as well as for Arrow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def has_regular_quotes(file: Path, delimiter: str, block_bytes: int) -> bool:
-    """Returns whether all quotes of a file are regular; False also for a line that is too long for this check."""
+    """Returns whether all quotes of a file are regular; also False for a line that is too long for this check."""
     beside_quotes = np.zeros(256, np.bool_)
     beside_quotes[list(f"{delimiter}\r\n".encode())] = True
     is_inside, before = False, ord("\n")
@@ -35,11 +35,11 @@ def has_regular_quotes(file: Path, delimiter: str, block_bytes: int) -> bool:
 
 
 def _scan(data: NDArray[np.uint8], is_inside: bool, before: int, beside_quotes: NDArray[np.bool_]) -> tuple[bool, bool]:
-    """Returns whether the end of a block is inside of a quoted value, and whether all quotes of the block are regular.
+    """Returns whether the end of a block is inside a quoted value, and whether all quotes of the block are regular.
 
-    `before` is the byte before the block, which does not end within a run of quotes. A run of adjacent quotes is one step. An odd run
-    at the beginning of a value opens or closes it. An odd run elsewhere closes an open value, or stands for itself. An even run changes
-    nothing. So the state behind each run is the parity of the first kind since the last run of the second kind.
+    `before` is the byte before the block. The block does not end within a run of quotes. A run of adjacent quotes is one step. An odd run
+    at the begin of a value opens or closes the value. An odd run elsewhere closes an open value, or is text. An even run changes nothing.
+    So the state after each run is the parity of the runs of the first kind since the last run of the second kind.
     """
     quotes = np.flatnonzero(data == _QUOTE)
     is_first = np.append(True, np.diff(quotes) > 1)

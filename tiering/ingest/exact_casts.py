@@ -1,6 +1,6 @@
-"""Casts values to a column's type without a loss: what the type cannot hold raises ArrowInvalid.
+"""Casts values to a column's type without a loss. A value that the type cannot hold raises ArrowInvalid.
 
-DOUBLE and FLOAT take the number nearest to one with a fraction or an exponent, as they do everywhere. A whole number that they cannot
+DOUBLE and FLOAT store the nearest number for a number with a fraction or an exponent, as in all programs. A whole number that they cannot
 hold, and a number that would become infinite or zero, are refused.
 """
 
@@ -14,21 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Column: TypeAlias = Any
-"""An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
+"""An Arrow array. The type stubs of pyarrow reject compute functions on an array of unknown type."""
 
 _VIA_DECIMAL = pa.decimal128(38, 0)
 _EXACT_DIGITS_OF_FLOAT, _EXACT_DIGITS_OF_DOUBLE = pa.scalar(7), pa.scalar(15)
-"""Whole numbers of so many digits always fit (IEEE 754)."""
+"""Whole numbers with at most this many digits are always exact in the type (IEEE 754)."""
 _INFINITY = r"^[+-]?inf(inity)?$"
 _NOT_ZERO = r"^[^eE]*[1-9]"
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SHORT_NUMBER = r"^[^eE]{0,30}$"
-"""Texts of decimals that Arrow reads right. Its arithmetic reads beyond its table of powers of ten for long fractions and exponents."""
+"""Matches decimals that Arrow parses correctly. For long fractions and exponents, Arrow reads beyond its table of powers of ten."""
 
 
 def cast_exactly(column: Column, target: pa.DataType) -> Column:
-    """Returns the values as `target`, nested ones too; structs may lack fields. Raises ArrowInvalid, ArrowNotImplementedError."""
+    """Returns the values as `target`, including nested values; structs may lack fields. Raises ArrowInvalid, ArrowNotImplementedError."""
     kind = column.type
     if kind == target:
         return column
@@ -46,9 +46,9 @@ def cast_exactly(column: Column, target: pa.DataType) -> Column:
 
 
 def changes_meaning(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Returns whether a value of one kind would become one of another: truth values, numbers, bytes, dates, timestamps."""
+    """Returns whether a cast would change the kind of a value: truth values, numbers, bytes, dates, timestamps."""
     if pa.types.is_timestamp(kind) and pa.types.is_date(target):
-        return True  # the time of day would be cut off
+        return True  # the cast would drop the time of day
     families = {_family(kind), _family(target)}
     return len(families) == 2 and "" not in families
 
@@ -77,7 +77,7 @@ def _cast_structs(column: Column, target: pa.StructType) -> Column:
 
 
 def _offsets(column: Column) -> Column:
-    """Returns where each list of a column begins in its flattened values; null for a list that is null."""
+    """Returns the begin of each list of a column in the column's flattened values; null for a list that is null."""
     lengths: Column = pc.list_value_length(column)
     stops = pc.cumulative_sum(lengths.fill_null(0).cast(pa.int64()))
     starts = pa.concat_arrays([pa.array([0], pa.int64()), stops]).cast(pa.int32())
@@ -102,12 +102,12 @@ def _cast_leaf(values: Column, target: pa.DataType) -> Column:
 
 
 def _as_integers(texts: Column, target: pa.DataType) -> Column:
-    """Returns texts as integers; also whole numbers that are written as 1.0, 1e3 or +1."""
+    """Returns texts as integers. Accepts whole numbers such as 1.0, 1e3 or +1 too."""
     try:
         numbers = texts.cast(target)
     except pa.ArrowInvalid:
         return _as_decimals(texts, _VIA_DECIMAL).cast(target)
-    # Arrow reads 0xFF as the bits of a negative number.
+    # Arrow parses 0xFF as the bits of a negative number.
     wrapped = pc.and_(pc.starts_with(texts, "0x", ignore_case=True), pc.less(numbers, pa.scalar(0, target)))
     _refuse_any(texts, wrapped, f"does not fit {target}")
     return numbers
@@ -119,13 +119,13 @@ def _as_decimals(texts: Column, target: Any) -> Column:
         plain = [None if text is None else _plain_decimal(text, target) for text in texts.filter(long).to_pylist()]
         texts = pc.replace_with_mask(texts, long.fill_null(False), pa.array(plain, pa.string()))
     if not pc.all(pc.match_substring_regex(texts, r"^[+-]?[0-9.]+$")).as_py():
-        return texts.cast(target)  # some text is no number, which Arrow says
+        return texts.cast(target)  # at least one text is not a number; Arrow raises the error
     _check_size(texts, target)
     return texts.cast(target)
 
 
 def _plain_decimal(text: str, target: pa.Decimal128Type[Any, Any]) -> str:
-    """Returns a number without an exponent and without zeros at its end; a text that is no number as it is. Raises ArrowInvalid."""
+    """Returns a number without an exponent and without zeros at its end; other texts unchanged. Raises ArrowInvalid."""
     if _NUMBER.fullmatch(text) is None:
         return text
     try:
@@ -143,9 +143,9 @@ def _plain_decimal(text: str, target: pa.Decimal128Type[Any, Any]) -> str:
 
 
 def _check_size(numbers: Column, target: Any) -> None:
-    """Raises ArrowInvalid for a number with more digits before its point than a decimal type has.
+    """Raises ArrowInvalid for a number with more digits before the point than a decimal type has.
 
-    Arrow's own check comes after a multiplication that leaves its 128 bits without a word: 140 becomes 0.48... of DECIMAL(38, 38).
+    Arrow checks this too late: its multiplication overflows 128 bits without an error, and 140 becomes 0.48... as DECIMAL(38, 38).
     """
     size = pc.abs(numbers.cast(pa.float64(), safe=False))
     _refuse_any(numbers, pc.greater(size, 1.5 * 10.0 ** (target.precision - target.scale)), f"does not fit {target}")

@@ -1,4 +1,4 @@
-"""Several files with the same columns as one."""
+"""Reads several files with the same columns like one file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from tiering.ingest.parquet_files import ParquetSource, lake_type
 
 
 class FileSequence:
-    """CSV or Parquet files as one `Source`: the rows of the first file, then those of the next. Each has the columns of the first."""
+    """CSV or Parquet files as one `Source`: all rows of the first file, then those of the next. Each file has the columns of the first
+    one.
+    """
 
-    def __init__(self, sources: Sequence[CsvSource] | Sequence[ParquetSource], known: Collection[str] = ()) -> None:
-        """`known` columns have a type already, whatever types the files have."""
+    def __init__(self, sources: Sequence[CsvSource] | Sequence[ParquetSource], typed_columns: Collection[str] = ()) -> None:
+        """`typed_columns` are names of columns whose types are given, so that the types in the files do not count."""
         self._sources = sources
         self.name = sources[0].name
         self.text_types = sources[0].text_types
         for source in sources[1:]:
             self._check_names(source)
-        self.schema = pa.schema([field if field.name in known else self._unified(field) for field in sources[0].schema])
+        self.schema = pa.schema([field if field.name in typed_columns else self._unified(field) for field in sources[0].schema])
         self._rows: list[int] = []
-        """Rows of each file that was read to its end."""
+        """Number of rows of each file that was read to its end."""
 
     def _unified(self, field: pa.Field[Any]) -> pa.Field[Any]:
         """Returns the column with a type that holds the values of all files. Raises InvalidData."""
@@ -35,15 +37,15 @@ class FileSequence:
             except pa.ArrowException as error:
                 kind = source.schema.field(field.name).type
                 raise InvalidData(
-                    f"{source.file}: column {field.name!r} is {kind}, and {field.type} in the files before it",
-                    hint=f"Say which type it gets: --type {field.name}=STRING.",
+                    f"{source.file}: column {field.name!r} is {kind}, but {field.type} in the files before",
+                    hint=f"Choose its type, for example with --type {field.name}=STRING.",
                     column=field.name,
                 ) from error
         return field
 
     @property
     def delimiters(self) -> set[str]:
-        """The characters between two values of the CSV files."""
+        """The delimiters of the CSV files."""
         return {delimiter for source in self._sources if isinstance(source, CsvSource) for delimiter in source.delimiters}
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -58,7 +60,7 @@ class FileSequence:
             self._rows.append(rows)
 
     def locate(self, row: int) -> str:
-        """Returns where a row (counted from 0 over all files) stands."""
+        """Returns the place of a row (counted from 0 over all files)."""
         number = 0
         while number < len(self._rows) and row >= self._rows[number]:
             row -= self._rows[number]
@@ -66,7 +68,7 @@ class FileSequence:
         return self._sources[number].locate(row)
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns where the first file names the columns."""
+        """Returns the place of the column names in the first file."""
         return self._sources[0].locate_refused(check)
 
     def _check_names(self, source: CsvSource | ParquetSource) -> None:

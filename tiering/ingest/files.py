@@ -1,7 +1,7 @@
-"""Files that can be ingested, parsed as a whole before a row of them is used (DESIGN 12), in bounded memory.
+"""Parses files for ingest completely before their first row is used, in bounded memory.
 
-A `Source` gives raw batches; they are cast to the table's columns and kept in a temporary Arrow file until the last row was
-read. Whatever does not fit raises InvalidData with file and line (of a Parquet file: row).
+A `Source` yields the raw rows of the files. They are cast to the table's columns and kept in a temporary Arrow file until the last row was
+read. A value that does not fit raises InvalidData with file and line (for a Parquet file: file and row).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tiering.ingest.plain_files import UTF8, PlainFile, plain_file, version_of
 from tiering.ingest.text_types import ColumnInference, Misfit, cast_batch, check_maps, check_partition_values, check_values
 from tiering.model.tables import TableInfo
 
-_NO_ROWS_HINT = "Say them: --schema 'id BIGINT, city STRING'."
+_NO_ROWS_HINT = "Name the columns with their types: --schema 'id BIGINT, city STRING'."
 
 
 class Source(Protocol):
@@ -39,29 +39,29 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors call the file."""
+        """The name of the file in errors."""
         ...
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the file; those whose type the file does not tell are text."""
+        """The columns of the file. A column whose type the file does not define is text."""
         ...
 
     @property
     def text_types(self) -> tuple[pa.DataType, ...]:
-        """The types that a text column may turn out to have, the narrowest first; empty if text stays text."""
+        """The types that a text column can get from its values, the narrowest first; empty if text columns stay text."""
         ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields all rows from the first; may be called again."""
+        """Yields all rows from the first one. Can be called several times."""
         ...
 
     def locate(self, row: int) -> str:
-        """Returns the file and where a row (counted from 0) stands in it, in words for a person."""
+        """Returns the file and the place of a row (counted from 0) in it, as text for an error."""
         ...
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns the file and where the columns stand in it that `check` refuses, in words for a person."""
+        """Returns the file and the place of the columns that `check` refuses, as text for an error."""
         ...
 
 
@@ -73,9 +73,9 @@ class ParsedFile:
     rows: int
     spool: Path
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """Columns that became STRING although another type holds all of their values, with the reason."""
+    """Columns that became STRING although another type can hold all of their values, with the reason."""
     read_as: Sequence[str] = ()
-    """What was found out about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
+    """What was detected about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows."""
@@ -85,20 +85,20 @@ class ParsedFile:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the rows have to look like: the columns of a table that exists (`schema`), or what is known of one that will be created."""
+    """The columns that the rows must have: those of an existing table (`schema`), or what is known about the columns of a new table."""
 
     schema: pa.Schema | None = None
     required: Collection[str] = ()
-    """Columns of a new table that are NOT NULL, beside those that make its partitions."""
+    """Columns of a new table that are NOT NULL, in addition to the partition columns."""
     partition_keys: Collection[str] = ()
     may_lack: Collection[str] = ()
     """Columns of the table that a file need not have."""
     may_add: bool = False
     """Whether a file may have columns that the table lacks."""
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    """Types of new columns, whatever the file has."""
+    """Types of new columns. They have precedence over the types in the file."""
     keys_of: TableInfo | None = None
-    """Its rows are keys of this table, to be deleted."""
+    """The table whose rows are to be deleted. The file has the keys of these rows."""
 
     @property
     def known_columns(self) -> pa.Schema:
@@ -107,17 +107,16 @@ class Shape:
         return pa.schema([*known, *((name, kind) for name, kind in self.types.items() if name not in known.names)])
 
     @property
-    def known(self) -> Collection[str]:
-        """Their names."""
+    def known_names(self) -> Collection[str]:
+        """The names of `known_columns`."""
         return self.known_columns.names
 
     def check(self, columns: pa.Schema) -> None:
-        """Raises InvalidData if a file with these columns cannot be for this table."""
+        """Raises InvalidData if a file with these columns does not fit this table."""
         for name in self.types:
             if name not in columns.names:
-                raise InvalidData(
-                    f"the column {name!r} is missing, whose type is given", hint=f"Its columns: {', '.join(columns.names)}.", column=name
-                )
+                hint = f"The file's columns: {', '.join(columns.names)}."
+                raise InvalidData(f"the column {name!r}, whose type is given, is missing", hint=hint, column=name)
         if self.keys_of is not None:
             check_key_names(columns, self.keys_of)
         if self.schema is not None:
@@ -125,8 +124,9 @@ class Shape:
             check_names(columns, pa.schema([*self.schema, *added]), self.may_lack)
 
     def complete(self, columns: pa.Schema) -> pa.Schema:
-        """Returns the columns that rows of such a file have: the table's, in its order, then new ones. Raises UnsupportedType,
-        InvalidName.
+        """Returns the columns of rows from a file with these columns: the table's in the table's order, then new ones.
+
+        Raises UnsupportedType, InvalidName.
         """
         if self.schema is None:
             return storable_schema(pa.schema([self._new_field(field) for field in columns]))
@@ -142,10 +142,11 @@ class Shape:
 
 @contextmanager
 def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Shape | None = None) -> Iterator[ParsedFile]:
-    """The files, parsed as one; their temporary copy lives as long as the block. `-` is the standard input, and patterns match files.
+    """Parses the files like one file. The temporary copy is deleted at the end of the block.
 
-    Without a shape the columns are the files' own. Whole numbers in partition columns of a new table become INT. Raises
-    InvalidArgument (no such file), InvalidData (also for a value that cannot name a partition), UnsupportedType, InvalidName.
+    `-` is the standard input; patterns match files. Without a shape the columns are those of the files. Whole numbers in partition columns
+    of a new table become INT. Raises InvalidArgument (a file that does not exist), InvalidData (also for a value that cannot name a
+    partition), UnsupportedType, InvalidName.
     """
     with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
         names = named_files(files)
@@ -157,7 +158,7 @@ def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Sh
             is_text = file_format is not FileFormat.PARQUET
             plain = [plain_file(file, reading.encoding, is_text, Path(folder) / f"plain-{number}") for number, file in enumerate(names)]
             source = _open_source(plain, file_format, reading, shape)
-            parsed = replace(_parse(source, shape, Path(folder), reading.null_texts), read_as=_found_out(plain, source, reading))
+            parsed = replace(_parse(source, shape, Path(folder), reading.null_texts), read_as=_detected(plain, source, reading))
             _check_unchanged(versions)
         except OSError as error:
             raise InvalidArgument(f"cannot parse {', '.join(names)[:500]}: {error.strerror or error}") from error
@@ -165,14 +166,14 @@ def parsed_files(files: Sequence[str], reading: Reading | None = None, shape: Sh
 
 
 def _check_unchanged(versions: Mapping[str, object]) -> None:
-    """Raises InvalidData for a file that a program wrote to while it was parsed: its last row may be half a row."""
+    """Raises InvalidData for a file that a program changed while it was parsed: its last row may be half a row."""
     for file, version in versions.items():
         if version_of(file) != version:
-            raise InvalidData(f"{file} changed while it was read", hint="Load it when the program that writes it is done, or load a copy.")
+            raise InvalidData(f"{file} changed while it was read", hint="Load it after its program has finished writing, or load a copy.")
 
 
 def read_csv(source: Path | BinaryIO) -> pa.Table:
-    """A whole CSV file in memory, its types found as `lakeward ingest` finds them. Raises as `parsed_files`."""
+    """Reads a whole CSV file into memory, with the types that `lakeward ingest` would find. Raises the errors of `parsed_files`."""
     if isinstance(source, Path):
         with parsed_files([str(source)], Reading(FileFormat.CSV)) as parsed:
             return pa.Table.from_batches(parsed.batches(), schema=parsed.schema)
@@ -191,11 +192,11 @@ def _open_source(files: Sequence[PlainFile], file_format: FileFormat, reading: R
         sources = [CsvSource(file, reading, () if shape.schema is None else shape.schema.names) for file in files]
     else:
         sources = [ParquetSource(file, reading.rename) for file in files]
-    return sources[0] if len(sources) == 1 else FileSequence(sources, shape.known)
+    return sources[0] if len(sources) == 1 else FileSequence(sources, shape.known_names)
 
 
-def _found_out(files: Sequence[PlainFile], source: Source, reading: Reading) -> list[str]:
-    """Returns what the user did not say and a person may want to know: the delimiter and the encoding, if they are not the usual ones."""
+def _detected(files: Sequence[PlainFile], source: Source, reading: Reading) -> list[str]:
+    """Returns what was detected without an option and matters to a user: an unusual delimiter or encoding."""
     encodings = {file.encoding for file in files} - {UTF8}
     delimiters = source.delimiters - {","} if isinstance(source, CsvSource | FileSequence) else set()
     return [
@@ -205,7 +206,7 @@ def _found_out(files: Sequence[PlainFile], source: Source, reading: Reading) -> 
 
 
 def named_files(words: Sequence[str]) -> list[str]:
-    """Returns the files that a user names, patterns such as `data/*.csv` replaced by the files that match. Raises InvalidArgument."""
+    """Returns the files that a user names; replaces a pattern such as `data/*.csv` by the files that match it. Raises InvalidArgument."""
     files: list[str] = []
     for word in words:
         if not has_magic(word) or Path(word).exists():
@@ -216,25 +217,25 @@ def named_files(words: Sequence[str]) -> list[str]:
             raise InvalidArgument(f"no file matches {word}", hint="Put a pattern in quotes: 'data/*.csv'.")
         files += matching
     if files.count(STANDARD_INPUT) > 1:
-        raise InvalidArgument("the standard input is named twice", hint="It can be read only once.")
+        raise InvalidArgument("the standard input is given twice", hint="Standard input can be read only once.")
     return files
 
 
 def _parse(source: Source, shape: Shape, folder: Path, null_texts: Sequence[str]) -> ParsedFile:
-    columns = source.schema  # its own errors name the file already
+    columns = source.schema  # errors of `schema` name the file already
     if not columns.names:
-        raise InvalidData(f"{source.name} has no columns", hint='Each line of an NDJSON file is an object with keys, such as {"id": 1}.')
+        raise InvalidData(f"{source.name} has no columns", hint='Each NDJSON line is an object with keys, such as {"id": 1}.')
     _check_columns(source, shape)
     spooling = _Spooling(source, shape.partition_keys, folder, null_texts)
-    undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known]
+    undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known_names]
     if not undecided or not source.text_types:
         return spooling.cast_all(spooling.batches(), shape.complete(columns))
-    # Types are known at the last row only: keep the text until then, so that the file is read once.
+    # The types are known only after the last row. Until then the text is kept in a file, so that the source is read once.
     raw = folder / "raw.arrow"
     inferences = {field.name: ColumnInference(source.text_types, null_texts) for field in undecided}
     rows = _spool(raw, columns, _observed(spooling.batches(), inferences))
     if not rows:
-        raise InvalidData(f"{source.name} has no rows, so that the types of its columns are not known", hint=_NO_ROWS_HINT)
+        raise InvalidData(f"{source.name} has no rows, so the types of its columns are unknown", hint=_NO_ROWS_HINT)
     kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in columns]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
         parsed = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
@@ -243,7 +244,7 @@ def _parse(source: Source, shape: Shape, folder: Path, null_texts: Sequence[str]
 
 
 def _check_columns(source: Source, shape: Shape) -> None:
-    """Raises the shape's refusal of the file's columns, with file and line."""
+    """Raises the error with which the shape refuses the file's columns, with file and line."""
 
     def check(columns: pa.Schema) -> None:
         shape.check(columns)
@@ -252,7 +253,7 @@ def _check_columns(source: Source, shape: Shape) -> None:
     try:
         check(source.schema)
     except (InvalidData, InvalidName, InvalidArgument, UnsupportedType) as error:
-        is_missing = error.ids.get("column") in {*shape.known} - {*source.schema.names}
+        is_missing = error.ids.get("column") in {*shape.known_names} - {*source.schema.names}
         place = source.name if is_missing else source.locate_refused(check)
         hint = error.hint
         if isinstance(error, InvalidName):
@@ -263,7 +264,7 @@ def _check_columns(source: Source, shape: Shape) -> None:
 
 
 def _castable_to_text(columns: pa.Schema, error: LakewardError) -> str:
-    """Returns the column that is refused if it holds times of a day or durations; empty for another one."""
+    """Returns the name of the refused column if it holds times of day or durations; an empty text for other columns."""
     name = error.ids.get("column") or ""
     kind = columns.field(name).type if name in columns.names else pa.null()
     return name if pa.types.is_time(kind) or pa.types.is_duration(kind) else ""
@@ -278,7 +279,7 @@ def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, Column
 
 @dataclass(frozen=True)
 class _Spooling:
-    """Writes cast rows to the temporary file; names a value that does not fit by where it stands in the source."""
+    """Writes cast rows to the temporary file. The error for a value that does not fit names the place in the source."""
 
     source: Source
     partition_keys: Collection[str]
@@ -290,7 +291,7 @@ class _Spooling:
         return ParsedFile(schema, _spool(spool, schema, self._cast(batches, schema)), spool)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the source's batches with each value cast to its column's type. Raises InvalidData."""
+        """Yields the source's batches after a check of their values. Raises InvalidData."""
         before = 0
         for batch in self.source.batches():
             with self._located(before):
@@ -310,7 +311,7 @@ class _Spooling:
 
     @contextmanager
     def _located(self, before: int) -> Iterator[None]:
-        """Turns a misfit in the batch that follows `before` rows into an InvalidData that says where it stands."""
+        """Converts a misfit in a batch that follows `before` rows into InvalidData, which names the place in the file."""
         try:
             yield
         except Misfit as misfit:

@@ -1,4 +1,4 @@
-"""The formats that `lakeward ingest` reads, and how a user says what the files are like."""
+"""The file formats that `lakeward ingest` reads, and the options that describe the files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.names import check_name
 
 
 class FileFormat(StrEnum):
-    """How a file is read."""
+    """The format of a file."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -24,7 +24,7 @@ class FileFormat(StrEnum):
 
 STANDARD_INPUT = "-"
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
-"""Unquoted texts that mean null in a CSV file, unless the user names others: R and pandas write these."""
+"""Unquoted texts that mean null in a CSV file, unless the user names others. R and pandas write these texts."""
 
 _ENDINGS = {
     ".parquet": FileFormat.PARQUET,
@@ -45,15 +45,15 @@ class Reading:
     """How files are read."""
 
     file_format: FileFormat | None = None
-    """None: by the files' endings."""
+    """None: decided by the files' extensions."""
     delimiter: str | None = None
-    """The character between two values of a CSV file. None: found in the first lines."""
+    """The delimiter of a CSV file. None: detected in the first lines."""
     encoding: str | None = None
-    """The encoding of text files, by Python's name. None: UTF-8, or what the byte order mark says."""
+    """The encoding of text files, with Python's name. None: UTF-8, or the encoding of the byte order mark."""
     has_header: bool | None = None
-    """Whether the first line of a CSV file names the columns. None: yes, unless it looks like values."""
+    """Whether the first line of a CSV file has the column names. None: yes, and an error if it looks like values."""
     rename: Mapping[str, str] = field(default_factory=dict)
-    """New names of columns by the names that they have in the file."""
+    """New names of columns by the names in the file."""
     null: Sequence[str] | None = None
     """Unquoted texts that mean null in a CSV file. None: `NULL_TEXTS`."""
 
@@ -67,34 +67,32 @@ def read_delimiter(text: str) -> str:
     """Returns the delimiter that a user names: one ASCII character, or `tab`. Raises InvalidArgument."""
     delimiter = _DELIMITER_WORDS.get(text.lower(), text)
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-        raise InvalidArgument(
-            f"--delimiter {text!r} is not one ASCII character", hint="Name it like this: --delimiter ';', or --delimiter tab."
-        )
+        raise InvalidArgument(f"--delimiter {text!r} is not one ASCII character", hint="Examples: --delimiter ';' and --delimiter tab.")
     return delimiter
 
 
 def format_of(files: Sequence[str], reading: Reading) -> FileFormat:
-    """Returns the one format that the files have. Raises InvalidArgument."""
+    """Returns the common format of the files. Raises InvalidArgument."""
     file_format = reading.file_format
     if file_format is None:
         formats = {file: _format_by_ending(file) for file in files}
         if len(set(formats.values())) > 1:
             listed = ", ".join(f"{file} is {kind}" for file, kind in formats.items())
-            raise InvalidArgument(f"the files have different formats: {listed[:300]}", hint="Load the files of each format by themselves.")
+            raise InvalidArgument(f"the files have different formats: {listed[:300]}", hint="Load the files of each format separately.")
         file_format = next(iter(formats.values()))
     csv_options = {"--delimiter": reading.delimiter, "--header": reading.has_header, "--null": reading.null}
     of_csv = [name for name, value in csv_options.items() if value is not None]
     of_text = [*of_csv, *(["--encoding"] if reading.encoding is not None else [])]
     misplaced = {FileFormat.CSV: [], FileFormat.NDJSON: of_csv, FileFormat.PARQUET: of_text}[file_format]
     if reading.has_header is False and reading.rename:
-        raise InvalidArgument("--rename and --no-header are both there", hint="Say the names with --schema.")
+        raise InvalidArgument("--rename and --no-header cannot be used together", hint="Name the columns with --schema.")
     if misplaced:
-        raise InvalidArgument(f"{misplaced[0]} has no meaning for a file of the format {file_format}", hint="Leave it out.")
+        raise InvalidArgument(f"{misplaced[0]} has no meaning for a file in the format {file_format}", hint="Leave it out.")
     return file_format
 
 
 def check_no_folder(file: str) -> None:
-    """Raises InvalidArgument for a folder: its files are named one by one, or by a pattern."""
+    """Raises InvalidArgument for a folder. A user names files one by one, or by a pattern."""
     if Path(file).is_dir():
         raise InvalidArgument(f"{file} is a folder", hint=f"Name its files: {shlex.quote(f'{Path(file)}/*.csv')}")
 
@@ -104,40 +102,40 @@ def _format_by_ending(file: str) -> FileFormat:
     path = Path(file)
     ending = (Path(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
     if ending not in _ENDINGS:
-        unknown = (
-            "the standard input has no name that tells its format"
+        message = (
+            "the standard input has no name that shows its format"
             if file == STANDARD_INPUT
-            else f"cannot tell the format of {file} by its ending"
+            else f"the extension of {file} does not show its format"
         )
         endings = ", ".join(_ENDINGS)
         raise InvalidArgument(
-            unknown,
-            hint=f"Say which with --file-format {', '.join(FileFormat)}; or use {endings}, also with {' or '.join(_COMPRESSED)} behind.",
+            message,
+            hint=f"Give --file-format {', '.join(FileFormat)}, or use {endings}; {' or '.join(_COMPRESSED)} may follow.",
         )
     return _ENDINGS[ending]
 
 
 def renamed(names: Sequence[str], rename: Mapping[str, str], file: str) -> list[str]:
-    """Returns the names with the new ones in their place. Raises InvalidArgument for a name that the file lacks."""
+    """Returns the names with the new names in their places. Raises InvalidArgument for a name that the file lacks."""
     check_rename(names, rename, file)
     return [rename.get(name, name) for name in names]
 
 
 def check_rename(names: Sequence[str], rename: Mapping[str, str], file: str) -> None:
-    """Raises InvalidArgument for a name that the file lacks, and where two columns would have one name."""
+    """Raises InvalidArgument for a name that the file lacks, or if two columns would have the same name."""
     for name, new in rename.items():
         if name not in names:
             raise InvalidArgument(
-                f"--rename {name!r}: {file} has no such column", hint=f"Its columns: {', '.join(map(repr, names))[:500]}."
+                f"--rename {name!r}: {file} has no such column", hint=f"The file's columns: {', '.join(map(repr, names))[:500]}."
             )
         if new in names and new not in rename:
             raise InvalidArgument(
-                f"--rename {name!r}: {file} has a column {new!r} already", hint="Rename that one too, or take another name."
+                f"--rename {name!r}: {file} already has a column {new!r}", hint="Rename that column too, or choose another name."
             )
 
 
 def rename_hint(names: Sequence[str]) -> str:
-    """Returns the options that give each name which no column can have a name that it can have; empty if there is none."""
+    """Returns the options that replace each invalid column name by a valid one; an empty text if all names are valid."""
     taken = {folded_name(name) for name in names if _is_valid(name)}
     passed: set[str] = set()
     pairs: list[str] = []
@@ -159,7 +157,7 @@ def _is_valid(name: str) -> bool:
 
 
 def _free_name(name: str, number: int, taken: Collection[str]) -> str:
-    """Returns a valid name like that of a column, which stands in the file as the `number`th, and that no other column has."""
+    """Returns a valid name similar to that of the `number`th column of the file. No other column has this name."""
     new = _NO_NAME_CHARACTERS.sub("_", name).strip("_")[:100] or f"column_{number}"
     while folded_name(new) in taken:
         new = f"{new}_{number}"

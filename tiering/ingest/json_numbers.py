@@ -1,4 +1,4 @@
-"""Puts the numbers of JSON text in quotes, so that Arrow's reader gives their digits and not the nearest double. Pure."""
+"""Puts the numbers of JSON text in quotes, so that Arrow's reader returns their digits and not the nearest double. Pure."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FIRST_OF_NUMBERS = _bytes_in(b"0123456789-")
 
 
 def with_quoted_numbers(content: bytes) -> bytes:
-    """Returns JSON text with each number as a text of the same characters. What stands within texts stays as it is."""
+    """Returns JSON text in which each number is a text of the same characters. Texts stay unchanged."""
     data = np.frombuffer(content, np.uint8)
     unescaped = np.frombuffer(_ESCAPED.sub(b"__", content), np.uint8) if b"\\" in content else data
     is_quote = unescaped == _QUOTE
-    # A sum of bytes wraps at 256, which keeps its parity.
+    # The sum of bytes wraps at 256, which does not change its parity.
     in_text = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(np.bool_)
     of_number = np.zeros(len(data) + 2, np.bool_)
     of_number[1:-1] = _OF_NUMBERS[data] & ~in_text
     starts = np.flatnonzero(of_number[1:-1] & ~of_number[:-2])
     stops = np.flatnonzero(of_number[1:-1] & ~of_number[2:]) + 1
-    numbers = _FIRST_OF_NUMBERS[data[starts]]  # not the "e" of true and false
+    numbers = _FIRST_OF_NUMBERS[data[starts]]  # excludes the "e" of true and false
     places = np.concatenate([starts[numbers], stops[numbers]])
     return np.insert(data, places, _QUOTE).tobytes()

@@ -1,7 +1,7 @@
-"""Types of JSON values: merges what Arrow found in the blocks of a file. Pure.
+"""Merges the types that Arrow found in the blocks of a JSON file. Pure.
 
-Arrow takes texts that look like timestamps for timestamps, and loses their zone. Here they are texts again, and the type of the column is
-decided once all of it was read. Texts within lists and structs stay texts.
+Arrow reads texts that look like timestamps as timestamps, and loses their zone. This module makes them texts again; the column's type is
+decided when all of the column was read. Texts within lists and structs stay texts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import pyarrow as pa
 from tiering.ingest.number_texts import Column, NumberInference
 
 _NUMBERS = (pa.int64(), pa.float64())
-"""What Arrow takes a number for."""
+"""The types that Arrow gives to numbers."""
 
 
 def as_read(kind: pa.DataType) -> pa.DataType:
-    """Returns a type that Arrow found with text in place of timestamps, also within lists and structs."""
+    """Returns a type that Arrow found, with text in place of timestamps, also within lists and structs."""
     return _mapped(kind, lambda leaf: pa.string() if pa.types.is_timestamp(leaf) else leaf)
 
 
 def settled(kind: pa.DataType) -> pa.DataType:
-    """Returns the type once the whole file was read: a column that never had a value is text."""
+    """Returns the type after the whole file was read: a column without any value is text."""
     return _mapped(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) else leaf)
 
 
@@ -38,13 +38,13 @@ def with_text_numbers(kind: pa.DataType) -> pa.DataType:
 
 
 class NumbersByPath:
-    """Finds the types of the numbers of a file by their path: for each column, each field of a struct and each list by itself."""
+    """Finds the types of a file's numbers by their path: separately for each column, each field of a struct and each list."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, ...], NumberInference] = defaultdict(NumberInference)
 
     def see(self, kind: pa.DataType, values: Column, *path: str) -> None:
-        """Takes in the next values of a column that Arrow reads as `kind`. All of its numbers are BIGINT, or all are text."""
+        """Records the next values of a column that Arrow reads as `kind`. Its numbers are either all BIGINT or all text."""
         if isinstance(kind, pa.ListType):
             self.see(kind.value_type, values.flatten(), *path, "[]")
         elif isinstance(kind, pa.StructType):
@@ -56,7 +56,7 @@ class NumbersByPath:
             self._numbers[path].see_texts(values, values.cast(pa.float64()))
 
     def resolved(self, kind: pa.DataType, *path: str) -> pa.DataType:
-        """Returns a column's type with the types of its numbers in it."""
+        """Returns a column's type with the found types of its numbers."""
         if isinstance(kind, pa.ListType):
             return pa.list_(self.resolved(kind.value_type, *path, "[]"))
         if isinstance(kind, pa.StructType):
@@ -70,7 +70,9 @@ def _nulls_like(table: pa.DataType) -> pa.DataType:
 
 
 def merged(before: pa.DataType, now: pa.DataType) -> pa.DataType | None:
-    """Returns the type that holds the values of both, None if no type does. Fields of structs keep the order in which they came."""
+    """Returns a type that holds the values of both types; None if there is none. Fields of structs keep the order of their first
+    appearance.
+    """
     if before == now or pa.types.is_null(now):
         return before
     if pa.types.is_null(before):
@@ -96,9 +98,9 @@ def _merged_structs(before: pa.StructType, now: pa.StructType) -> pa.DataType | 
 
 
 def in_order_of(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
-    """Returns `kind` with the fields of its structs in the order of the table's column, and other fields behind them.
+    """Returns `kind` with the fields of its structs in the order of the table's column, and other fields after them.
 
-    A part that never had a value becomes a list or a struct where the table's column has one.
+    A part without any value becomes a list or a struct if it is one in the table's column.
     """
     if pa.types.is_null(kind):
         return _nulls_like(table)
@@ -106,10 +108,10 @@ def in_order_of(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
         return pa.list_(in_order_of(kind.value_type, table.value_type))
     if not isinstance(kind, pa.StructType) or not isinstance(table, pa.StructType):
         return kind
-    known = {field.name: field.type for field in _fields(table)}
-    position = {name: index for index, name in enumerate(known)}
+    table_types = {field.name: field.type for field in _fields(table)}
+    position = {name: index for index, name in enumerate(table_types)}
     fields = sorted(_fields(kind), key=lambda field: position.get(field.name, len(position)))
-    return pa.struct([(field.name, in_order_of(field.type, known.get(field.name, field.type))) for field in fields])
+    return pa.struct([(field.name, in_order_of(field.type, table_types.get(field.name, field.type))) for field in fields])
 
 
 def _mapped(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:

@@ -1,8 +1,8 @@
-"""`lakeward ingest`: files into a table of the embedded cluster. All files are parsed to their end before a row is published.
+"""Loads files into a table of a cluster, for `lakeward ingest`. All files are parsed to their end before the first row is written.
 
-The table is made on demand, its columns as the files have them. Rows are appended to a log table, upserted into a primary-key table,
-or their keys are deleted from one. They are written under a writer id: a run that was interrupted can be repeated with the same id,
-and doubles nothing.
+A missing table is created with the columns of the files. Rows are appended to a log table or upserted into a primary-key table, or rows
+with the file's keys are deleted from a primary-key table. All writes have a writer id. With the same id, an interrupted run of the command
+can be repeated without duplicate rows.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 DEFAULT_BUCKETS = 1
 OWN_PREFIX = "table."
-"""Of options that the cluster itself goes by."""
+"""The prefix of options that the cluster itself uses."""
 
 Write = Callable[[pa.RecordBatch], Sequence[AppendedRange]]
 Progress = Callable[[int, int], None]
-"""Told (rows written, rows in the file) after every write."""
+"""Called with (rows written, rows in the files) after every write."""
 
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """How to ingest. What shapes a table (None = not given) must agree with a table that exists already."""
+    """The options of one ingest. Options that define a table (None = not given) must match a table that exists."""
 
     reading: Reading = field(default_factory=Reading)
     """How the files are read."""
     buckets: int | None = None
     bucket_keys: tuple[str, ...] | None = None
     freshness: str | None = None
-    """As the table option takes it: '30 s', '5 min'."""
+    """The value of the table option: '30 s', '5 min'."""
     lake: bool | None = None
-    """Whether the table is tiered. A new table is, unless told otherwise."""
+    """Whether the table is tiered. None: yes for a new table."""
     create: bool = True
-    """Whether a missing database and table are made."""
+    """Whether a missing database and table are created."""
     writer_id: str | None = None
-    """Of the interrupted run that this one goes on with."""
+    """The writer id of the interrupted run that this run continues."""
     partition_by: tuple[str, ...] | None = None
-    """Columns that make the partitions; whole numbers in them become INT."""
+    """The partition columns. Whole numbers in them become INT."""
     add_columns: bool = False
-    """Whether columns of the file that the table lacks are added to it."""
+    """Whether columns of the file that the table lacks are added to the table."""
     primary_key: tuple[str, ...] | None = None
-    """Makes a primary-key table, into which rows are upserted."""
+    """The key columns of a primary-key table, into which rows are upserted."""
     deletes: bool = False
-    """Whether the file has keys (exactly the key columns) whose rows are deleted. The table must be there."""
+    """Whether the file has keys (exactly the key columns) whose rows are deleted. The table must exist."""
     table_options: Mapping[str, str] = field(default_factory=dict)
-    """Of a new table, beside those that `lake` and `freshness` set: `table.log.ttl`, `iceberg.write.parquet.compression-codec`, ..."""
+    """Options of a new table, in addition to `lake` and `freshness`: `table.log.ttl`, `iceberg.write.parquet.compression-codec`, ..."""
     schema: pa.Schema | None = None
     """All columns of a new table, with their types."""
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    """Types of single columns, whatever the files have."""
+    """Types of single columns. They have precedence over the types in the files."""
 
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What was written. `ranges` has, per bucket, the first offset in the log and the one after the last."""
+    """The outcome of one ingest. `ranges` has, by bucket, the first offset in the log and the offset after the last one."""
 
     table: TableInfo
     created: bool
@@ -77,12 +77,12 @@ class IngestResult:
     writer_id: str
     ranges: Mapping[BucketKey, tuple[int, int]] = field(default_factory=dict)
     records: int = 0
-    """How many records the log got: of an upsert two for a key that was there, of a delete none for one that was not."""
+    """Number of records in the log. An upsert of an existing key has two, a delete of a missing key none."""
     deletes: bool = False
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """Columns of a new table that became STRING although another type holds their values, with the reason."""
+    """Columns of a new table that became STRING although another type can hold their values, with the reason."""
     read_as: Sequence[str] = ()
-    """What was found out about the files: `the delimiter ';'`, `the encoding utf-16`."""
+    """What was detected about the files: `the delimiter ';'`, `the encoding utf-16`."""
 
 
 def ingest_files(
@@ -93,10 +93,10 @@ def ingest_files(
     progress: Progress | None = None,
     ids: Ids | None = None,
 ) -> IngestResult:
-    """Writes all rows of the files to the table, one file after the other. `-` is the standard input, and patterns match files.
+    """Writes all rows of the files to the table, one file after the other. `-` is the standard input; patterns match files.
 
-    Raises InvalidData (names file and line, or column) and all else before anything is made or written, but
-    for errors of the writes themselves: those say how far it came and how to go on.
+    Raises InvalidData (names file and line, or column) and other errors before a table is created or a row is written. Only a write itself
+    can fail later. Its error tells how many rows were written and how to continue.
     """
     table_path(path.database_name, path.table_name)
     options = options or IngestOptions()
@@ -137,7 +137,7 @@ def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
     if existing is None:
         required = {*(options.bucket_keys or ()), *(options.primary_key or ())}
         partition_keys = options.partition_by or ()
-        schema = None if options.schema is None else _required(options.schema, {*required, *partition_keys})
+        schema = None if options.schema is None else _with_required(options.schema, {*required, *partition_keys})
         return Shape(schema, required, partition_keys, types=options.types)
     if options.deletes:
         check_primary_key_table(existing)
@@ -146,7 +146,7 @@ def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
     return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns, added)
 
 
-def _required(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+def _with_required(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     return storable_schema(pa.schema([field.with_nullable(field.nullable and field.name not in names) for field in schema]))
 
 
@@ -157,7 +157,7 @@ def _given_types(options: IngestOptions) -> dict[str, pa.DataType]:
 
 
 def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
-    """Adds the columns that the file has and the table lacks, and returns the table; a file of keys adds none."""
+    """Adds the columns that only the file has, and returns the table. A file of keys adds none."""
     added = [field for field in schema if field.name not in table.schema.names]
     return cluster.alter_table(table.path, {}, added) if added else table
 
@@ -166,33 +166,33 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
     if options.table_options:
         names = ", ".join(options.table_options)
         raise InvalidArgument(
-            f"the table {table.path} is there already, and --option is for a new one: {names}",
-            hint=f"Set options of a table that is there with `lakeward set-option {table.path} NAME=VALUE`.",
+            f"the table {table.path} exists already, and --option is only for a new table: {names}",
+            hint=f"Set options of an existing table with `lakeward set-option {table.path} NAME=VALUE`.",
         )
     for name, kind in _given_types(options).items():
         if name in table.schema.names and table.schema.field(name).type != kind:
             raise InvalidArgument(
-                f"the table {table.path} exists with the column {name!r} as {table.schema.field(name).type}, not {kind}",
-                hint="Leave the column's type out to write to the table as it is.",
+                f"the table {table.path} has the column {name!r} as {table.schema.field(name).type}, not {kind}",
+                hint="To write to the table as it is, leave the column's type out.",
             )
-    wanted = parse_lake_options(_properties(options))
-    for property_name, have, want, is_set in (
+    given_options = parse_lake_options(_properties(options))
+    for property_name, existing, given, is_given in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
         ("bucket keys", table.bucket_keys, options.bucket_keys, options.bucket_keys is not None),
         ("the primary key", table.primary_key, options.primary_key, options.primary_key is not None),
         ("partition columns", table.partition_keys, options.partition_by, options.partition_by is not None),
         ("its lake enabled", table.lake_enabled, options.lake, options.lake is not None),
-        ("a freshness", format_duration(table.freshness_ms), format_duration(wanted.freshness_ms), options.freshness is not None),
+        ("a freshness", format_duration(table.freshness_ms), format_duration(given_options.freshness_ms), options.freshness is not None),
     ):
-        if is_set and have != want:
+        if is_given and existing != given:
             raise InvalidArgument(
-                f"the table {table.path} exists with {property_name} = {have}, not {want}",
-                hint="Leave the option out to write to the table as it is.",
+                f"the table {table.path} exists with {property_name} = {existing}, not {given}",
+                hint="To write to the table as it is, leave the option out.",
             )
 
 
 def _check_option_names(options: IngestOptions) -> None:
-    """Raises InvalidArgument for an option that docs/options.md does not list; of `table.` ones a cluster knows more than that page."""
+    """Raises InvalidArgument for an option that docs/options.md does not list. A cluster may know more `table.` options than that page."""
     for name in options.table_options:
         if not name.startswith(OWN_PREFIX):
             check_documented_option(name)
@@ -208,7 +208,7 @@ def _properties(options: IngestOptions) -> dict[str, str]:
         if value is None:
             continue
         if name in options.table_options:
-            raise InvalidArgument(f"{flag} and --option {name} are both there", hint="They set the same: leave one out.")
+            raise InvalidArgument(f"{flag} and --option {name} are both given", hint="Both set the same option; leave one out.")
         properties[name] = value
     return properties
 
@@ -244,10 +244,13 @@ def _write_all(writer: LogWriter, write: Write, parsed: ParsedFile, progress: Pr
 
 
 def _progress_hint(writer: LogWriter, remembers_writers: bool, done: int, total: int) -> str:
-    written = f"{done} of {total} rows were written for certain."
+    written = f"At least {done} of {total} rows were written."
     if remembers_writers:
-        return f"{written} Repeat it with --writer-id {writer.writer_id}: that writes only the rest."
-    return f"{written} The cluster remembers no writer: a repeat writes all rows again, which changes nothing in a primary-key table alone."
+        return f"{written} Repeat the command with --writer-id {writer.writer_id} to write only the missing rows."
+    return (
+        f"{written} This cluster does not recognize repeated writes. Repeating the command writes all rows again, "
+        "which is harmless only in a primary-key table."
+    )
 
 
 def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, int]]:
@@ -259,4 +262,4 @@ def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, in
 
 
 def _no_progress(rows: int, total: int) -> None:
-    """Ignores progress; the default of `ingest_files`."""
+    """Ignores the progress. The default of `ingest_files`."""

@@ -1,9 +1,9 @@
-"""NDJSON files: one JSON object a line. A column's type is found over the whole file, then every line is read with it.
+"""Reads NDJSON files: one JSON object per line. A column's type comes from the whole file; then every line is read with this type.
 
-Texts that are dates or timestamps in every row become such (not within lists and objects); a key that is absent is null.
-Arrays become lists, objects structs.
+A column of texts that are all dates or all timestamps gets that type, except within lists and objects. A missing key is null. Arrays become
+lists, objects become structs.
 
-Arrow reads a number with a fraction as a double. So such numbers are read as the text that the file has, and cast to the column's type.
+Arrow reads a number with a fraction as a double. So such numbers are read as the text in the file, and cast to the column's type.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _T = TypeVar("_T")
 BLOCK_BYTES = 4 * 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_ARRAY_HINT = "Of one JSON array, write each element as a line, for example with jq -c '.[]'."
+_ARRAY_HINT = "Write each element of the JSON array as a line, for example with jq -c '.[]'."
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Whole lines of one file, at least one of them not blank."""
+    """Whole lines of one file. At least one of them is not blank."""
 
     file: PlainFile
     content: bytes
@@ -44,22 +44,22 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Schemas:
-    """How the columns of a file are read, and what they become."""
+    """How the columns of a file are read, and their final types."""
 
     exact: pa.Schema
     """Columns that Arrow reads without a loss."""
     as_text: pa.Schema
-    """Columns with a number that is not always whole: their numbers are read as text."""
+    """Columns with a number that may not be whole: their numbers are read as text."""
     result: pa.Schema
 
 
 class NdjsonSource:
-    """NDJSON files as one `Source`: their columns are the keys of all of them."""
+    """NDJSON files as one `Source`. Its columns are the keys of all files."""
 
     text_types = TIME_TYPES
 
     def __init__(self, files: Sequence[PlainFile], table: pa.Schema | None = None, rename: Mapping[str, str] | None = None) -> None:
-        """`table` has the columns whose types are known; keys of objects may come in any order. `rename` gives keys other names."""
+        """`table` has the columns whose types are known; keys of objects may have any order. `rename` gives keys new names."""
         self._files = files
         self.name = ", ".join(map(str, files))
         self._table = table
@@ -68,9 +68,9 @@ class NdjsonSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """All keys of the file, in the order in which they first appear. Raises InvalidData naming file and line.
+        """All keys of the file, in the order of their first appearance. Raises InvalidData, which names file and line.
 
-        Columns of the table have text where a number is not always whole.
+        Columns of the table are text if a number in them may not be whole.
         """
         return self._schemas.result
 
@@ -89,7 +89,7 @@ class NdjsonSource:
         return _Schemas(pa.schema(list(exact.items())), pa.schema(list(as_text.items())), pa.schema(list(result.items())))
 
     def _see_numbers(self, block: _Block, table: pa.Table, numbers: NumbersByPath) -> None:
-        """Takes in the numbers of a block's columns whose types the table does not tell."""
+        """Records the numbers of those columns of a block whose types the table does not define."""
         untyped = [field for field in table.schema if not self._is_known(field.name)]
         doubles = [field.with_type(with_text_numbers(as_read(field.type))) for field in untyped if has_doubles(field.type)]
         texts = self._parse(block, pa.schema(doubles), quoted=True) if doubles else pa.table({})
@@ -104,12 +104,13 @@ class NdjsonSource:
         return in_order_of(kind, self._table.field(name).type) if self._table is not None and self._is_known(name) else kind
 
     def _may_be_fractions(self, name: str, kind: pa.DataType) -> bool:
-        """Returns whether a column holds numbers that BIGINT would change: fractions, and -0 where the table has DOUBLE or FLOAT."""
+        """Returns whether a column has numbers that BIGINT would change: fractions, and -0 if the table has DOUBLE or FLOAT."""
         return has_doubles(kind) or (self._table is not None and self._is_known(name) and has_doubles(self._table.field(name).type))
 
     def _first_look(self, block: _Block, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, dict[str, pa.DataType]]:
-        """Returns the rows of a block, and the kinds of values that the columns have up to its end. Raises InvalidData for the first line
-        that does not fit those before it, or the table's types.
+        """Returns the rows of a block, and the types of the columns' values up to the end of this block.
+
+        Raises InvalidData for the first line that does not fit the lines before it or the table's types.
         """
 
         def read(content: bytes) -> tuple[pa.Table, dict[str, pa.DataType]]:
@@ -131,7 +132,7 @@ class NdjsonSource:
         return joined
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields all rows. Raises InvalidData naming file and line."""
+        """Yields all rows. Raises InvalidData, which names file and line."""
         for block in self._blocks():
             yield from self._read(block).to_batches()
 
@@ -149,7 +150,7 @@ class NdjsonSource:
         return pa.Table.from_arrays(arrays, schema=schemas.result)
 
     def locate(self, row: int) -> str:
-        """Returns where a row (counted from 0) stands, such as `places.ndjson, line 17`."""
+        """Returns the place of a row (counted from 0), such as `places.ndjson, line 17`."""
         index = 0
         for file in self._files:
             with file.path.open("rb") as lines:
@@ -161,7 +162,7 @@ class NdjsonSource:
         return f"{self._files[-1]}, row {row + 1}"
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns the first line with whose keys `check` raises the error that it raises for all, such as `places.ndjson, line 17`."""
+        """Returns the first line whose keys make `check` raise the same error as for all keys, such as `places.ndjson, line 17`."""
         refusal = _message_of(check, self.schema)
         kinds: dict[str, pa.DataType] = {}
 
@@ -199,7 +200,7 @@ class NdjsonSource:
                 line += ended
 
     def _check_text(self, file: PlainFile, content: bytes, first_line: int) -> None:
-        """Raises InvalidData for bytes that are not UTF-8, as JSON has to be (RFC 8259, 8.1); Arrow takes any bytes, also in keys."""
+        """Raises InvalidData for bytes that are not UTF-8, which JSON requires (RFC 8259, 8.1). Arrow accepts any bytes, also in keys."""
         try:
             content.decode()
         except UnicodeDecodeError as error:
@@ -207,7 +208,7 @@ class NdjsonSource:
             raise InvalidData(f"{file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT) from error
 
     def _parse(self, block: _Block, schema: pa.Schema | None, quoted: bool = False) -> pa.Table:
-        """Returns the rows of a block, with the columns of `schema` only. `quoted` reads each number as a text."""
+        """Returns the rows of a block, with only the columns of `schema`. `quoted` reads each number as a text."""
 
         def read(content: bytes) -> pa.Table:
             return self._parsed(with_quoted_numbers(content) if quoted else content, schema)
@@ -215,7 +216,7 @@ class NdjsonSource:
         return self._checked(block, read)
 
     def _checked(self, block: _Block, read: Callable[[bytes], _T]) -> _T:
-        """Returns what `read` makes of a block. Raises InvalidData, naming file and line, for what it refuses."""
+        """Returns the result of `read` for a block. Raises InvalidData, which names file and line, for content that `read` refuses."""
         try:
             return read(block.content)
         except (pa.ArrowInvalid, InvalidData) as error:
@@ -226,19 +227,22 @@ class NdjsonSource:
             raise InvalidData(f"{block.file}, line {line}: {reason}", hint=hint, **ids) from error
 
     def _parsed(self, content: bytes, schema: pa.Schema | None) -> pa.Table:
-        """Returns the rows of JSON text under the new names of their keys, with the columns of `schema` only."""
+        """Returns the rows of JSON text under the new names of their keys, with only the columns of `schema`."""
         if not self._new_names:
             return _parse(content, schema)
         in_file = None if schema is None else pa.schema([field.with_name(self._keys.get(field.name, field.name)) for field in schema])
         rows = _parse(content, in_file)
         taken = [new for new in self._keys if new in rows.column_names and new not in self._new_names]
         if schema is None and taken:
-            raise InvalidData(f"there is a key {taken[0]!r}, and --rename gives {self._keys[taken[0]]!r} the same name", column=taken[0])
+            raise InvalidData(f"there is a key {taken[0]!r}, but --rename gives {self._keys[taken[0]]!r} the same name", column=taken[0])
         return rows.rename_columns([self._new_names.get(name, name) for name in rows.column_names])
 
 
 def _first_refused(block: _Block, read: Callable[[bytes], object], error: Exception) -> tuple[int, Exception]:
-    """Finds, by halving, the first line that `read` refuses together with those before it; `error` is the refusal of the whole block."""
+    """Returns the first line that `read` refuses together with the lines before it, found by bisection.
+
+    `error` is the refusal of the whole block.
+    """
     lines = io.BytesIO(block.content).readlines()
     good, bad = 0, len(lines)
     while bad - good > 1:
@@ -253,7 +257,7 @@ def _first_refused(block: _Block, read: Callable[[bytes], object], error: Except
 
 
 def _message_of(check: Callable[[pa.Schema], None], columns: pa.Schema) -> str:
-    """Returns the message with which `check` refuses columns; empty if it does not."""
+    """Returns the message with which `check` refuses columns; an empty text if it accepts them."""
     try:
         check(columns)
     except LakewardError as error:
@@ -264,7 +268,7 @@ def _message_of(check: Callable[[pa.Schema], None], columns: pa.Schema) -> str:
 def _parse(content: bytes, schema: pa.Schema | None) -> pa.Table:
     if not content.strip():
         return pa.table({})
-    # One block, so that types are found over all of it.
+    # All content is one block, so that Arrow finds the types over all of it.
     options = arrow_json.ReadOptions(use_threads=False, block_size=len(content) + 1)
     others: Literal["infer", "ignore"] = "infer" if schema is None else "ignore"
     parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)

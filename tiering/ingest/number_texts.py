@@ -1,7 +1,7 @@
-"""Finds the type of the numbers of a column, as they are written in a file, that loses nothing of them. Pure.
+"""Finds a type for a column of numbers in text form that loses nothing of the text. Pure.
 
-A number of a JSON file is a number, so its digits count. A number of a CSV file is a text that may be a zip code or a phone number.
-So there each text must be what the type prints.
+A number in a JSON file is a number, so only its digits matter. A number in a CSV file is a text, which may be a zip code or a phone number.
+So there the type must print each number exactly like the text.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import pyarrow.compute as pc
 from tiering.cluster.embedded.metadata.types import MAX_DECIMAL_PRECISION
 
 Column: TypeAlias = Any
-"""An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
+"""An Arrow array. The type stubs of pyarrow reject compute functions on an array of unknown type."""
 
 _INT64_DIGITS = 18
-"""Whole numbers of so many digits always fit BIGINT."""
+"""Whole numbers with at most this many digits always fit BIGINT."""
 _DOUBLE_DIGITS = pa.scalar(15)
-"""Numbers of so many significant digits survive a DOUBLE (IEEE 754)."""
+"""Numbers with at most this many significant digits are kept by a DOUBLE (IEEE 754)."""
 _EXACT_DOUBLE = 2**53
-"""Up to this size a DOUBLE holds each whole number."""
+"""Up to this size a DOUBLE can hold every whole number."""
 
 _ENOUGH_DIGITS = Context(prec=2_000, Emin=-400_000, Emax=400_000)
 
 
 class NumberInference:
-    """Takes in the numbers of a column, and names the narrowest type of these that loses none of their digits:
+    """Records the numbers of a column and finds the narrowest of these types that loses none of their digits:
 
-    BIGINT; for whole numbers beyond it DECIMAL(38, 0); DOUBLE, if each number is printed by its DOUBLE with the digits that the file
-    has; DECIMAL(38, s) with the longest fraction of the column; else STRING.
+    BIGINT; DECIMAL(38, 0) for larger whole numbers; DOUBLE, if each number is printed by its DOUBLE with the same digits as in the file;
+    DECIMAL(38, s) with the longest fraction of the column; otherwise STRING.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class NumberInference:
         self._scale = 0
 
     def see_texts(self, texts: Column, values: Column) -> None:
-        """Takes in numbers as the file has them, without spaces, and the same numbers as DOUBLE; nulls are passed over."""
+        """Records numbers in the text form of the file, without spaces, and the same numbers as DOUBLE; ignores nulls."""
         texts, values = texts.drop_null(), values.drop_null()
         if not len(texts):
             return
@@ -58,11 +58,11 @@ class NumberInference:
             self._double = self._are_kept(texts, values)
 
     def _are_kept(self, texts: Column, values: Column) -> bool:
-        """Returns whether DOUBLE loses no digit of the numbers."""
+        """Returns whether DOUBLE keeps all digits of the numbers."""
         return _all_printed_by_doubles(texts, values)
 
     def see_integers(self, numbers: Column) -> None:
-        """Takes in values of BIGINT; nulls are passed over."""
+        """Records values of BIGINT; ignores nulls."""
         if numbers.null_count == len(numbers):
             return
         largest = max(abs(pc.min(numbers).as_py()), abs(pc.max(numbers).as_py()))
@@ -101,10 +101,10 @@ class NumberInference:
         self._scale = max(self._scale, pc.max(scale).as_py())
         if self._whole and self._int64 and self._whole_digits > _INT64_DIGITS:
             long = texts.filter(pc.greater(whole_digits, pa.scalar(_INT64_DIGITS))).to_pylist()
-            self._int64 = all(-(2**63) <= Decimal(text) < 2**63 for text in long)  # int() refuses above 4300 digits
+            self._int64 = all(-(2**63) <= Decimal(text) < 2**63 for text in long)  # int() refuses more than 4300 digits
 
     def _see_other(self, text: str) -> None:
-        """Takes in a number with an exponent, an infinity or NaN."""
+        """Records a number with an exponent, an infinity or NaN."""
         self._whole = False
         number = _decimal(text)
         if number is None:
@@ -119,32 +119,32 @@ class NumberInference:
 
 
 _PLAIN_NUMBER = r"^(-?[1-9][0-9]*(\.[0-9]+)?|-?0\.[0-9]*[1-9][0-9]*|0(\.0+)?)$"
-"""Numbers without an exponent, a plus, zeros before them, or a negative zero."""
+"""Matches numbers without an exponent, a plus sign or leading zeros, except the negative zero."""
 _SHORT_DOUBLE = r"^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9]|\.0)?$"
-"""Numbers without an exponent that a DOUBLE prints, if they have few digits; whole ones may end with `.0`."""
+"""Matches numbers in the form in which a DOUBLE with few digits is printed without an exponent; whole ones may end with `.0`."""
 _PYTHON, _C, _JAVASCRIPT, _JAVA = "Python", "C", "JavaScript", "Java"
 _PRINTERS = frozenset({_PYTHON, _C, _JAVASCRIPT, _JAVA})
-"""Ways to print a DOUBLE. C (and PostgreSQL) differ from Python in that they print a whole number without `.0`."""
+"""Languages that print a DOUBLE in different ways. C (like PostgreSQL) differs from Python by printing a whole number without `.0`."""
 _WITHOUT_EXPONENT_FROM = {_PYTHON: 1e-4, _C: 1e-4, _JAVASCRIPT: 1e-6, _JAVA: 1e-3}
-"""Each prints numbers of this size, up to 1e15 at least, without an exponent; Java only up to 1e7."""
+"""The smallest size that each language prints without an exponent. Java does so up to 1e7, the others at least up to 1e15."""
 _JAVASCRIPT_EXPONENT_FROM, _JAVA_EXPONENT_FROM = 1e21, 1e7
 
 
 class PrintedNumbers(NumberInference):
-    """Takes in the numbers of a column, and names the narrowest of these types that prints each number as the file has it:
+    """Records the numbers of a column and finds the narrowest of these types that prints each number exactly like the text:
 
-    BIGINT; DECIMAL(38, 0); DOUBLE, if one of the `_PRINTERS` prints all of them; DECIMAL(38, s), if all numbers have s digits behind
-    the point; else STRING.
+    BIGINT; DECIMAL(38, 0); DOUBLE, if one of the `_PRINTERS` prints all numbers like this; DECIMAL(38, s), if all numbers have s digits
+    behind the point; otherwise STRING.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._printers = _PRINTERS
         self.misprint = ""
-        """A number that, beside those before it, none of the types prints as the file has it; empty if there is none."""
+        """A number that, together with those before it, none of the types prints like the file; empty if there is none."""
 
     def see_texts(self, texts: Column, values: Column) -> None:
-        """Takes in numbers as the file has them, without spaces, and the same numbers as DOUBLE; nulls are passed over."""
+        """Records numbers in the text form of the file, without spaces, and the same numbers as DOUBLE; ignores nulls."""
         texts, values = texts.drop_null(), values.drop_null()
         if not len(texts) or self.misprint:
             return
@@ -163,48 +163,52 @@ class PrintedNumbers(NumberInference):
             self.misprint = unprinted or texts[0].as_py()
 
     def _are_kept(self, texts: Column, values: Column) -> bool:
-        """Returns True: `_first_not_printed` finds out."""
+        """Returns True, because `_first_not_printed` checks this."""
         return True
 
     def _first_not_printed(self, texts: Column, values: Column) -> str | None:
-        """Returns a number that no printer of all numbers before prints as the file has it; None if there is none."""
+        """Returns a number that none of the remaining printers prints like the file; None if there is none."""
         is_regular = _are_printed_without_exponent(texts, values)
-        for kind in (is_regular, pc.invert(is_regular)):
-            some, their_values = texts.filter(kind), values.filter(kind)
-            if kind is is_regular and self._all_printed(some, their_values):
+        for selection in (is_regular, pc.invert(is_regular)):
+            chosen_texts, chosen_values = texts.filter(selection), values.filter(selection)
+            if selection is is_regular and self._all_printed(chosen_texts, chosen_values):
                 continue
-            for text, value in zip(some.to_pylist(), their_values.to_pylist(), strict=True):
-                # JavaScript prints whole numbers above 2**53 with other digits than they have.
+            for text, value in zip(chosen_texts.to_pylist(), chosen_values.to_pylist(), strict=True):
+                # JavaScript prints wrong digits for whole numbers above 2**53.
                 self._printers &= printers_of(text, value) if printed_by_double(text) else frozenset()
                 if not self._printers:
                     return str(text)
         return None
 
     def _all_printed(self, texts: Column, values: Column) -> bool:
-        """Takes in what `_are_printed_without_exponent` finds. Returns whether it leaves a printer, and changes nothing if not."""
+        """Removes printers that do not print the numbers of `_are_printed_without_exponent` in this form.
+
+        Returns whether a printer remains. If none does, changes nothing.
+        """
         if not len(texts):
             return True
-        left = self._printers
+        remaining = self._printers
         is_whole, has_zero = pc.invert(pc.match_substring(texts, ".")), pc.ends_with(texts, ".0")
         if pc.any(is_whole).as_py():
-            left &= {_C, _JAVASCRIPT}
+            remaining &= {_C, _JAVASCRIPT}
         if pc.any(has_zero).as_py():
-            left &= {_PYTHON, _JAVA}
+            remaining &= {_PYTHON, _JAVA}
         if pc.any(pc.equal(texts, pa.scalar("-0"))).as_py():
-            left -= {_JAVASCRIPT}
+            remaining -= {_JAVASCRIPT}
         sizes: Column = pc.abs(values)
         largest, smallest = pc.max(sizes).as_py(), pc.min(sizes.filter(pc.greater(sizes, pa.scalar(0.0)))).as_py()
         if smallest is not None:
-            left = frozenset(printer for printer in left if smallest >= _WITHOUT_EXPONENT_FROM[printer])
-            left -= {_JAVA} if largest >= _JAVA_EXPONENT_FROM else set()
-        self._printers = left or self._printers
-        return bool(left)
+            remaining = frozenset(printer for printer in remaining if smallest >= _WITHOUT_EXPONENT_FROM[printer])
+            remaining -= {_JAVA} if largest >= _JAVA_EXPONENT_FROM else set()
+        self._printers = remaining or self._printers
+        return bool(remaining)
 
 
 def _are_printed_without_exponent(texts: Column, values: Column) -> Column:
-    """Returns which numbers have an ordinary form, and the shortest digits that tell their DOUBLE from the others.
+    """Returns which numbers have the usual form without exponent and the fewest digits that identify their DOUBLE.
 
-    Up to 15 digits always do; fractions with more do if Arrow prints them (only it prints a million of them in a second).
+    Numbers of at most 15 digits always have the fewest digits. A longer fraction has them if Arrow prints the same text. Only Arrow is fast
+    enough for this check: it prints a million numbers in a second.
     """
     is_plain, is_short = pc.match_substring_regex(texts, _SHORT_DOUBLE), pc.less_equal(pc.utf8_length(texts), _DOUBLE_DIGITS)
     if not pc.all(is_short).as_py():
@@ -214,7 +218,7 @@ def _are_printed_without_exponent(texts: Column, values: Column) -> Column:
 
 
 def _have_scale(numbers: Column, scale: int) -> bool:
-    """Returns whether each of the numbers, which have no exponent, has so many digits behind its point."""
+    """Returns whether each of the numbers, which have no exponent, has exactly `scale` digits behind the point."""
     point = pc.find_substring(numbers, ".")
     digits: Column = pc.subtract(pc.subtract(pc.utf8_length(numbers), point), pa.scalar(1, pa.int32()))
     scales = pc.if_else(pc.less(point, pa.scalar(0)), pa.scalar(0, digits.type), digits)
@@ -222,7 +226,7 @@ def _have_scale(numbers: Column, scale: int) -> bool:
 
 
 def printers_of(text: str, value: float) -> frozenset[str]:
-    """Returns which of the `_PRINTERS` print a DOUBLE as `text`."""
+    """Returns those of the `_PRINTERS` that print the DOUBLE `value` as `text`."""
     python = repr(value)
     printed = {_PYTHON: python, _C: python.removesuffix(".0"), _JAVASCRIPT: _by_javascript(value), _JAVA: _by_java(value)}
     return frozenset(printer for printer, result in printed.items() if result == text)
@@ -259,7 +263,7 @@ def _scientific(value: float) -> tuple[str, int]:
 
 
 def _without_exponent(numbers: Column) -> Column:
-    """Returns which of the numbers are digits with at most a sign and a point: no exponent, no infinity, no NaN."""
+    """Returns which numbers consist of digits with at most a sign and a point: no exponent, no infinity, no NaN."""
     return pc.invert(pc.match_substring_regex(numbers, "[eEnN]"))
 
 
@@ -274,7 +278,7 @@ def _all_printed_by_doubles(texts: Column, values: Column) -> bool:
 
 
 def _decimal(text: str) -> Decimal | None:
-    """Returns the number that a text has; None if its exponent is beyond what Python's decimals hold (some 10**18)."""
+    """Returns the number of a text; None if its exponent is larger than Python's decimals allow (about 10**18)."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -292,5 +296,5 @@ def printed_by_double(text: str) -> bool:
         return False
     try:
         return Decimal(value).quantize(written, context=_ENOUGH_DIGITS) == written
-    except InvalidOperation:  # more digits than any DOUBLE has
+    except InvalidOperation:  # the text has more digits than any DOUBLE
         return False

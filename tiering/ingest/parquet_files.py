@@ -1,4 +1,4 @@
-"""Parquet files, with the types that they have, and the types that lake tables hold the same values in."""
+"""Reads Parquet files with their own types, and finds the type of a lake table that can hold the same values."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ class ParquetSource:
             raise InvalidData(f"{self.file} is damaged: {error}") from error
 
     def locate(self, row: int) -> str:
-        """Returns where a row stands, such as `places.parquet, row 17`, counted from 1."""
+        """Returns the place of a row, such as `places.parquet, row 17`, counted from 1."""
         return f"{self.file}, row {row + 1}"
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
-        """Returns the file: a Parquet file has its columns as a whole."""
+        """Returns the file, because a Parquet file has one list of columns for all rows."""
         return str(self.file)
 
 
 def _decoded(field: pa.Field[Any]) -> pa.Field[Any]:
-    """Returns the field without the dictionary encoding that pandas writes categories with, and FLOAT for half-precision floats."""
+    """Returns the field without the dictionary encoding of categories, as pandas writes them, and with FLOAT for half-precision floats."""
     kind = field.type.value_type if isinstance(field.type, pa.DictionaryType) else field.type
     return pa.field(field.name, pa.float32() if kind == pa.float16() else kind, field.nullable)
 
 
 def lake_type(kind: pa.DataType) -> pa.DataType:
-    """Returns the lake's type for the values of a type, also within lists, maps and structs; a type without one stays as it is.
+    """Returns the lake's type for the values of a type, also within lists, maps and structs. A type without a counterpart stays as it is.
 
-    Timestamps in nanoseconds, as pandas writes them, become microseconds: the cast refuses a value that has more digits.
+    Timestamps in nanoseconds, as pandas writes them, become microseconds. The cast refuses a value with more digits.
     """
     if kind in _HOLDS_ALL_VALUES:
         return _HOLDS_ALL_VALUES[kind]

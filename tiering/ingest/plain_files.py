@@ -1,7 +1,7 @@
-"""Files as the parsers read them: uncompressed, text as UTF-8.
+"""Turns the user's files into plain files for the parsers: uncompressed, and text as UTF-8.
 
-A file that is compressed or has another encoding is copied once into a temporary folder, and so is what can be read only once: the standard
-input and pipes. Lines keep their numbers, so errors name the lines of the file that the user has.
+A compressed file, and a file with another encoding, is copied once into a temporary folder. So are the standard input and pipes, which can
+be read only once. Lines keep their numbers, so that errors name the lines of the user's file.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import pyarrow as pa
 from tiering.errors import InvalidArgument, InvalidData
 from tiering.ingest.formats import STANDARD_INPUT, check_no_folder
 
-NOT_UTF8_HINT = "Say what the file is encoded in, for example --encoding latin-1, --encoding cp1252 or --encoding utf-16."
+NOT_UTF8_HINT = "Name the encoding of the file, for example --encoding latin-1, --encoding cp1252 or --encoding utf-16."
 
 _CHUNK_BYTES = 1024 * 1024
 _COMPRESSIONS: dict[bytes, Literal["gzip", "zstd"]] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""Compressions by the bytes that such files begin with (RFC 1952, RFC 8878)."""
-_NO_TEXTS = {
+"""Compressions by the first bytes of such files (RFC 1952, RFC 8878)."""
+_BINARY_FORMATS = {
     b"PK\x03\x04": ("a zip archive or an Excel workbook", "Unpack it, or save the sheet as CSV."),
-    b"PAR1": ("a Parquet file", "Say --file-format parquet."),
+    b"PAR1": ("a Parquet file", "Use --file-format parquet."),
 }
-"""Files that are often named as text, by the bytes that they begin with, with what to do."""
+"""Files that users often give as text files, by their first bytes, with the advice for the user."""
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""The longest come first: the mark of UTF-32 begins like that of UTF-16."""
+"""Encodings by byte order mark. The longest marks come first, because the mark of UTF-32 begins like that of UTF-16."""
 UTF8 = "utf-8"
 
 
@@ -47,23 +47,23 @@ class PlainFile:
     name: str
     path: Path
     encoding: str = UTF8
-    """The encoding that the file had before it was copied."""
+    """The encoding of the file before it was copied."""
 
     def __str__(self) -> str:
         return self.name
 
 
 def plain_file(file: str, encoding: str | None, is_text: bool, copy: Path) -> PlainFile:
-    """Returns a file, or its plain `copy` where it is not plain itself. Raises InvalidArgument and InvalidData."""
+    """Returns the file itself if it is plain, otherwise its plain `copy`. Raises InvalidArgument and InvalidData."""
     name = "standard input" if file == STANDARD_INPUT else file
-    wanted = None if encoding is None else _known_encoding(encoding)
+    given_encoding = None if encoding is None else _known_encoding(encoding)
     with _opened(file) as raw:
         compression = next((kind for magic, kind in _COMPRESSIONS.items() if raw.peek(4).startswith(magic)), None)
         try:
             stream = raw if compression is None else _decompressed(raw, compression)
             if is_text:
                 _check_is_text(name, stream)
-            actual = wanted or (_encoding_by_mark(stream) if is_text else UTF8)
+            actual = given_encoding or (_encoding_by_mark(stream) if is_text else UTF8)
             if compression is None and actual == UTF8 and Path(file).is_file():
                 return PlainFile(name, Path(file))
             with copy.open("wb") as target:
@@ -78,7 +78,7 @@ def _decompressed(raw: io.BufferedReader, compression: Literal["gzip", "zstd"]) 
 
 
 def version_of(file: str) -> tuple[int, int, int] | None:
-    """Returns what differs after a program wrote to a file; None for what is no regular file. Raises OSError."""
+    """Returns values that change when a program writes to the file; None if it is not a regular file. Raises OSError."""
     path = Path(file)
     if file == STANDARD_INPUT or not path.is_file():
         return None
@@ -106,7 +106,7 @@ def _known_encoding(encoding: str) -> str:
         name = codecs.lookup(encoding).name
     except (LookupError, ValueError) as error:
         raise InvalidArgument(
-            f"there is no encoding {encoding!r}", hint="Well-known ones are utf-8, utf-16, latin-1 and cp1252."
+            f"there is no encoding {encoding!r}", hint="Common encodings are utf-8, utf-16, latin-1 and cp1252."
         ) from error
     return UTF8 if name == "utf-8-sig" else name
 
@@ -118,13 +118,13 @@ def _encoding_by_mark(stream: io.BufferedReader) -> str:
 
 def _check_is_text(name: str, stream: io.BufferedReader) -> None:
     start = stream.peek(4)
-    for magic, (kind, hint) in _NO_TEXTS.items():
+    for magic, (kind, hint) in _BINARY_FORMATS.items():
         if start.startswith(magic):
-            raise InvalidData(f"{name} is {kind}, and no text", hint=hint)
+            raise InvalidData(f"{name} is {kind}, not a text file", hint=hint)
 
 
 def _copy(name: str, stream: BinaryIO, target: BinaryIO, encoding: str) -> None:
-    """Copies a stream as UTF-8. Raises InvalidData for bytes that the encoding does not have, naming their line."""
+    """Copies a stream as UTF-8. Raises InvalidData, which names the line, for bytes that are invalid in the encoding."""
     if encoding == UTF8:
         while chunk := stream.read(_CHUNK_BYTES):
             target.write(chunk)

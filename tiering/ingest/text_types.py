@@ -1,4 +1,4 @@
-"""Finds the type that all texts of a column fit, and casts text without loss; a cast that fails names the row."""
+"""Finds a type that all texts of a column fit, and casts text without a loss. The error of a failed cast names the row."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tiering.ingest.formats import NULL_TEXTS
 from tiering.ingest.number_texts import PrintedNumbers
 from tiering.ingest.time_texts import TimeSpelling
 
-_NOT_UTF8_HINT = "Write the file anew with text in UTF-8."
+_NOT_UTF8_HINT = "Write the file again with text in UTF-8."
 TIME_TYPES: tuple[pa.DataType, ...] = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
 CSV_TYPES: tuple[pa.DataType, ...] = (pa.float64(), *TIME_TYPES, pa.bool_())
-"""What a column of a CSV file may be. DOUBLE stands for the type of numbers that `PrintedNumbers` finds."""
+"""The types that a column of a CSV file may have. DOUBLE stands for the type of numbers that `PrintedNumbers` finds."""
 _TRUTH_SPELLINGS = ({"true", "false"}, {"True", "False"}, {"TRUE", "FALSE"})
-"""How programs write truth values; a BOOLEAN column is written in one of these ways."""
+"""The spellings in which programs write truth values. A BOOLEAN column has only one of them."""
 
 _SAMPLE_ROWS = 64
 
@@ -29,7 +29,7 @@ Column: TypeAlias = "pa.Array[Any]"
 
 
 class Misfit(Exception):
-    """A value that does not fit its column; `row` counts from 0 within what was cast."""
+    """A value that does not fit its column. `row` counts from 0 within the values that were cast."""
 
     def __init__(self, column: str, row: int, reason: str, hint: str = "") -> None:
         super().__init__(reason)
@@ -40,13 +40,14 @@ class Misfit(Exception):
 
 
 class ColumnInference:
-    """Finds the first of `candidates` that all texts of a column fit; string if none does. DOUBLE stands for all types of numbers.
+    """Finds the first of `candidates` that all texts of a column fit; string if there is none. DOUBLE stands for all types of numbers.
 
-    Text that a type does not print back stays text: numbers as `PrintedNumbers` says, times and truth values in several spellings.
+    Text that the type would not print in the same way stays text: numbers by the rules of `PrintedNumbers`, and times and truth values with
+    several spellings.
     """
 
     def __init__(self, candidates: Sequence[pa.DataType], null_texts: Sequence[str] = NULL_TEXTS) -> None:
-        self._left = list(candidates)
+        self._candidates = list(candidates)
         self._null_texts = null_texts
         self._numbers = PrintedNumbers()
         self._times = TimeSpelling()
@@ -54,13 +55,13 @@ class ColumnInference:
         self._has_values = False
 
     def see(self, texts: Column) -> None:
-        """Takes in the next texts of the column."""
-        if not self._left:
+        """Records the next texts of the column."""
+        if not self._candidates:
             return
         trimmed = _without_nulls(texts, self._null_texts)
-        tried = [(kind, _try_cast(trimmed, kind)) for kind in self._left]
+        tried = [(kind, _try_cast(trimmed, kind)) for kind in self._candidates]
         fitting = [(kind, values) for kind, values in tried if values is not None]
-        self._left = [kind for kind, _ in fitting]
+        self._candidates = [kind for kind, _ in fitting]
         self._has_values = self._has_values or any(values.null_count < len(values) for _, values in fitting)
         for kind, values in fitting:
             if pa.types.is_floating(kind):
@@ -73,13 +74,13 @@ class ColumnInference:
     @property
     def kind(self) -> pa.DataType:
         """The type that was found; string for a column without a value."""
-        if not self._left or not self._has_values:
+        if not self._candidates or not self._has_values:
             return pa.string()
-        kind = self._numbers.kind if pa.types.is_floating(self._left[0]) else self._left[0]
+        kind = self._numbers.kind if pa.types.is_floating(self._candidates[0]) else self._candidates[0]
         return pa.string() if self._differing(kind) else kind
 
     def _differing(self, kind: pa.DataType) -> Sequence[str]:
-        """Returns two texts of a column of times or truth values that are written in different ways; none if there are none."""
+        """Returns two texts of a column of times or truth values that are written in different ways; none if all are written alike."""
         if pa.types.is_timestamp(kind):
             return self._times.differing
         is_mixed = pa.types.is_boolean(kind) and not any(self._spellings <= spelling for spelling in _TRUTH_SPELLINGS)
@@ -87,20 +88,20 @@ class ColumnInference:
 
     @property
     def doubt(self) -> str:
-        """Why a column became STRING although all of its values fit another type; empty for other columns."""
-        if not self._left or not self._has_values or not pa.types.is_string(self.kind):
+        """The reason why a column became STRING although all of its values fit another type; empty for other columns."""
+        if not self._candidates or not self._has_values or not pa.types.is_string(self.kind):
             return ""
         if misprint := self._numbers.misprint:
-            return f"no type of numbers prints all of its values back as they stand, such as {misprint[:40]!r}"
-        if differing := self._differing(self._left[0]):
+            return f"no number type prints all values as they are in the file, for example {misprint[:40]!r}"
+        if differing := self._differing(self._candidates[0]):
             return f"its values are written in several ways, such as {' and '.join(repr(text[:40]) for text in differing)}"
-        return "no type of numbers holds all of its digits"
+        return "no number type holds all of its digits"
 
 
 def _try_cast(trimmed: Column, kind: pa.DataType) -> Column | None:
     """Returns texts without spaces as values of a type, numbers as the nearest DOUBLE; None if a text does not fit."""
     try:
-        # A cast that fails costs a message per value: most types are ruled out by a few values.
+        # A failed cast costs one message per value. A few values rule most types out.
         trimmed.slice(0, _SAMPLE_ROWS).cast(kind)
         values: Column = trimmed.cast(kind)
     except pa.ArrowInvalid:
@@ -109,17 +110,17 @@ def _try_cast(trimmed: Column, kind: pa.DataType) -> Column | None:
 
 
 def _without_nulls(texts: Column, null_texts: Sequence[str]) -> Column:
-    """Returns texts without the spaces around them. A text of `null_texts` between spaces is null; without spaces it was quoted."""
+    """Returns texts without surrounding spaces. A text of `null_texts` between spaces is null; without spaces it was quoted, and is
+    text.
+    """
     trimmed = pc.utf8_trim_whitespace(texts)
     is_null = pc.and_(pc.is_in(trimmed, pa.array(null_texts, pa.string())), pc.not_equal(trimmed, texts))
-    known: Column = pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed)
-    return known
+    texts_and_nulls: Column = pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed)
+    return texts_and_nulls
 
 
 def cast_text(texts: Column, kind: pa.DataType, null_texts: Sequence[str] = NULL_TEXTS) -> Column:
-    """Returns texts as values of `kind`. Spaces around a value, and around a text that stands for null, are ignored. Raises
-    ArrowInvalid.
-    """
+    """Returns texts as values of `kind`. Ignores spaces around a value and around a text for null. Raises ArrowInvalid."""
     if pa.types.is_string(kind):
         return texts
     try:
@@ -130,12 +131,12 @@ def cast_text(texts: Column, kind: pa.DataType, null_texts: Sequence[str] = NULL
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, null_texts: Sequence[str] = NULL_TEXTS) -> pa.RecordBatch:
-    """Returns `batch` with exactly the columns of `schema`, which it has in any order. Nothing is rounded or cut. Raises Misfit."""
+    """Returns `batch` with exactly the columns of `schema`, in its order. Nothing is rounded or cut. Raises Misfit."""
     return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field, null_texts) for field in schema], schema=schema)
 
 
 def check_values(batch: pa.RecordBatch) -> None:
-    """Raises Misfit for the first value that its type does not allow, above all text that is not UTF-8: Arrow's readers take any bytes."""
+    """Raises Misfit for the first value that is invalid for its type, such as text that is not UTF-8. Arrow's readers accept any bytes."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
@@ -147,13 +148,13 @@ def check_values(batch: pa.RecordBatch) -> None:
 
 
 def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str]) -> None:
-    """Raises Misfit for the first value that cannot stand in a partition's name."""
+    """Raises Misfit for the first value that cannot be part of a partition's name."""
     for name in partition_keys:
         if name not in batch.schema.names:
-            continue  # the cluster says so when the table is made
+            continue  # the cluster refuses this when the table is created
         column = batch.column(name)
         if not is_partition_type(column.type):
-            continue  # likewise
+            continue  # as above
         for value in column.unique():
             try:
                 partition_values(name, pa.array([value.as_py()], column.type))
@@ -162,7 +163,7 @@ def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str
 
 
 def check_maps(batch: pa.RecordBatch) -> None:
-    """Raises Misfit for the first map that has a key twice."""
+    """Raises Misfit for the first map with a duplicate key."""
     try:
         check_map_keys(batch)
     except InvalidData as error:
@@ -178,7 +179,7 @@ def _cast_column(column: Column, field: pa.Field[Any], null_texts: Sequence[str]
         text = str(column[row])
         raise Misfit(field.name, row, f"{text[:60]!r} is not a valid {field.type}") from error
     if not field.nullable and values.null_count:
-        raise Misfit(field.name, pc.index(values.is_null(), True).as_py(), "a value is missing, and the column is NOT NULL")
+        raise Misfit(field.name, pc.index(values.is_null(), True).as_py(), "a value is missing, but the column is NOT NULL")
     return values
 
 
@@ -191,19 +192,19 @@ def _caster(kind: pa.DataType, field: pa.Field[Any], null_texts: Sequence[str]) 
 
 
 def _nulls(count: int, kind: pa.DataType) -> Column:
-    """Returns nulls of a type, which also works for lists, maps and structs, to which no text can be cast."""
+    """Returns nulls of a type. Also works for lists, maps and structs, to which text cannot be cast."""
     values: Column = pa.array([None] * count, kind)
     return values
 
 
 def check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
-    """Raises InvalidData where Arrow's cast would change a meaning, drop a field of a struct, or mix up the order of its fields."""
+    """Raises InvalidData if Arrow's cast would change a meaning, drop a field of a struct, or confuse the order of its fields."""
     if pa.types.is_null(kind):
         return
     if isinstance(kind, pa.TimestampType) and isinstance(target, pa.TimestampType) and (kind.tz is None) != (target.tz is None):
         raise InvalidData(
             f"column {path!r} is {kind}; the table has {target}",
-            hint="A timestamp with a zone is an instant, one without is not: convert it in the file.",
+            hint="A timestamp with a zone is an instant; one without a zone is not. Convert it in the file.",
             column=path,
         )
     if pa.types.is_nested(kind) != pa.types.is_nested(target) or (pa.types.is_nested(kind) and _nesting(kind) != _nesting(target)):
@@ -211,7 +212,7 @@ def check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
     if not pa.types.is_nested(kind) and changes_meaning(kind, target):
         raise InvalidData(
             f"column {path!r} is {kind}; the table has {target}",
-            hint="Convert the values in the file: numbers, truth values, bytes, dates and timestamps do not stand for each other.",
+            hint="Convert the values in the file: numbers, truth values, bytes, dates and timestamps are not interchangeable.",
             column=path,
         )
     inner = {name: field.type for name, field in _inner(target)}
@@ -233,7 +234,7 @@ def _nesting(kind: pa.DataType) -> str:
 
 
 def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field[Any]]]:
-    """Returns the fields within a type, under the names that paths use."""
+    """Returns the fields within a type, under their names in paths."""
     if isinstance(kind, pa.MapType):
         return [("key", kind.key_field), ("value", kind.item_field)]
     fields: list[pa.Field[Any]] = [kind.field(index) for index in range(kind.num_fields)]
@@ -241,12 +242,12 @@ def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field[Any]]]:
 
 
 def _first_failing(column: Column, cast: Callable[[Column], object]) -> int:
-    """Finds, by halving, the first row whose value the cast refuses."""
+    """Returns the first row whose value the cast refuses, found by bisection."""
     start, stop = 0, len(column)
     while stop - start > 1:
         middle = (start + stop) // 2
         try:
-            # Taken out: of a slice of lists or structs, Arrow looks at all that lies behind it.
+            # `take` copies the rows. In a slice of lists or structs, Arrow also looks at all values behind the slice.
             cast(column.take(list(range(start, middle))))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             stop = middle

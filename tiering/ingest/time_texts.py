@@ -1,7 +1,7 @@
-"""Finds whether the times of a column, as they are written in a file, are written in one way. Pure.
+"""Finds whether all times of a column have the same spelling in the file. Pure.
 
-A TIMESTAMP prints as an instant. So a column in which the spelling differs, such as `10:00` beside `10:00:00`, or the offset `+01:00`
-beside `+02:00`, would lose what the texts tell beside the instant.
+A TIMESTAMP prints as an instant. If the spelling differs within a column, such as `10:00` and `10:00:00`, or the offsets `+01:00` and
+`+02:00`, the type would lose a part of what the texts tell.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 Column: TypeAlias = Any
-"""An Arrow array. The stubs of pyarrow refuse compute functions of an array whose type is not known."""
+"""An Arrow array. The type stubs of pyarrow reject compute functions on an array of unknown type."""
 
 _PARTS = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$")
 _ZERO_AT_END, _ZEROS_ALONE = r"\.[0-9]*0(?:Z|[+-][0-9:]+)?$", r"\.0+(?:Z|[+-][0-9:]+)?$"
@@ -21,7 +21,7 @@ _ISOFORMAT_LENGTHS = {0, len(".123456")}
 
 
 class TimeSpelling:
-    """Takes in the texts of times, and tells whether one program may have printed all of them."""
+    """Records the texts of times, and tells whether one program can have printed all of them."""
 
     def __init__(self) -> None:
         self._examples: dict[tuple[str, str], str] = {}
@@ -32,7 +32,7 @@ class TimeSpelling:
         self._has_zeros_alone = False
 
     def see_texts(self, texts: Column) -> None:
-        """Takes in times in the form of ISO 8601; nulls are passed over."""
+        """Records times in the form of ISO 8601; ignores nulls."""
         texts = texts.drop_null()
         self._ends_with_zero = self._ends_with_zero or pc.any(pc.match_substring_regex(texts, _ZERO_AT_END)).as_py()
         self._has_zeros_alone = self._has_zeros_alone or pc.any(pc.match_substring_regex(texts, _ZEROS_ALONE)).as_py()
@@ -53,7 +53,7 @@ class TimeSpelling:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """Two texts that are written in different ways; none if all are written in one."""
+        """Two texts with different spellings; none if all have the same spelling."""
         if len(self._examples) > 1:
             return tuple(self._examples.values())[:2]
         is_trimmed = not self._ends_with_zero
@@ -64,7 +64,7 @@ class TimeSpelling:
 
 
 def _form_of(text: str) -> str:
-    """Returns a regular expression for the times that are written as `text` is, in its zone."""
+    """Returns a regular expression for times with the spelling and zone of `text`."""
     parts = _PARTS.fullmatch(text)
     zone = parts["zone"] if parts else ""
     digits = re.sub("[0-9]", "[0-9]", re.escape(text.removesuffix(zone)))

@@ -71,7 +71,7 @@ def test_files_of_a_spreadsheet_are_loaded_and_what_was_found_is_told(stocked: D
         assert loaded.out.splitlines() == [
             f"{LOADED}: created, 2 rows appended; offsets by bucket: 0: [0, 2)",
             "  columns: order_id BIGINT, zip STRING, note STRING",
-            "  zip is STRING: no type of numbers prints all of its values back as they stand, such as '00501'. "
+            "  zip is STRING: no number type prints all values as they are in the file, for example '00501'. "
             "For a new table, --type zip=TYPE decides.",
             "  read with the delimiter ';' and the encoding utf-16",
         ]
@@ -79,7 +79,7 @@ def test_files_of_a_spreadsheet_are_loaded_and_what_was_found_is_told(stocked: D
         again = lakeward("ingest", str(LOADED), str(tmp_path / "rows.csv"), "--no-header", "--delimiter", "#")
         assert (again.status, again.out) == (0, f"{LOADED}: 1 row appended; offsets by bucket: 0: [2, 3)\n")
         other = lakeward("ingest", str(LOADED), str(tmp_path / "rows.csv"), "--no-header", "--delimiter", "#", "--type", "zip=INT")
-        assert (other.status, "exists with the column 'zip' as string, not int32" in other.err) == (2, True)
+        assert (other.status, "has the column 'zip' as string, not int32" in other.err) == (2, True)
     finally:
         stocked.drop(LOADED)
 
