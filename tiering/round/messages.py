@@ -24,7 +24,7 @@ tierer.
 
 @dataclass(frozen=True)
 class RoundReport:
-    """How a round ended. The tierer repeats the report in every heartbeat until the coordinator has answered one."""
+    """The outcome of a round. The tierer repeats the report in every heartbeat until the coordinator has answered one."""
 
     assignment: Assignment
     outcome: RoundOutcome

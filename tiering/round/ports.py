@@ -44,7 +44,7 @@ class ProgressReport:
 
 
 class ReportAnswer(Enum):
-    """What the coordinator did with a report."""
+    """The coordinator's reaction to a report."""
 
     TAKEN = "taken"
     SEND_ALL = "taken, but splits of earlier reports are missing"
@@ -163,7 +163,7 @@ class SplitTask:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """How one task ended: with a write result, or with an error and the phase in which it happened."""
+    """The outcome of one task: a write result, or an error and the phase in which it happened."""
 
     result: WriteResult | None
     """The result of the whole split, or of its part before an early stop or before the record of `stopped`."""
@@ -215,7 +215,7 @@ class RewriteWork:
 
 @dataclass(frozen=True)
 class RewriteOutcome:
-    """How one `RewriteWork` ended: with a rewrite, or with an error. Neither is set if the round's time was over before the task began."""
+    """The outcome of one `RewriteWork`: a rewrite or an error. Neither is set if the round's time was over before the task began."""
 
     rewrite: FileRewrite | None = None
     error: LakewardError | None = None

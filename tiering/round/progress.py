@@ -31,8 +31,10 @@ class MeterReading:
 
 @dataclass(frozen=True)
 class Lull:
-    """How long no task has made progress, and the executors of the running tasks that reported. Without such executors the round does not
-    count as hanging: tasks on executors that cannot be heard, or that wait for an executor, may be active.
+    """The time without progress of any task, and the executors of the running tasks that reported.
+
+    Without such executors the round does not count as hanging. Its tasks may be active on executors that send no reports, or wait for an
+    executor.
     """
 
     ms: int
@@ -53,7 +55,7 @@ class RoundMeter:
         self.now_ms = now_ms
         self._report = report
         self.place = IN_THE_TIERER
-        """Where the tasks run. A runner that sends them elsewhere sets it."""
+        """The place where the tasks run. A runner that sends them elsewhere sets it."""
         self._lock = threading.Lock()
         self._done = [0] * len(self._expected)
         self._done_in_all = 0

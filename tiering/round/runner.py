@@ -50,10 +50,10 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 """Time limit of work that has to run to its end."""
 
 REREAD_SECONDS = 60
-"""How long a lake that does not answer is asked again for the outcome of a commit."""
+"""Time for which the outcome of a commit is queried again from a lake that does not answer."""
 
 LOG_LOOKS = 3
-"""How often the log is read again while its leader may just have moved."""
+"""Number of times that the log is read again, because its leader may just have moved."""
 
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
 _CRASH_AFTER = {

@@ -27,7 +27,7 @@ from tiering.wire.rounds import assignment_from_pb
 log = structlog.get_logger(__name__)
 
 ANSWER_TIMEOUT_MS = 10_000
-"""How long a heartbeat may take in addition to the time for which the coordinator may hold it."""
+"""Longest time of a heartbeat, in addition to the time for which the coordinator may hold it."""
 RETRY_MS = 1_000
 """Delay after a failed heartbeat."""
 FULL_POLL_MS = 3_000
@@ -66,7 +66,7 @@ class TiererOptions:
     stalled_after_ms: int = 1_800_000
     """A round whose splits made no progress for this long is given up; 0 = never."""
     stop_grace_ms: int = 6_000
-    """How long a round whose commit was granted may continue after a stop."""
+    """Time for which a round with a granted commit may continue after a stop."""
 
 
 def busy_interval_ms(options: TiererOptions, *, has_free_slot: bool, upkeep_runs: bool) -> int:

@@ -55,7 +55,7 @@ from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 FORMAT = "paimon"
 EVOLVE_ATTEMPTS = 5
-"""How often new columns are sent if other changes of the table come in between."""
+"""Number of times that new columns are sent if other changes of the table come in between."""
 
 
 class PaimonLake:

@@ -15,7 +15,7 @@ from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES
 
 @dataclass(frozen=True)
 class TableState:
-    """What a writer needs to know of a lake table, as plain values."""
+    """The facts about a lake table that a writer needs, as plain values."""
 
     table_uuid: str
     root: PurePath

@@ -309,7 +309,7 @@ Event = (
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """How a round ended. `passed_head` is the head that its base check accepted.
+    """The outcome of a round. `passed_head` is the head that its base check accepted.
 
     `error` and `phase` are set unless the round succeeded. After a success they report a bucket that stops at a record (BucketStopped).
     """

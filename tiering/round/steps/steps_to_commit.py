@@ -33,7 +33,7 @@ from tiering.round.steps.round_state import Round, Step, base_of, end_failed, fa
 from tiering.round.steps.steps_to_write import known_lake
 
 COMMIT_ATTEMPTS = 5
-"""How often a commit is sent on a new head, if only foreign commits came between or the request seems lost."""
+"""Number of times that a commit is sent on a new head, if only foreign commits came between or the request seems lost."""
 
 
 def splits_run(state: Round, event: act.SplitsRun) -> Step:

@@ -17,7 +17,7 @@ from tiering.round.steps import actions as act
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
 LEASE_ATTEMPTS = 3
-"""How often a round plans again because a KV snapshot was deleted before it was leased."""
+"""Number of times that a round plans again because a KV snapshot was deleted before it was leased."""
 
 
 def table_read(state: Round, table: TableInfo) -> Step:

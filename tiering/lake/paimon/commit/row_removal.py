@@ -2,7 +2,7 @@
 
 Files of a log table that contain such rows are rewritten without them; other files stay. In a clean table, footers tell which offsets a
 file has, and each file is rewritten separately, because a footer describes one bucket. An emptied bucket of a primary-key table loses all
-its files. The offsets of a bucket's rows are held in memory meanwhile: some 25 bytes a row.
+its files. This needs about 25 bytes of memory for each row of a bucket, for the rows' offsets.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _without_rows(target: _Target, manifests: Manifests, place: Place, buckets: 
     if not changed:
         return
     removed = tuple(str(file.entry.file.file_name) for file, _ in changed)
-    written = _written_anew(target, place, changed)
+    written = _write_remaining_rows(target, place, changed)
     payload = _payload(target, place, written, removed=removed)
     for bucket in sorted((bucket for bucket in buckets if lost[bucket.bucket_id]), key=BucketKey.sort_key):
         yield _result(bucket, payload, written, lost[bucket.bucket_id])
@@ -167,7 +167,7 @@ def _rows_to_remove(files: list[_File], buckets: list[BucketKey], removal: Remov
     return np.split(is_removed, np.cumsum([len(file.offsets) for file in files])[:-1])
 
 
-def _written_anew(target: _Target, place: Place, changed: list[tuple[_File, Mask]]) -> tuple[WrittenFile, ...]:
+def _write_remaining_rows(target: _Target, place: Place, changed: list[tuple[_File, Mask]]) -> tuple[WrittenFile, ...]:
     """Writes the remaining rows of files that lose some rows."""
     if target.loaded.schema.layout.has_row_offsets:
         return _rows_that_stay(target, place, changed, None)

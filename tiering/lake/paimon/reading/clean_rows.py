@@ -51,7 +51,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass
 class _Added:
-    """What one snapshot added to one place. `standing`: the highest sequence number at the place before the snapshot."""
+    """The rows that one snapshot added to one place. `standing` is the highest sequence number at the place before the snapshot."""
 
     data: list[Any] = field(default_factory=list)
     changelog: list[Any] = field(default_factory=list)

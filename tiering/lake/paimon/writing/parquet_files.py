@@ -39,7 +39,7 @@ _BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 @dataclass(frozen=True)
 class FilePlace:
-    """Where the files of one attempt are written: `folder` below the table's folder `root`; `prefix` begins their names."""
+    """The place of the files of one attempt: `folder` below the table's folder `root`; `prefix` begins their names."""
 
     table: TablePath
     root: PurePath
