@@ -42,7 +42,7 @@ class HostedCluster:
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """What a tierer needs to connect to the cluster: the coordinator's URI, the cluster's id, and the properties of the `HostedCluster`."""
+    """The address of the cluster for a tierer: the coordinator's URI, the cluster's id, and the properties of the `HostedCluster`."""
 
     uri: str
     cluster_id: str
@@ -50,7 +50,7 @@ class ClusterAddress:
 
 
 class ClusterKind(Protocol):
-    """What every kind implements. Each function imports its modules when it is called."""
+    """The protocol of a cluster kind. Each function imports its modules when it is called."""
 
     def host(
         self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]

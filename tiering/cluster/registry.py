@@ -19,7 +19,7 @@ BUILT_IN: Mapping[str, str] = {
     EMBEDDED: "tiering.cluster.embedded.kind:CLUSTER_KIND",
     FLUSS: "tiering.cluster.fluss.kind:CLUSTER_KIND",
 }
-"""Where the `ClusterKind` of each kind is, by name. It is imported when it is used."""
+"""The place of the `ClusterKind` of each kind, by name. It is imported when it is used."""
 
 
 def cluster_kind(name: str) -> ClusterKind:

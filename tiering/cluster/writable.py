@@ -34,7 +34,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class AppendedRange:
-    """Where the records of one write are: the offsets `[starting_offset, stopping_offset)` of one bucket."""
+    """The place of one write's records: the offsets `[starting_offset, stopping_offset)` of one bucket."""
 
     bucket: BucketKey
     starting_offset: int

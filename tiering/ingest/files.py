@@ -75,7 +75,7 @@ class ParsedFile:
     doubts: Mapping[str, str] = field(default_factory=dict)
     """Columns that became STRING although another type can hold all of their values, with the reason."""
     read_as: Sequence[str] = ()
-    """What was detected about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
+    """The facts that were detected about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows."""

@@ -82,7 +82,7 @@ class IngestResult:
     doubts: Mapping[str, str] = field(default_factory=dict)
     """Columns of a new table that became STRING although another type can hold their values, with the reason."""
     read_as: Sequence[str] = ()
-    """What was detected about the files: `the delimiter ';'`, `the encoding utf-16`."""
+    """The facts that were detected about the files: `the delimiter ';'`, `the encoding utf-16`."""
 
 
 def ingest_files(

@@ -1,4 +1,4 @@
-"""How the embedded cluster is hosted, connected and read: its entry in `tiering.cluster.registry`.
+"""Hosts, connects and reads the embedded cluster: its entry in `tiering.cluster.registry`.
 
 Each process needs only one part of it, so every function imports what it needs.
 """

@@ -53,7 +53,7 @@ class FlussConnection:
     request_timeout_s: float = 30.0
     """Timeout for one answer, as in Fluss's own clients."""
     patience_s: float = 10.0
-    """How long an idempotent call is retried while servers are unavailable."""
+    """Longest time for which an idempotent call is retried while servers are unavailable."""
 
     @staticmethod
     def parse(servers: str, username: str | None = None) -> FlussConnection:

@@ -1,4 +1,4 @@
-"""How the coordinator, tierers and validations connect to a Fluss cluster: its entry in `tiering.cluster.registry`.
+"""Connects the coordinator, tierers and validations to a Fluss cluster: its entry in `tiering.cluster.registry`.
 
 Each process needs only one part of it, so every function imports what it needs.
 """

@@ -22,7 +22,7 @@ from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, TableBucket
 
 SWEEP = timedelta(minutes=10)
-"""How long an expired lease may live on in Fluss, where it can still be renewed."""
+"""Longest time that an expired lease continues to exist in Fluss, where it can still be renewed."""
 _NO_PARTITION = -1
 """Stands for no partition; Fluss's partition ids start at 0."""
 

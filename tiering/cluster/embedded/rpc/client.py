@@ -51,7 +51,7 @@ CALL_TIMEOUT_S = 30.0
 PRIMARY_KEY_TIMEOUT_S = 600.0
 """Timeout of a write to a primary-key table and of KV snapshots: a lost state is rebuilt first, from the whole table."""
 DEFAULT_PATIENCE_MS = 20_000
-"""How long an idempotent call waits for a service that answered before: a restart takes a few seconds."""
+"""Longest time that an idempotent call waits for a service that answered before. A restart takes a few seconds."""
 
 Answer = TypeVar("Answer")
 

@@ -18,16 +18,16 @@ from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 PATIENCE_S = 30.0
-"""How long a bucket may be without an answering leader: an election takes some seconds, the restart of a server more."""
+"""Longest time of a bucket without an answering leader. An election takes some seconds, the restart of a server more."""
 _TRUNCATED_PATIENCE_S = 5.0
-"""How long a log must start too late before that is believed: for a moment a new leader does not know its remote segments."""
+"""Time for which a log must start too late before the reader reports it. A new leader does not know its remote segments at first."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _EARLIEST, _LATEST = 0, 1
 """`offset_type` of ListOffsets."""
 _CLIENT = -1
 """`follower_server_id` of a caller that is not a replica."""
 _MAX_WAIT_MS = 500
-"""How long a server may hold a FetchLog without records."""
+"""Longest time that a server may hold a FetchLog without records."""
 
 _Answer = TypeVar("_Answer")
 

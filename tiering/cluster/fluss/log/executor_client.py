@@ -31,10 +31,10 @@ def executor_client(connection: FlussConnection) -> FlussClient:
         return _clients.by_connection[connection]
 
 
-def _begin_anew() -> None:
+def _replace_clients() -> None:
     global _clients
     _of_parents.append(_clients)
     _clients = _Clients()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_replace_clients)

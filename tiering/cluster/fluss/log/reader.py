@@ -30,7 +30,7 @@ class FlussLogSplitReader:
     split: TieringLogSplit
     row_format: RowFormat
     remote_properties: Mapping[str, str] = field(default_factory=dict)
-    """How to access remote segments, see `remote/files.py`; without secrets."""
+    """Properties for access to remote segments, without secrets (see `remote/files.py`)."""
     patience_s: float = PATIENCE_S
 
     def read(self) -> Iterator[pa.RecordBatch]:

@@ -114,7 +114,7 @@ def _unit(kind: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class LogLayout:
-    """How rows that were written with one schema id are decoded and converted to rows of the table."""
+    """Decodes rows that were written with one schema id, and converts them to rows of the table."""
 
     written: pa.Schema
     """The schema with which Arrow decodes a record batch: the columns in the log's order, already in the table's type if the bytes are the

@@ -19,8 +19,8 @@ CONNECT_TIMEOUT, ANSWER_TIMEOUT = "s3.connection.establish.timeout", "s3.connect
 REMOTE_FILE_PROPERTIES = (ENDPOINT, REGION, PATH_STYLE, CONNECT_TIMEOUT, ANSWER_TIMEOUT)
 """Names of the properties that are used; none of them is a secret."""
 DEFAULT_TIMEOUTS_MS = {CONNECT_TIMEOUT: 10_000, ANSWER_TIMEOUT: 30_000}
-"""How long S3 may take to accept a connection, and how long its answer may pause, in each of its client's three attempts: the same as for a
-lake on S3. The client's own defaults of 1 s and 3 s end reads of a store that is only busy.
+"""The time in which S3 must accept a connection, and the longest pause of its answer, in each of the client's three attempts. Both are the
+same as for a lake on S3. The client's own defaults of 1 s and 3 s end reads of a store that is only busy.
 """
 ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, TOKEN_VARIABLE = "FLUSS_S3_ACCESS_KEY", "FLUSS_S3_SECRET_KEY", "FLUSS_S3_SESSION_TOKEN"
 """Environment variables with keys. Without them the AWS SDK's own chain is used: AWS_ACCESS_KEY_ID, a profile, a role of the machine."""

@@ -27,7 +27,7 @@ _NESTED = re.compile(r'ApiError \{ code: (\d+), message: "(.*)" \}')
 _PIECE_BYTES = 2 << 20
 """Size of the pieces that pyfluss gets. A piece goes to one bucket, unless its rows have a bucket key."""
 _BATCH_MS = "1000"
-"""How long pyfluss collects changes of a bucket in one batch, unless the batch is full or flushed."""
+"""Time for which pyfluss collects changes of a bucket in one batch, unless the batch is full or flushed."""
 _ROWS = 20_000
 """Number of upserts or deletes that are flushed together, and whose answers are awaited together: a few seconds of work."""
 _ANSWERS = 1_000

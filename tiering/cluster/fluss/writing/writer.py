@@ -45,9 +45,9 @@ MAX_WRITE_BYTES = 64 << 20
 UNKNOWN_SCHEMA = "Invalid schema id"
 """Part of a tablet server's error for rows with a column that it does not know yet."""
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
-"""How long the buckets of a new table may take until each has a leader."""
+"""Longest time until each bucket of a new table has a leader, and the pause between two looks."""
 GROWTH_SECONDS = 5.0
-"""How long acknowledged rows may be missing at the end of a log."""
+"""Longest time that acknowledged rows may be missing at the end of a log."""
 
 
 @contextmanager
