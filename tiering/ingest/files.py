@@ -103,8 +103,8 @@ class Shape:
     @property
     def known_columns(self) -> pa.Schema:
         """The columns whose types are known before the file is read."""
-        known = pa.schema([] if self.schema is None else self.schema)
-        return pa.schema([*known, *((name, kind) for name, kind in self.types.items() if name not in known.names)])
+        table_columns = pa.schema([] if self.schema is None else self.schema)
+        return pa.schema([*table_columns, *((name, kind) for name, kind in self.types.items() if name not in table_columns.names)])
 
     @property
     def known_names(self) -> Collection[str]:

@@ -191,8 +191,8 @@ class EmbeddedStorage(StoredCluster):
             existing = {bucket: named[bucket] for bucket, snapshot in stored.items() if self._files_exist(snapshot)}
             with self.metadata.write() as connection:
                 now = self._lease_time.now()
-                gone = set(lease_rows.acquire(connection, lease_id, ttl_ms, existing, owner, now, only_renews=not snapshots))
-            unavailable += [bucket for bucket in named if bucket not in existing or bucket in gone]
+                vanished = set(lease_rows.acquire(connection, lease_id, ttl_ms, existing, owner, now, only_renews=not snapshots))
+            unavailable += [bucket for bucket in named if bucket not in existing or bucket in vanished]
         return unavailable
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:

@@ -106,13 +106,13 @@ class LakeRecord:
             recorded = self.read(table)
         except LakeRecordUnreadable:
             recorded = None  # an unreadable record is replaced, because nothing else repairs it (H1)
-        if recorded is not None and _same(recorded, snapshot):
+        if recorded is not None and _are_equal(recorded, snapshot):
             return
         if recorded is not None and not may_go_back:
             check_goes_on(table, recorded, snapshot, living)
         path = self.prepare(table, snapshot.offsets, snapshot.lake_snapshot_id)
         crash_points.reach(crash_points.LAKE_RECORD_PREPARED)
-        self._commit(table, snapshot, path, _keep(recorded, snapshot))
+        self._commit(table, snapshot, path, _earliest_to_keep(recorded, snapshot))
         if self._ledger is not None:
             self._ledger.forget([path])  # the file belongs to Fluss from now on
 
@@ -150,13 +150,13 @@ def summary_properties(path: str) -> Mapping[str, str]:
     return {FLUSS_COMMIT_USER_KEY: FLUSS_COMMIT_USER, FLUSS_OFFSETS_KEY: path}
 
 
-def _same(recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot) -> bool:
+def _are_equal(recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot) -> bool:
     """Returns whether both records are equal. A bucket at offset 0 may be missing in either."""
     offsets, others = ({bucket: offset for bucket, offset in copy.offsets.items() if offset} for copy in (recorded, snapshot))
     return recorded.lake_snapshot_id == snapshot.lake_snapshot_id and offsets == others
 
 
-def _keep(recorded: RecordedLakeSnapshot | None, snapshot: RecordedLakeSnapshot) -> int:
+def _earliest_to_keep(recorded: RecordedLakeSnapshot | None, snapshot: RecordedLakeSnapshot) -> int:
     """Returns the earliest snapshot to keep. The registered snapshot stays readable until the next one is announced; older ones would
     accumulate in the cluster's ZooKeeper.
 

@@ -103,11 +103,11 @@ class KvState:
         rows.
         """
         names = [f"k{number}" for number in range(keys.num_columns)]
-        wanted = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
-        same = " AND ".join(f"kv.{column} = wanted.{name}" for column, name in zip(self._keys, names, strict=True))
-        with self._registered("wanted", wanted):
+        requested = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
+        same = " AND ".join(f"kv.{column} = requested.{name}" for column, name in zip(self._keys, names, strict=True))
+        with self._registered("requested", requested):
             selected = self._connection.sql(
-                f"SELECT wanted.position, {self._list('kv')} FROM wanted JOIN kv ON {same} ORDER BY wanted.position"
+                f"SELECT requested.position, {self._list('kv')} FROM requested JOIN kv ON {same} ORDER BY requested.position"
             ).to_arrow_table()
         rows = _as_rows(selected.drop_columns(["position"]), self._schema)
         return selected.column("position").to_numpy(), rows
@@ -120,16 +120,16 @@ class KvState:
         lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
         keys = changes.select(self._key_names()).take(lasting).combine_chunks().to_batches()
         last = lasting[last_of_each_key(keys[0])] if keys else lasting
-        gone = pa.array(kinds[last] == ChangeType.DELETE)
+        is_deleted = pa.array(kinds[last] == ChangeType.DELETE)
         net = pa.Table.from_arrays(
-            [*places.take(last).columns, *_stored(changes.take(last), self._schema).columns, gone],
-            names=["p", "b", *(f"c{number}" for number in range(len(self._schema))), "gone"],
+            [*places.take(last).columns, *_stored(changes.take(last), self._schema).columns, is_deleted],
+            names=["p", "b", *(f"c{number}" for number in range(len(self._schema))), "is_deleted"],
         )
         same = " AND ".join(f"kv.{column} = net.{column}" for column in self._keys)
         with self._registered("net", net), self._transaction():
             if len(last):
                 self._connection.execute(f"DELETE FROM kv USING net WHERE {same}")
-                self._connection.execute(f"INSERT INTO kv SELECT p, b, {self._list('net')} FROM net WHERE NOT gone")
+                self._connection.execute(f"INSERT INTO kv SELECT p, b, {self._list('net')} FROM net WHERE NOT is_deleted")
             self._note(reached)
             crash_points.reach(crash_points.KV_APPLYING)
 

@@ -111,8 +111,8 @@ def delete_where(connection: sa.Connection, condition: sa.ColumnElement[bool]) -
     """Deletes snapshots and their entries in leases, and returns the paths of their files."""
     rows = connection.execute(sa.select(kv_snapshots.c.snapshot_id, kv_snapshots.c.files).where(condition)).all()
     if rows:
-        ids = [{"gone": row.snapshot_id} for row in rows]
-        connection.execute(sa.delete(kv_snapshots).where(kv_snapshots.c.snapshot_id == sa.bindparam("gone")), ids)
+        ids = [{"deleted_id": row.snapshot_id} for row in rows]
+        connection.execute(sa.delete(kv_snapshots).where(kv_snapshots.c.snapshot_id == sa.bindparam("deleted_id")), ids)
     return [path for row in rows for path, *_ in row.files]
 
 

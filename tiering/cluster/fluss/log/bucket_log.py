@@ -69,11 +69,11 @@ class BucketLog:
                 raise self._nothing_from(offset, stop, server)
             return str(server), answer
 
-        return self._asked_of_the_leader(ask)
+        return self._ask_leader(ask)
 
     def bounds(self) -> BucketOffsets:
         """Returns the present start and end of the log."""
-        return self._asked_of_the_leader(self._bounds)
+        return self._ask_leader(self._bounds)
 
     def _bounds(self, server: ServerAddress) -> BucketOffsets:
         ends = []
@@ -114,29 +114,29 @@ class BucketLog:
             table_id = self.client.coordinator(fluss.GetTableInfoRequest(table_path=path)).table_id
         except ClusterUnavailable:
             return
-        except (UnknownTable, UnknownDatabase) as gone:
-            raise self._gone(gone) from gone
+        except (UnknownTable, UnknownDatabase) as refusal:
+            raise self._dropped(refusal) from refusal
         if table_id != self.table_id:
-            raise self._gone(UnknownTable(f"another table now has the name {self.table_path}"))
+            raise self._dropped(UnknownTable(f"another table now has the name {self.table_path}"))
 
     def _refusal(self, code: int, message: str) -> Exception:
         """Returns the error for an error code of the bucket."""
         error = error_of(code, message, table_id=self.table_id, bucket=self.bucket)
         if isinstance(error, UnknownTable | UnknownPartition):
-            return self._gone(error)
+            return self._dropped(error)
         return _AskAgain(error) if isinstance(error, ClusterUnavailable) else error
 
-    def _gone(self, error: LakewardError) -> SourceChanged:
+    def _dropped(self, error: LakewardError) -> SourceChanged:
         name = f"bucket {self.bucket} of {self.table_path}"
         return SourceChanged(f"{name} was dropped: {error.message}", table_id=self.table_id, bucket=self.bucket)
 
-    def _asked_of_the_leader(self, ask: Callable[[ServerAddress], _Answer]) -> _Answer:
+    def _ask_leader(self, ask: Callable[[ServerAddress], _Answer]) -> _Answer:
         begun, pause = time.monotonic(), _FIRST_PAUSE_S
         while True:
             try:
                 return ask(self.client.leader_of(self.table_path, self.table_id, self.bucket))
-            except (UnknownTable, UnknownPartition) as gone:
-                raise self._gone(gone) from gone
+            except (UnknownTable, UnknownPartition) as refusal:
+                raise self._dropped(refusal) from refusal
             except _AskAgain as again:
                 error, patience_s = again.error, min(self.patience_s, again.patience_s)
             except ClusterUnavailable as unavailable:

@@ -72,12 +72,12 @@ class PackedBytes:
         for low, high, shift in _FOLDS:
             numbers = (numbers & low) | ((numbers & high) >> shift)
         if (long := np.flatnonzero(last == 0)).size:
-            rest = self.read("<u2", at[long] + _WORD_BYTES).astype(np.uint64)
-            has_tenth = rest & np.uint64(0x80) != 0
-            tenth = np.where(has_tenth, rest >> np.uint64(8), np.uint64(0))
+            last_bytes = self.read("<u2", at[long] + _WORD_BYTES).astype(np.uint64)
+            has_tenth = last_bytes & np.uint64(0x80) != 0
+            tenth = np.where(has_tenth, last_bytes >> np.uint64(8), np.uint64(0))
             if (tenth > 1).any():
                 raise ValueError("a number is longer than 64 bits")
-            numbers[long] |= (rest & np.uint64(0x7F)) << np.uint64(56) | tenth << np.uint64(63)
+            numbers[long] |= (last_bytes & np.uint64(0x7F)) << np.uint64(56) | tenth << np.uint64(63)
             lengths[long] += 1 + has_tenth
         return numbers, at + lengths
 
