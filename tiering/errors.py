@@ -1,7 +1,7 @@
-"""The one tree of errors that Lakeward raises.
+"""All errors that Lakeward raises, as one tree of classes.
 
     LakewardError
-    ├── BadRequest                      the caller can mend it: a wrong name, argument or option
+    ├── BadRequest                      the caller can correct it: a wrong name, argument or option
     │   ├── InvalidName
     │   ├── InvalidArgument
     │   ├── UnknownDatabase
@@ -9,65 +9,65 @@
     │   ├── UnknownPartition
     │   ├── UnknownProcedure
     │   ├── UnknownLease
-    │   ├── StatementOutdated           what a SQL statement was planned with has changed
+    │   ├── StatementOutdated           a column that the plan of a SQL statement uses has changed
     │   ├── AlreadyExists
     │   ├── UnsupportedType
-    │   ├── InvalidData                 a file or batch that does not fit; nothing of it was taken
-    │   ├── CannotReconcile             reconcile_lake would lose or double a row
+    │   ├── InvalidData                 a file or batch that does not fit its table; no row of it was written
+    │   ├── CannotReconcile             reconcile_lake would lose a row or write it twice
     │   ├── LakeDisabled
     │   └── TablePaused
-    ├── PermanentTieringError           tiering of this table stops until a person or a change mends it
+    ├── PermanentTieringError           tiering of the table stops until a user repairs the cause or the cause ends
     │   ├── ClusterMismatch             the lake table was tiered from another cluster
-    │   ├── TableMismatch               ... from another table of that name (dropped and made anew)
-    │   ├── LakeTableReplaced           another lake table stands where ours was
-    │   ├── UntrackedLakeTable          rows, but no marker
-    │   ├── MarkerLost                  offsets are recorded, the lake has no marker
-    │   ├── RecordAheadOfLake           offsets are recorded that the lake does not have
+    │   ├── TableMismatch               the lake table was tiered from another table of that name (dropped and recreated)
+    │   ├── LakeTableReplaced           the lake table is not the one that was tiered to before
+    │   ├── UntrackedLakeTable          the lake table has snapshots and no marker
+    │   ├── MarkerLost                  offsets are recorded, but the lake table has no marker
+    │   ├── RecordAheadOfLake           the recorded offsets are beyond those of the lake table
     │   ├── LakeRolledBack
     │   ├── ForeignTiering              another tiering service committed to the lake table
-    │   ├── ForeignTieringOverlap       ... rows that are in it already
-    │   ├── ForeignTieringGap           ... rows behind others that are missing
-    │   ├── ForeignTieringUnproved      ... rows without offsets that are not, or cannot be shown to be, those of the log
-    │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
+    │   ├── ForeignTieringOverlap       ... and wrote rows that it contains already
+    │   ├── ForeignTieringGap           ... and wrote rows, while earlier rows are missing
+    │   ├── ForeignTieringUnproved      ... and wrote rows without offsets; no comparison can show that they are those of the log
+    │   ├── HistoryExpired              snapshots expired that would show whether the lake table was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
-    │   ├── LogBehindLake               the lake holds rows that the log does not have yet
-    │   ├── LogRewritten                the log holds other records at offsets that were tiered
+    │   ├── LogBehindLake               the lake table has rows that the log does not have yet
+    │   ├── LogRewritten                the log has other records at offsets that were tiered
     │   ├── SchemaDrift
-    │   ├── ForbiddenLocation           the lake table names a file outside of where its lake's files may lie
+    │   ├── ForbiddenLocation           the lake table names a file outside the allowed locations of its lake
     │   └── MarkerCorrupt
-    ├── TransientTieringError           the next attempt may go through
+    ├── TransientTieringError           the next attempt may succeed
     │   ├── RoundFailed
-    │   ├── RoundStalled                its splits made no progress for too long: somebody else takes the table
+    │   ├── RoundStalled                the splits made no progress for too long: another tierer gets the table
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
-    │   │   └── ClusterAccessDenied     the source cluster refuses the user, the password or what the user wants to do
-    │   ├── LakeRecordUnreadable        the cluster cannot tell any more which lake snapshot it recorded
-    │   ├── SourceChanged               the source changed under the round: the next one plans afresh
-    │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
-    │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
-    │   ├── TableBusy                   another acknowledgement, a reconciliation or a round of the table is at work
-    │   ├── BucketStopped               the next record of a bucket cannot be read or written; the other buckets go on
+    │   │   └── ClusterAccessDenied     the source cluster refuses the user, the password or an operation
+    │   ├── LakeRecordUnreadable        the cluster cannot return the lake snapshot that it recorded
+    │   ├── SourceChanged               the source changed during the round: the next round makes a new plan
+    │   ├── KvSnapshotGone              a KV snapshot was deleted before the round had read all of it
+    │   ├── BaseMoved                   a foreign commit moved rows that a round's position deletes name
+    │   ├── TableBusy                   another acknowledgement, reconciliation or round uses the table
+    │   ├── BucketStopped               the next record of a bucket cannot be read or written; other buckets are tiered
     │   ├── TiererStopped
-    │   └── TiererLost                  nothing was heard of the tierer for the service timeout
-    ├── Cancelled                       a person or a stopping tierer ended the round before its fence
-    ├── Fenced                          an older epoch: another round owns the table now
-    ├── UnsupportedLogVersion           record batches of Fluss in a version that this release does not read
+    │   └── TiererLost                  the tierer sent no heartbeat for the service timeout
+    ├── Cancelled                       a user or a stopping tierer ended the round before its fence
+    ├── Fenced                          an older epoch: another round has the table now
+    ├── UnsupportedLogVersion           record batches in a version of Fluss's format that this release cannot read
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
-    ├── Unauthenticated                 the service does not know who calls: no token, or one that does not hold
-    ├── AccessDenied                    the caller is known, and lacks a privilege: the message names it
+    ├── Unauthenticated                 the call has no valid token
+    ├── AccessDenied                    the caller lacks a privilege, which the message names
     ├── ServiceUnreachable
-    │   └── InsecureConnection          TLS on one side alone, or a certificate that does not hold
-    ├── ServiceBusy                     the service takes no more for now: nothing of the call was done
-    ├── InvalidAnswer                   the service's answer cannot be read, never ends or is larger than a client takes
-    ├── PeerTooOld                      the other side does not offer this call
-    ├── StatementFailed                 a SQL engine refused a statement, or failed while it ran
+    │   └── InsecureConnection          only one side uses TLS, or a certificate is not valid
+    ├── ServiceBusy                     the service accepts no more work now, and did nothing of the call
+    ├── InvalidAnswer                   the service's answer cannot be read, does not end or is larger than a client accepts
+    ├── PeerTooOld                      the other side does not have this call
+    ├── StatementFailed                 a SQL engine refused a statement, or the statement failed
     ├── StoreError
     └── SetupError                      this machine lacks something: Java, a free port, a writable folder
 
-`error_class` is what SQL shows (the class name, unless an outside error was wrapped), `retryable` whether
-the same attempt may go through later, `hint` what to do. Ids travel in `ids`. Each class declares in which phases of a round it may
-happen, which statement helps, or why none can, and what to look at or run next; docs/errors.md is made of that.
+`error_class` is the name that SQL shows: the class name, or the name of a wrapped outside error. `retryable` tells whether the same attempt
+may succeed later. `hint` tells what to do. `ids` has the ids. Each class declares in which phases of a round it may happen, the statement
+that helps or why there is none, and what to look at or run next. docs/errors.md is generated from these declarations.
 """
 
 from __future__ import annotations
@@ -75,15 +75,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
-from tiering.redaction.redact import cut_message as cut_message  # whoever stores or shows an error knows it from here
+from tiering.redaction.redact import cut_message as cut_message  # code that stores or shows an error imports it from here
 
 _ID_LIMIT = 1_000
-"""Characters of an id: of two names, or of a path."""
+"""The most characters of an id, which is enough for two names or a path."""
 
-_OF_THE_SOURCE = "No lake table can have what the source table has: change it, or recreate it without that. That resumes its tiering."
-_NOT_READ = "No statement makes this release read the log. After an upgrade, retry the table."
-_OF_A_CALL = "It answers a statement or a call, whose caller mends what the message names; no table waits for it."
-_OF_A_SERVICE = "It tells of a service or a machine, not of a table: the message names what to look at."
+_SOURCE_MUST_CHANGE = (
+    "A lake table cannot contain what the message names. Change the source table, or recreate it without that. Tiering then continues."
+)
+_UPGRADE_NEEDED = "No statement enables this release to read the log. Upgrade Lakeward, then retry the table."
+_CALLER_CORRECTS = "The caller corrects what the message names and repeats the statement or call. No table waits for it."
+_SERVICE_ERROR = "The error is about a service or a machine, not about a table. The message names what to check."
 
 
 def _of_table(columns: str, table: str = "lake_tiering_status") -> str:
@@ -105,28 +107,28 @@ _RETRY, _HELP = "CALL fluss.sys.retry_tiering('db.t')", "CALL fluss.sys.help()"
 
 
 class LakewardError(Exception):
-    """The root. Carries a message for the user, a hint, and the ids it is about.
+    """The root of the tree. An error has a message for the user, a hint, and the ids of the things it is about.
 
-    Whatever an error says came, in part, from outside: it is redacted, cut and free of control characters from here on, wherever it
-    is stored, logged, sent or shown.
+    Parts of every error's text come from outside. So the constructor redacts and shortens the text and removes control characters, before
+    the error is stored, logged, sent or shown.
     """
 
     retryable: ClassVar[bool] = False
     default_hint: ClassVar[str] = ""
     phases: ClassVar[tuple[str, ...]] = ()
-    """Where in a round it may happen (`Phase`); empty = it is no error of a round."""
+    """The phases of a round (`Phase`) in which it may happen; empty = it is not an error of a round."""
     next_action: ClassVar[str] = ""
-    """The statement that helps, as the documentation shows it; which one it is for a table, and whether it leaves no row out, says
-    `coordinator.decisions.next_action`. Empty = no statement can help."""
-    no_statement: ClassVar[str] = "It stands for the classes below it."
-    """Why no statement can help, as a sentence; empty if one can."""
+    """The statement that helps, as the documentation shows it; empty = no statement can help. `coordinator.decisions.next_action` decides
+    for a table which statement it is, and whether the statement leaves no row out."""
+    no_statement: ClassVar[str] = "Each class below it has its own next action."
+    """The reason why no statement can help, as a sentence; empty if a statement can."""
     look: ClassVar[str] = _STATUS
-    """The statement or command with which somebody on call goes on: it shows more, or does what the message asks for."""
+    """The statement or command that a person on call uses next. It shows more, or does what the message asks for."""
 
     def __init_subclass__(
         cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "", look: str | None = None
     ) -> None:
-        """What a class does not declare is as its base has it; a class has either a statement or the sentence."""
+        """Inherits from the base class what a class does not declare. A class has either a statement or the sentence of `no_statement`."""
         super().__init_subclass__()
         if phases is not None:
             cls.phases = phases
@@ -149,80 +151,80 @@ class LakewardError(Exception):
         return self.message
 
 
-class BadRequest(LakewardError, no_statement=_OF_A_CALL, look=_HELP):
-    """The caller can mend it."""
+class BadRequest(LakewardError, no_statement=_CALLER_CORRECTS, look=_HELP):
+    """A request that the caller can correct."""
 
 
-class InvalidName(BadRequest, phases=("PLAN",), no_statement=_OF_THE_SOURCE, look=_COLUMNS):
-    """A database, table or column name outside the name rule."""
+class InvalidName(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, look=_COLUMNS):
+    """A database, table or column name that does not follow the name rule."""
 
     default_hint = "Use ASCII letters, digits, '_' and '-', at most 200 characters, not starting with '__'."
 
 
-class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_OF_THE_SOURCE, look=_HELP):
-    """An argument or option with a value it cannot have; the message names it."""
+class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, look=_HELP):
+    """An argument or option with a value that is not allowed. The message names it."""
 
 
 class UnknownDatabase(BadRequest, look="SELECT DISTINCT database_name FROM fluss.sys.tables"):
-    """No such database."""
+    """The named database does not exist."""
 
 
 class UnknownTable(BadRequest, look="SELECT database_name, table_name FROM fluss.sys.tables"):
-    """No such table."""
+    """The named table does not exist."""
 
 
 class UnknownPartition(BadRequest, look=_of_table("DISTINCT partition_name", "tiering_buckets")):
-    """No such partition."""
+    """The named partition does not exist."""
 
 
 class UnknownProcedure(BadRequest, look="SELECT procedure_name, description FROM fluss.sys.procedures"):
-    """No such procedure."""
+    """The named procedure does not exist."""
 
 
 class UnknownLease(BadRequest, look="SELECT lease_id, owner, state, expires_at FROM fluss.sys.kv_snapshot_leases"):
-    """No lease of that id, or it does not hold what was named."""
+    """No lease has that id, or the lease does not contain the named bucket."""
 
 
 class StatementOutdated(BadRequest, look=_COLUMNS):
-    """A column that a SQL statement was planned with is gone or has another type."""
+    """A column that the plan of a SQL statement uses was removed or has another type."""
 
     default_hint = "Run the statement again."
 
 
 class AlreadyExists(BadRequest, look="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
-    """A database or table of that name is already there."""
+    """A database or table of that name exists already."""
 
 
-class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_OF_THE_SOURCE, look=_COLUMNS):
-    """A column type that the lake cannot hold."""
+class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, look=_COLUMNS):
+    """A column type that a lake table cannot have."""
 
 
 class InvalidData(BadRequest, look=_COLUMNS):
-    """Input that cannot be read or does not fit its table. Nothing of it was taken."""
+    """Input that cannot be read or does not fit its table. None of it was written."""
 
 
 class CannotReconcile(BadRequest, look=_STATUS):
-    """The lake table cannot be reconciled in the way that was asked for."""
+    """The requested action cannot reconcile the lake table."""
 
 
 class LakeDisabled(BadRequest, look="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
-    """Tiering was asked for a table that has its lake disabled."""
+    """Tiering was requested for a table whose lake is disabled."""
 
-    default_hint = "Enable it with the table option table.datalake.enabled=true."
+    default_hint = "Enable the lake with the table option table.datalake.enabled=true."
 
 
 class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')", look=_PAUSE):
-    """Tiering was asked for a table that is paused."""
+    """Tiering was requested for a paused table."""
 
 
-class PermanentTieringError(LakewardError, phases=("PLAN", "LAKE_COMMIT"), no_statement="It stands for the classes below it."):
-    """Tiering of this table stops until somebody mends the cause."""
+class PermanentTieringError(LakewardError, phases=("PLAN", "LAKE_COMMIT")):
+    """Tiering of the table stops until a user repairs the cause, or the cause ends."""
 
 
 class ClusterMismatch(
     PermanentTieringError,
-    no_statement="Nobody but a person knows which of two clusters the lake table belongs to: "
-    "give the other one a lake of its own. That resumes it.",
+    no_statement="Only a person can decide to which of the two clusters the lake table belongs. "
+    "Configure another lake for the other cluster. Tiering then continues.",
 ):
     """The lake table's marker names another cluster."""
 
@@ -232,11 +234,11 @@ class TableMismatch(PermanentTieringError, next_action="ALTER TABLE lake.db.t RE
 
 
 class LakeTableReplaced(PermanentTieringError, phases=("PLAN", "WRITE", "LAKE_COMMIT"), next_action=_RETIER):
-    """The lake table is not the one tiered to before: its uuid changed."""
+    """The lake table is not the one that was tiered to before: its uuid changed."""
 
 
 class UntrackedLakeTable(PermanentTieringError, next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7"):
-    """The lake table holds snapshots but no marker of ours."""
+    """The lake table has snapshots but no marker of Lakeward."""
 
 
 class MarkerLost(PermanentTieringError, next_action=_RETIER):
@@ -244,11 +246,11 @@ class MarkerLost(PermanentTieringError, next_action=_RETIER):
 
 
 class RecordAheadOfLake(PermanentTieringError, next_action=_RETIER):
-    """The coordinator or the cluster records offsets beyond the lake's marker."""
+    """The coordinator or the cluster recorded offsets beyond those of the lake table's marker."""
 
 
 class LakeRolledBack(PermanentTieringError, next_action=_RETIER):
-    """The lake table was rolled back behind its marker."""
+    """The lake table was rolled back to a snapshot before its newest marker."""
 
 
 class ForeignTiering(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'adopt')"):
@@ -256,19 +258,19 @@ class ForeignTiering(PermanentTieringError, next_action="CALL fluss.sys.reconcil
 
 
 class ForeignTieringOverlap(PermanentTieringError, next_action="CALL fluss.sys.reconcile_lake('db.t', 'deduplicate')"):
-    """Another tiering service committed rows that the lake table holds already; names bucket and offsets."""
+    """Another tiering service committed rows that the lake table had already. The message names bucket and offsets."""
 
 
 class ForeignTieringGap(PermanentTieringError, next_action=_RETIER):
-    """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
+    """Another tiering service committed rows while the lake table lacks earlier ones. The message names bucket and offsets."""
 
 
 class ForeignTieringUnproved(PermanentTieringError, next_action="CALL lake.system.set_current_snapshot('db.t', 4217)"):
-    """Another tiering service changed a clean lake table, and not as the log says, or the log between is not kept any more."""
+    """Another tiering service changed a clean lake table, and not as the log says, or the log no longer has the records to compare."""
 
 
 class HistoryExpired(PermanentTieringError, next_action=_RETIER):
-    """Snapshots that would tell whether the table was rolled back expired, and the metadata files that named them are gone."""
+    """Snapshots that would show whether the lake table was rolled back expired, and the metadata files that named them were deleted."""
 
 
 class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", look=_OFFSETS):
@@ -278,11 +280,11 @@ class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER T
 class LogBehindLake(
     PermanentTieringError,
     phases=("PLAN",),
-    no_statement="The lake alone holds rows that the cluster lost, so whatever goes on without them leaves them out. "
-    "Bring the cluster's newest state back: that resumes it.",
+    no_statement="Only the lake has the rows that the cluster lost, so tiering without them would leave them out. "
+    "Restore the cluster's newest state. Tiering then continues.",
     look=_OFFSETS,
 ):
-    """The lake holds records beyond the end of the log."""
+    """The lake table has records beyond the end of the log."""
 
 
 class LogRewritten(
@@ -291,46 +293,46 @@ class LogRewritten(
     next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7",
     look=_VALIDATE,
 ):
-    """The cluster lost records that were tiered, and wrote others at their offsets."""
+    """The cluster lost records that were tiered, and other records now have their offsets."""
 
 
 class SchemaDrift(PermanentTieringError, phases=("PLAN", "WRITE", "LAKE_COMMIT"), next_action="ALTER TABLE lake.db.t RENAME COLUMN b TO a"):
-    """The lake table's columns do not fit the source table's; the message names the column."""
+    """The lake table's columns do not fit those of the source table. The message names the column."""
 
 
 class MarkerCorrupt(PermanentTieringError, next_action=_RETIER):
-    """A marker that cannot be read."""
+    """A marker in the lake table that cannot be read."""
 
 
 class ForbiddenLocation(
     PermanentTieringError,
     phases=("PLAN", "WRITE", "LAKE_COMMIT"),
-    no_statement="Only who starts the coordinator says where files may lie: with that option it goes on.",
+    no_statement="Start the coordinator with an option that allows the location. Tiering then continues.",
     look="CALL fluss.sys.tier_table('db.t')",
 ):
-    """Metadata of a lake table names a file outside of the places where files of its lake may lie. It was not opened."""
+    """Metadata of a lake table names a file outside the locations that are allowed for files of its lake. It was not opened."""
 
     default_hint = (
-        "If that place belongs to the lake, name it with --lake-property lakeward.allowed-locations=LOCATION where the coordinator is "
-        "started, then CALL sys.tier_table. If not, somebody else wrote that metadata."
+        "If that location belongs to the lake, start the coordinator with --lake-property lakeward.allowed-locations=LOCATION. Then CALL "
+        "sys.tier_table. If it does not, another program wrote that metadata."
     )
 
 
 class TransientTieringError(
     LakewardError,
     phases=("PLAN", "LEASE", "READ", "WRITE", "LAKE_COMMIT", "ACK"),
-    no_statement="Tiering tries again by itself: waiting is right.",
+    no_statement="Lakeward retries automatically: waiting is right.",
     look=_WAITING,
 ):
-    """The next attempt may go through."""
+    """The next attempt may succeed."""
 
     retryable = True
 
 
 class RoundFailed(TransientTieringError, look=_of_table("phase, message, hint, count, last_seen", "tiering_errors")):
-    """A round ended without a commit for a reason outside this tree; the cause is in the message, and mostly stands in the place of this
-    name: a library's own, `DataFilesMissing` (files went before they were committed), `InconsistentRound` (results do not fit each
-    other), `RoundLost` (its thread ended), `RoundRepeated` (it is in the lake already)."""
+    """A round ended without a commit for a reason outside this tree. The message has the cause. SQL mostly shows the cause's name in place
+    of this one: a library's class, `DataFilesMissing` (files were deleted before the commit), `InconsistentRound` (results do not match),
+    `RoundLost` (its thread ended), `RoundRepeated` (the lake table has it already)."""
 
     def __init__(self, message: str, *, cause_class: str = "RoundFailed", hint: str | None = None, **ids: object) -> None:
         super().__init__(message, hint=hint, **ids)
@@ -342,16 +344,16 @@ class RoundFailed(TransientTieringError, look=_of_table("phase, message, hint, c
 
 
 class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), look=_SPLITS):
-    """The splits of a round made no progress for `--stalled-after`: its tierer gave it up, and what it still writes is never committed."""
+    """The splits made no progress for `--stalled-after`. The tierer gave up the round. Files that it still writes are never committed."""
 
     default_hint = (
-        "Look at the storage that the tierer and its executors read and write: a network file system may hang. The table is tried again, "
-        "by any tierer; one with hung rounds is best started again. --stalled-after of lakeward tierer says how long a round may rest."
+        "Check the storage that the tierer and its executors read and write: a network file system may hang. Any tierer retries the table. "
+        "Restart a tierer with hung rounds. Its option --stalled-after sets how long a round may make no progress."
     )
 
 
 class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK"), look=_COMMITS):
-    """A commit was sent and its outcome could not be learned; the next round's base check will tell."""
+    """A commit was sent, but its outcome is unknown. The base check of the next round will find it."""
 
 
 class LakeUnavailable(TransientTieringError, look=_DOCTOR):
@@ -364,135 +366,135 @@ class ClusterUnavailable(TransientTieringError, look=_DOCTOR):
 
 class ClusterAccessDenied(
     ClusterUnavailable,
-    no_statement="The cluster's administrator grants what it refuses, or the coordinator gets another user. Tiering tries again by itself.",
+    no_statement="Ask the cluster's administrator for the privilege, or give the coordinator another user. Lakeward retries automatically.",
     look=_RETRY,
 ):
-    """The source cluster refuses a login, or what the user wants to do; that may be mended without a restart here."""
+    """The source cluster refuses the login or an operation. An administrator may correct that without a restart of the coordinator."""
 
 
 class LakeRecordUnreadable(TransientTieringError, phases=("PLAN",)):
-    """The cluster recorded a lake snapshot, but the file with its offsets is gone (docs/fluss-facts.md H1), or broken."""
+    """The cluster recorded a lake snapshot, but the file with its offsets was deleted (docs/fluss-facts.md H1) or is damaged."""
 
-    default_hint = "Another tiering service deleted the file, or registered a wrong one. The next round commits and registers a new one."
+    default_hint = "Another tiering service deleted the file or registered a wrong one. The next round commits and registers a new one."
 
 
 class SourceChanged(TransientTieringError, phases=("PLAN", "READ", "WRITE")):
-    """A table, a partition or the columns of the source are not what the round was planned with."""
+    """A table, a partition or columns of the source differ from those in the plan of the round."""
 
-    default_hint = "Nothing needs to be done: the next round plans with what the source is now."
+    default_hint = "Nothing needs to be done: the next round plans with the new state of the source."
 
 
 class KvSnapshotGone(TransientTieringError, phases=("LEASE", "READ")):
-    """A KV snapshot is not there (any more): superseded, and not leased, or its lease had expired."""
+    """A KV snapshot does not exist (any more): a newer one replaced it and no valid lease kept it."""
 
     default_hint = "Nothing needs to be done: the next round plans with the newest KV snapshot."
 
 
 class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
-    """Files that a round's position deletes name are not in the lake table any more: a foreign commit rewrote them."""
+    """The lake table no longer has files that a round's position deletes name, because a foreign commit rewrote them."""
 
-    default_hint = "Nothing needs to be done: the rows are looked up again."
+    default_hint = "Nothing needs to be done: the next attempt finds the rows again."
 
 
 class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), look=_CALLS):
-    """Another acknowledgement or reconciliation of the same table does not end; or a commit may bring the record that a CALL would skip."""
+    """Another acknowledgement or reconciliation of the table does not end, or a commit may write the record that a CALL wants to skip."""
 
-    default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
+    default_hint = "Try again. If the error stays, the lake's catalog or storage does not respond: check it."
 
 
 class BucketStopped(
     TransientTieringError,
     phases=("READ", "WRITE"),
-    no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake: "
-    "the hint names it, a person decides.",
+    no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake. "
+    "The hint has the statement; a person decides.",
     look=_of_table("bucket_id, error_message, stopped_at_offset, stopped_at_record", "tiering_buckets"),
 ):
-    """A record that was acknowledged cannot be decoded or written, or the KV state of a bucket cannot take it; names bucket and offset.
+    """A record that was acknowledged cannot be decoded or written, or a bucket's KV state cannot take it. Names bucket and offset.
 
-    The rounds that follow tier what comes to the other buckets, so they are tried again; this one waits for `sys.skip_record`.
+    Later rounds tier the other buckets, so the error is retryable. The stopped bucket waits for `sys.skip_record`.
     """
 
 
 class TiererStopped(TransientTieringError, phases=(), look=_TIERERS):
-    """The tierer was told to stop; the table goes to the next one without back-off."""
+    """The tierer got a request to stop. The next tierer that asks gets the table, without back-off."""
 
 
-class Cancelled(LakewardError, no_statement="The table has not failed: its next round follows by itself.", look=_ROUNDS):
-    """The round was ended on request before its commit was granted."""
+class Cancelled(LakewardError, no_statement="The table has not failed. Its next round follows automatically.", look=_ROUNDS):
+    """A request ended the round before its commit was granted."""
 
 
 class TiererLost(TransientTieringError, phases=(), look=_TIERERS):
-    """Nothing was heard of the tierer for the service timeout; the table goes to the next one."""
+    """The tierer sent no heartbeat for the service timeout. Another tierer gets the table."""
 
-    default_hint = "Look at the tierer's log, and whether it still runs and reaches the coordinator."
+    default_hint = "Check whether the tierer still runs and reaches the coordinator, and read its log."
 
 
-class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows by itself.", look=_ROUNDS):
-    """Another round, process or service took the table before the commit. One fence is normal; more in a row count as failures."""
+class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows automatically.", look=_ROUNDS):
+    """Another round, process or service took the table before the commit. One fence is normal. More in a row count as failures."""
 
     retryable = True
 
 
-class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_NOT_READ, look=_RETRY):
-    """The log has record batches in a version of Fluss's format that this release does not read. Nothing is damaged."""
+class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_UPGRADE_NEEDED, look=_RETRY):
+    """The log has record batches in a version of Fluss's format that this release cannot read. No data is damaged."""
 
-    default_hint = "Fluss 1.0 writes them where 'table.statistics.columns' is set. Upgrade Lakeward, then CALL sys.retry_tiering."
+    default_hint = "Fluss 1.0 writes such batches if 'table.statistics.columns' is set. Upgrade Lakeward, then CALL sys.retry_tiering."
 
 
 class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, look=_VALIDATE):
-    """Stored data does not match its checksum; names file, bucket and offset range."""
+    """Stored data does not match its checksum. The message names file, bucket and offset range."""
 
 
-class Unauthenticated(LakewardError, no_statement=_OF_A_SERVICE, look="lakeward token list --data ./lakeward-data"):
-    """The call proves no identity: its token is missing, unknown, revoked or expired. Nothing of the call was done."""
+class Unauthenticated(LakewardError, no_statement=_SERVICE_ERROR, look="lakeward token list --data ./lakeward-data"):
+    """The call has no valid token: it is missing, unknown, revoked or expired. The service did nothing of the call."""
 
-    default_hint = "Put the path of a token into LAKEWARD_TOKEN_FILE, or into the catalog option token-file of Spark."
-
-
-class AccessDenied(LakewardError, no_statement=_OF_A_SERVICE, look=_POLICIES):
-    """The policies of the service do not let the caller do this; message and hint name the privilege, and the statement that grants it."""
-
-    default_hint = "Ask who keeps the service's policy file."
+    default_hint = "Set LAKEWARD_TOKEN_FILE, or the catalog option token-file of Spark, to the path of a token."
 
 
-class ServiceUnreachable(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR):
-    """No Lakeward service answers at the uri."""
+class AccessDenied(LakewardError, no_statement=_SERVICE_ERROR, look=_POLICIES):
+    """The policies of the service do not allow the call. Message and hint name the privilege and the statement that grants it."""
+
+    default_hint = "Ask the person who maintains the service's policy file."
+
+
+class ServiceUnreachable(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR):
+    """No Lakeward service responds at the address."""
 
     retryable = True
 
 
 class InsecureConnection(ServiceUnreachable, look="lakeward doctor --uri host:7707 --tls-ca ca.pem"):
-    """No connection that is safe: TLS on one side alone, a certificate that has expired, names another host or comes from nobody known."""
+    """The connection would not be secure: only one side uses TLS, or the certificate has expired, has another host or no known issuer."""
 
     default_hint = "Compare the service's --server-cert with --tls-ca, --tls-cert and --tls-key of the client."
 
 
-class ServiceBusy(LakewardError, no_statement=_OF_A_SERVICE, look=_CALLS):
-    """The service works on as much as it takes at once. Nothing of the call was done."""
+class ServiceBusy(LakewardError, no_statement=_SERVICE_ERROR, look=_CALLS):
+    """The service has as much work as it accepts at once. It did nothing of the call."""
 
     retryable = True
     default_hint = "Try again in a moment, with fewer calls at once."
 
 
-class InvalidAnswer(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR):
-    """A service's answer that cannot be read, never ends, or is larger than a client takes."""
+class InvalidAnswer(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR):
+    """A service's answer cannot be read, does not end, or is larger than a client accepts."""
 
-    default_hint = "Check that the uri is that of a Lakeward service, and which version it has."
-
-
-class PeerTooOld(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR):
-    """The service is of an older version and does not offer this call."""
+    default_hint = "Check that the uri is the address of a Lakeward service, and which version the service has."
 
 
-class StatementFailed(LakewardError, no_statement=_OF_A_SERVICE, look="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"):
-    """A SQL engine refused a statement, or failed while it ran; the message is the engine's."""
+class PeerTooOld(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR):
+    """The service has an older version, which does not have this call."""
 
 
-class StoreError(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR_HERE):
+class StatementFailed(LakewardError, no_statement=_SERVICE_ERROR, look="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"):
+    """A SQL engine refused a statement, or the statement failed. The message is the engine's."""
+
+
+class StoreError(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR_HERE):
     """The state store refused or lost a write."""
 
     retryable = True
 
 
-class SetupError(LakewardError, no_statement=_OF_A_SERVICE, look=_DOCTOR_HERE):
+class SetupError(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR_HERE):
     """This machine lacks something: Java, a free port, a writable folder."""

@@ -23,35 +23,35 @@ class TableStatus:
     table_name: str = column("Name of the table.")
     status: str = column(f"State of its tiering: {_STATES}. A table that waits for its next due time is Scheduled, also after a commit.")
     tiering_epoch: int = column("Number of the table's latest entry to Pending. It only grows.")
-    last_tiered_time: datetime | None = column("When rows last reached the lake in a round; NULL before the first.")
+    last_tiered_time: datetime | None = column("Time when rows last reached the lake in a round; NULL before the first.")
     last_error: str | None = column("Message of the latest round's error; NULL after a success, unless a bucket is stopped at a record.")
-    last_error_time: datetime | None = column("When that error was recorded.")
+    last_error_time: datetime | None = column("Time when that error was recorded.")
     table_id: int = column("Id of the table, never reused.")
     table_type: str = column("LOG or PRIMARY_KEY.")
     lake_format: str = column("Format of its lake table, such as iceberg.")
-    status_since: datetime = column("When the table entered this state.")
-    status_reason: str | None = column("Why the table is in this state.")
+    status_since: datetime = column("Time when the table entered this state.")
+    status_reason: str | None = column("Reason why the table is in this state.")
     status_source: str = column(
         "Source of this row. coordinator: the coordinator's own record of the table. derived: lake snapshots that another tiering service "
         "registered with the cluster."
     )
     freshness_ms: int = column("The table's promise: its lake copy is at most this many milliseconds old.")
     lag_ms: int | None = column("Age of the oldest row that is not in the lake yet, in milliseconds; 0 if there is none.")
-    freshness_deadline: datetime | None = column("When the promise is broken if the lake has not caught up by then.")
+    freshness_deadline: datetime | None = column("Time when the promise is broken if the lake has not caught up by then.")
     pending_records: int | None = column("Records of the log that are not in the lake yet.")
     pending_bytes: int | None = column("Estimated size of these records in bytes.")
-    oldest_pending_time: datetime | None = column("When the oldest of these records was written.")
-    offsets_observed_time: datetime | None = column("When the coordinator last read the log's offsets.")
+    oldest_pending_time: datetime | None = column("Time when the oldest of these records was written.")
+    offsets_observed_time: datetime | None = column("Time when the coordinator last read the log's offsets.")
     is_backlog: bool | None = column(
         "Whether tiering still works through a backlog: the records that the log held when reading began; NULL before the first check."
     )
     round_id: str | None = column("The round that is queued or running.")
     tierer_id: str | None = column("The tierer that runs it.")
-    round_started_time: datetime | None = column("When the round was assigned.")
-    heartbeat_time: datetime | None = column("When the coordinator last received a message from the tierer.")
+    round_started_time: datetime | None = column("Time when the round was assigned.")
+    heartbeat_time: datetime | None = column("Time when the coordinator last received a message from the tierer.")
     fraction_completed: float | None = column("Part of the round that is done, from 0 to 1.")
     last_checked_time: datetime | None = column(
-        "When a round or the coordinator last found that the lake had all records that the log held, or a round wrote the missing ones."
+        "Time when a round or the coordinator last found all records of the log in the lake, or a round wrote the missing ones."
     )
     last_round_duration_ms: int | None = column("Duration of the last finished round in milliseconds.")
     lake_snapshot_id: int | None = column("Lake snapshot of the latest commit.")
@@ -64,11 +64,11 @@ class TableStatus:
     error_retryable: bool | None = column("Whether Lakeward retries automatically.")
     error_count: int = column("Rounds that failed or left a bucket stopped, since the table was created or its errors were reset.")
     consecutive_failures: int = column("Failed rounds since the last success. The first fenced round does not count.", arrow_type=INT)
-    next_retry_time: datetime | None = column("When Lakeward retries the table.")
+    next_retry_time: datetime | None = column("Time when Lakeward retries the table.")
     paused: bool = column("Whether tiering of the table is paused.")
     paused_by: str | None = column("The user who paused it.")
     paused_reason: str | None = column("The user's reason for the pause.")
-    paused_until: datetime | None = column("When the pause ends automatically; NULL = it has no end.")
+    paused_until: datetime | None = column("Time when the pause ends automatically; NULL = it has no end.")
     next_action: str | None = column(
         "The one statement that helps and leaves no acknowledged row out of the lake; NULL if waiting is right, or if a person has to "
         "decide: see error_hint."
