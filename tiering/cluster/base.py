@@ -144,8 +144,8 @@ class KvSnapshotLeases(LeaseListing, Protocol):
     ) -> Collection[TableBucket]:
         """Keeps the given snapshots (bucket -> snapshot id) alive for `ttl_ms` from now. Returns the buckets whose snapshot does not exist.
 
-        A second call with the same lease id adds snapshots to the lease and renews all of it; without snapshots it only renews. If the
-        bucket was leased under this id before, its lease moves to the new snapshot. Raises InvalidArgument (lease id, ttl), UnknownLease (a
+        A second call with the same lease id adds snapshots to the lease and renews all of it; without snapshots it only renews. A bucket
+        that was leased under this id before is now leased with the new snapshot. Raises InvalidArgument (lease id, ttl), UnknownLease (a
         lease to be renewed that does not exist any more).
         """
         ...

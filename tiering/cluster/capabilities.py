@@ -140,8 +140,8 @@ class LakeCommitCleanUp(Protocol):
         """Removes what `prepare_lake_commit` left for commits before the newest tiering snapshot.
 
         The caller makes sure that this snapshot is Lakeward's and is recorded in the cluster, and holds the table's lock. `snapshots` maps
-        ids of lake snapshots to the paths in their summaries. The call may be repeated; it retries what it could not remove after the next
-        commit. It raises no error that concerns the commit.
+        ids of lake snapshots to the paths in their summaries. The call may be repeated. The call after the next commit removes what this
+        one could not. It raises no error that concerns the commit.
         """
         ...
 
