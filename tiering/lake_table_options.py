@@ -168,12 +168,12 @@ def check_table_options(properties: Mapping[str, str]) -> None:
     """Raises InvalidArgument for an `iceberg.` option that is not allowed, or whose value is not allowed."""
     for name, value in properties.items():
         check_text(name, value)
-        own = name.removeprefix(PREFIX)
-        if own == name:
+        iceberg_name = name.removeprefix(PREFIX)
+        if iceberg_name == name:
             continue
-        option = option_named(own)
+        option = option_named(iceberg_name)
         if option is None:
-            raise InvalidArgument(f"the option {name!r} is not one that a table may have", hint=_hint(own))
+            raise InvalidArgument(f"the option {name!r} is not one that a table may have", hint=_hint(iceberg_name))
         if not option.accepts(value):
             raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint=f"It may be: {option.values}.")
 

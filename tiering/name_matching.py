@@ -57,12 +57,12 @@ class LikePattern:
         return bool(places & self._end)
 
 
-def nearest_names(name: str, known: Iterable[str], most: int, cutoff: float = 0.6) -> list[str]:
-    """Returns at most `most` of the known names that are most like `name`, the most similar first.
+def nearest_names(name: str, candidates: Iterable[str], most: int, cutoff: float = 0.6) -> list[str]:
+    """Returns at most `most` of the candidates that are most like `name`, the most similar first.
 
-    If there are more names than the limit allows, only those near `name` in the alphabet are compared: the longer `name`, the fewer.
+    If there are more candidates than the limit allows, only those near `name` in the alphabet are compared: the longer `name`, the fewer.
     """
-    text, ordered = name[:_LONGEST], sorted(known)
+    text, ordered = name[:_LONGEST], sorted(candidates)
     compared = max(COMPARED_PAIRS // max(len(text), 1) ** 2, 1)
     start = max(min(bisect_left(ordered, text) - compared // 2, len(ordered) - compared), 0)
     return get_close_matches(text, ordered[start : start + compared], n=most, cutoff=cutoff)

@@ -68,17 +68,17 @@ class TokenAuthenticator:
 class OwnersToken:
     """Accepts the token that the service generated for the user that runs it. Other calls go to the next authenticator."""
 
-    def __init__(self, token: str, owner: Identity, others: Authenticator) -> None:
+    def __init__(self, token: str, owner: Identity, next_authenticator: Authenticator) -> None:
         self._id = id_of(token)
         self._token = token
         self._owner = owner
-        self._others = others
+        self._next_authenticator = next_authenticator
 
     async def identify(self, proof: Proof) -> Identity:
         """Returns the owner's identity for its token, otherwise that of the next authenticator. Raises Unauthenticated."""
         if proof.bearer is not None and self._id == id_of(proof.bearer) and _equal(self._token, proof.bearer):
             return replace(self._owner, peer=proof.peer)
-        return await self._others.identify(proof)
+        return await self._next_authenticator.identify(proof)
 
 
 def no_token() -> Unauthenticated:

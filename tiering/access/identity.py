@@ -67,10 +67,10 @@ def address_of(peer: str) -> str:
 
     `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are examples of peers.
     """
-    scheme, _, rest = peer.partition(":")
+    scheme, _, address = peer.partition(":")
     if scheme not in ("ipv4", "ipv6"):
         return peer
-    host = unquote(rest.rpartition(":")[0]).strip("[]").partition("%")[0]
+    host = unquote(address.rpartition(":")[0]).strip("[]").partition("%")[0]
     try:
         address = ip_address(host)
     except ValueError:

@@ -74,10 +74,10 @@ def to_hand_back(records: Iterable[TableRecord], options: CoordinatorOptions, no
     These are the tables that this service cannot write, and the most recent of the held tables beyond the limit. While no tierer that takes
     tables is `connected`, the tables that have waited long enough for one are added.
     """
-    ours = [record for record in records if record.has_turn and record.running is None and not record.unresolved_commit]
-    held_records = sorted((record for record in ours if is_held(record)), key=_assigned_since)
+    assigned = [record for record in records if record.has_turn and record.running is None and not record.unresolved_commit]
+    held_records = sorted((record for record in assigned if is_held(record)), key=_assigned_since)
     back = {record.table_id: record for record in held_records[options.held_tables :]}
-    for record in ours:
+    for record in assigned:
         unclaimed = not connected and record.state is TableState.PENDING and now.passed(_claim_deadline(record))
         if unclaimed or why_not_written(record, options.lake_format) is not None:
             back[record.table_id] = record
@@ -114,8 +114,8 @@ def takes_tables(tierer: TiererRecord, now: Moment) -> bool:
 def free_slots(tierers: Iterable[TiererRecord], records: Iterable[TableRecord], now: Moment) -> int:
     """Returns how many more tables the tierers can take. Held tables and rounds of lost tierers use no slot."""
     slots = sum(max(tierer.slots, 1) for tierer in tierers if takes_tables(tierer, now))
-    taken = sum(1 for record in records if record.running is not None or (record.has_turn and not is_held(record)))
-    return slots - taken
+    used_slots = sum(1 for record in records if record.running is not None or (record.has_turn and not is_held(record)))
+    return slots - used_slots
 
 
 def report_of(
@@ -189,8 +189,8 @@ def notice(ctx: Context, record: TableRecord, status: ServiceStatus) -> Change |
 
     It is only displayed. The next base check reads the lake itself.
     """
-    own = record.has_turn or record.running is not None
-    snapshot = None if own else status.lake_snapshot
+    is_ours = record.has_turn or record.running is not None
+    snapshot = None if is_ours else status.lake_snapshot
     before = record.elsewhere
     if snapshot is None or snapshot.lake_snapshot_id == record.lake.snapshot_id:
         return None if before is None else replace(Change(record).update(elsewhere=None), durable=False)

@@ -151,8 +151,8 @@ def _finish(change: Change, ctx: Context, finished: TextOffsets, *, in_lake: boo
     before = change.record.lake
     if not finished:
         return change
-    left = {bucket: stop for bucket, stop in (before.backlog or {}).items() if bucket not in finished}
-    change = change.update(lake=replace(before, backlog=left))
+    remaining = {bucket: stop for bucket, stop in (before.backlog or {}).items() if bucket not in finished}
+    change = change.update(lake=replace(before, backlog=remaining))
     for bucket, stop in finished.items():
         details = {"bucket": bucket, "backlog_offset": stop, "start": before.backlog_starts}
         how = "the lake has" if in_lake else "nothing is left to read of"
@@ -166,8 +166,8 @@ def _switched(change: Change, ctx: Context, before: LakeKnowledge, why: str) -> 
     was, becomes = _mode(before), _mode(change.record.lake)
     if was is becomes:
         return change
-    words = "for throughput" if becomes is RoundMode.BACKLOG else "for freshness"
-    return change.note(ctx, f"MODE_{becomes.value}", f"rounds are {words} now: {why}", mode=becomes.value)
+    purpose = "for throughput" if becomes is RoundMode.BACKLOG else "for freshness"
+    return change.note(ctx, f"MODE_{becomes.value}", f"rounds are {purpose} now: {why}", mode=becomes.value)
 
 
 def _mode(lake: LakeKnowledge) -> RoundMode:

@@ -121,8 +121,8 @@ def heartbeat_deadline(ctx: Context, record: TableRecord) -> datetime:
 
 def cancel_text(row: RoundRecord) -> str:
     """Returns who cancelled the round, and the caller's message."""
-    words = f": {row.cancel_message}" if row.cancel_message else ""
-    return f"round {row.round_id} of {row.database_name}.{row.table_name} was cancelled by {row.cancelled_by or 'unknown'}{words}"
+    message = f": {row.cancel_message}" if row.cancel_message else ""
+    return f"round {row.round_id} of {row.database_name}.{row.table_name} was cancelled by {row.cancelled_by or 'unknown'}{message}"
 
 
 def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> Change:

@@ -44,9 +44,10 @@ def with_failure(record: TableRecord, error: ErrorInfo) -> tuple[ErrorRecord, ..
 
 def resolved(errors: tuple[ErrorRecord, ...], time: datetime, stopped: ErrorInfo | None = None) -> tuple[ErrorRecord, ...]:
     """Returns the kinds of errors after a successful round. `stopped` is the error of a bucket that still stops at a record."""
-    kept = None if stopped is None else (stopped.phase, stopped.error_class)
+    stopped_kind = None if stopped is None else (stopped.phase, stopped.error_class)
     return tuple(
-        row if row.resolved_at is not None or (row.phase, row.error_class) == kept else replace(row, resolved_at=time) for row in errors
+        row if row.resolved_at is not None or (row.phase, row.error_class) == stopped_kind else replace(row, resolved_at=time)
+        for row in errors
     )
 
 

@@ -191,10 +191,10 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
     if contents.offsets != lake.offsets:  # an upkeep round brings no rows
         change = change.update(last_tiered_time=ctx.now.wall)
     change = backlog.finish_passed(change, ctx, contents.offsets)
-    own = record.running is not None and record.running.round_id == contents.marker_round_id
-    if own:
+    is_own_round = record.running is not None and record.running.round_id == contents.marker_round_id
+    if is_own_round:
         change = change.update_round(acked=True, lake_snapshot_id=contents.marked)
-    name, level = ("SNAPSHOT_ACKED", Level.INFO) if own else ("SNAPSHOT_ADOPTED", Level.WARN)
+    name, level = ("SNAPSHOT_ACKED", Level.INFO) if is_own_round else ("SNAPSHOT_ADOPTED", Level.WARN)
     change = change.note(ctx, name, f"the lake holds round {contents.marker_round_id}", level, lake_snapshot_id=contents.snapshot_id)
     if set(contents.moved_back) - set(lake.moved_back):
         change = change.note(ctx, "BUCKETS_REPLAYED", _replayed(contents), Level.WARN, lake_snapshot_id=contents.snapshot_id)

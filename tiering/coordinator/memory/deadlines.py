@@ -79,14 +79,14 @@ class Deadlines:
 
     def take(self, now: Moment) -> list[int]:
         """Returns the ids of tables to check now, the longest overdue first. Each is returned once until it is watched again."""
-        taken = []
+        due_ids = []
         with self._lock:
             while self._heap and now.passed(self._heap[0][0]):
                 deadline, table_id = heapq.heappop(self._heap)
                 if self._hints.get(table_id) == deadline:
                     del self._hints[table_id]
-                    taken.append(table_id)
-        return taken
+                    due_ids.append(table_id)
+        return due_ids
 
     def _lower(self, table_id: int, deadline: datetime | None) -> None:
         present = self._hints.get(table_id)

@@ -80,12 +80,12 @@ def share_of_a_table(counts: Collection[int], total: int) -> int:
 
     Only tables with many rows are cut. So a table that is tiered once a day keeps its month beside thousands that are tiered every minute.
     """
-    left = total
+    remaining = total
     for place, count in enumerate(ordered := sorted(counts)):
-        share = left // (len(ordered) - place)
+        share = remaining // (len(ordered) - place)
         if count > share:
             return max(1, share)
-        left -= count
+        remaining -= count
     return max(total, 1)
 
 

@@ -89,10 +89,10 @@ class SqlStore:
         crash_points.reach(crash_points.TAKE_OVER_LOCKED)
         with _border("take over"), self._engine.begin() as connection:
             holder = uuid4().hex
-            taken = sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1, holder=holder)
+            claim = sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1, holder=holder)
             if self._seen_epoch is not None:
-                taken = taken.where(schema.owner.c.epoch == self._seen_epoch)
-            if not connection.execute(taken).rowcount:
+                claim = claim.where(schema.owner.c.epoch == self._seen_epoch)
+            if not connection.execute(claim).rowcount:
                 raise _fenced("another coordinator took over the store while this one was about to")
             epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
             self._claims[epoch] = _Claim(holder, frozenset({epoch}))

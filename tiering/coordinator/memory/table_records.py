@@ -222,28 +222,28 @@ class TableRecords:
 
         Work that arrives meanwhile is left to the thread that brought the first of it.
         """
-        taken: list[Work[Any]] = []
+        batch: list[Work[Any]] = []
         try:
             with self._lock:
                 with self._work_guard:
-                    taken = [*self._work]
+                    batch = [*self._work]
                     self._work.clear()
-                self._do(taken)
+                self._do(batch)
         finally:
             with self._work_guard:
                 following = self._work[0] if self._work else None
                 self._work_led = following is not None
-            for work in taken if following is None else (*taken, following):
+            for work in batch if following is None else (*batch, following):
                 work.wake()
 
-    def _do(self, taken: Sequence[Work[Any]]) -> None:
+    def _do(self, batch: Sequence[Work[Any]]) -> None:
         try:
             with self.changing(), self.together() as draft:
-                for work in taken:
+                for work in batch:
                     if draft.failed is None:
                         work.do()
         except BaseException as error:  # for any error, each waiting thread has to learn that its work may not be stored
-            for work in taken:
+            for work in batch:
                 work.fail(error)
 
     @contextmanager
@@ -383,10 +383,10 @@ class TableRecords:
 
     def _forget_dropped(self, now: Moment) -> None:
         """Deletes the records of tables that were dropped long enough ago, in the store and in memory."""
-        kept = {table_id: record for table_id, record in self._records.items() if not table_lifecycle.may_be_forgotten(now, record)}
-        if len(kept) < len(self._records):
-            self._apply(Writes(forgotten_tables=tuple(self._records.keys() - kept.keys())))
-            self._records = kept
+        remaining = {table_id: record for table_id, record in self._records.items() if not table_lifecycle.may_be_forgotten(now, record)}
+        if len(remaining) < len(self._records):
+            self._apply(Writes(forgotten_tables=tuple(self._records.keys() - remaining.keys())))
+            self._records = remaining
             self._version += 1
 
     def _show(self, renewed: Mapping[int, TableRecord]) -> None:

@@ -116,8 +116,8 @@ def span_text(ms: int) -> str:
     if ms < _TENTHS_BELOW_MS:
         return f"{ms / 1000:.1f} s"
     total = int(timedelta(milliseconds=ms).total_seconds())
-    hours, rest = divmod(total, 3_600)
-    minutes, seconds = divmod(rest, 60)
+    hours, remainder = divmod(total, 3_600)
+    minutes, seconds = divmod(remainder, 60)
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

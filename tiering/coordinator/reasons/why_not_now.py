@@ -132,12 +132,12 @@ def _due(record: TableRecord, now: Moment, options: CoordinatorOptions) -> Itera
         return
     begin = begin_deadline(record)
     if begin is not None and not now.passed(begin):
-        left, at = span_text(milliseconds(begin - now.steady)), now.to_wall(begin)
+        wait, at = span_text(milliseconds(begin - now.steady)), now.to_wall(begin)
         assert at is not None
         freshness = span_text(record.freshness_ms)
         yield Explanation(
             Decision.WAIT,
-            f"not due for {left}, until {wall_text(at)}: its freshness is {freshness}; CALL sys.tier_table('{record.path}') does not wait",
+            f"not due for {wait}, until {wall_text(at)}: its freshness is {freshness}; CALL sys.tier_table('{record.path}') does not wait",
         )
 
 
@@ -159,8 +159,12 @@ def _queue(record: TableRecord, queued_before: int, with_numbers: bool) -> Itera
 def _notes(record: TableRecord) -> Iterator[Explanation]:
     """Yields what the next round has to do first, and what follows it."""
     if record.running is None and record.unresolved_commit:
-        known = record.commit if record.granted else None
-        commit = f"the commit of round {known.round_id}" if known is not None else f"a commit of epoch {record.lake.unresolved_epoch}"
+        granted_commit = record.commit if record.granted else None
+        commit = (
+            f"the commit of round {granted_commit.round_id}"
+            if granted_commit is not None
+            else f"a commit of epoch {record.lake.unresolved_epoch}"
+        )
         others = " No other tiering service gets the table before." if record.assignment is not None else ""
         yield Explanation(
             Decision.NOTE, f"{commit} was granted and its outcome is unknown: a round looks for it in the lake first.{others}"

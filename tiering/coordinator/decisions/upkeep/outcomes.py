@@ -67,9 +67,11 @@ def total_stats(earlier: UpkeepStats, later: UpkeepStats) -> UpkeepStats:
 
     The remaining bytes are those of the second round.
     """
-    kept = {"manifests_before", "manifests_after", "bytes_left"}
+    not_summed = {"manifests_before", "manifests_after", "bytes_left"}
     sums = {
-        field.name: getattr(earlier, field.name) + getattr(later, field.name) for field in fields(UpkeepStats) if field.name not in kept
+        field.name: getattr(earlier, field.name) + getattr(later, field.name)
+        for field in fields(UpkeepStats)
+        if field.name not in not_summed
     }
     before = later.manifests_before if earlier.manifests_before is None else earlier.manifests_before
     after = earlier.manifests_after if later.manifests_after is None else later.manifests_after

@@ -193,20 +193,20 @@ def _tiering(now: Moment, record: TableRecord, *, needs_turn: bool) -> str | Non
 def _times(now: Moment, record: TableRecord, *, requested: bool) -> str | None:
     upkeep = record.upkeep
     if upkeep.rest_deadline is not None and not now.passed(upkeep.rest_deadline):
-        left = _left(now, upkeep.rest_deadline)
+        time_left = _time_left(now, upkeep.rest_deadline)
         if upkeep.given_way > 1:
-            return f"{upkeep.given_way} upkeep rounds in a row gave way to tiering before their commit: the next one begins in {left}"
-        return f"it pauses for {left} after a round that gave way to tiering or lost a commit conflict"
+            return f"{upkeep.given_way} upkeep rounds in a row gave way to tiering before their commit: the next one begins in {time_left}"
+        return f"it pauses for {time_left} after a round that gave way to tiering or lost a commit conflict"
     if requested or upkeep.next_deadline is None or now.passed(upkeep.next_deadline):
         return None
-    left = _left(now, upkeep.next_deadline)
+    time_left = _time_left(now, upkeep.next_deadline)
     if upkeep.failures:
         rounds = counted(upkeep.failures, "upkeep round")
-        return f"{rounds} in a row failed or lost a commit conflict: the next one begins in {left}"
+        return f"{rounds} in a row failed or lost a commit conflict: the next one begins in {time_left}"
     if upkeep.idle_rounds:
-        return f"its latest upkeep round found nothing to change: the next one begins in {left}"
-    return f"its latest upkeep was recent: the next one begins in {left}"
+        return f"its latest upkeep round found nothing to change: the next one begins in {time_left}"
+    return f"its latest upkeep was recent: the next one begins in {time_left}"
 
 
-def _left(now: Moment, deadline: datetime) -> str:
+def _time_left(now: Moment, deadline: datetime) -> str:
     return short_duration(milliseconds(deadline - now.steady))

@@ -54,10 +54,10 @@ class ReplacedRows:
 
     def __init__(self, dialect: sa.Dialect, table: sa.Table, key: str) -> None:
         insert = (postgresql if dialect.name == "postgresql" else sqlite).insert(table).inline()
-        others = {column.name: insert.excluded[column.name] for column in table.columns if column.name != key}
+        replaced = {column.name: insert.excluded[column.name] for column in table.columns if column.name != key}
         columns = [column.name for column in table.columns]
         self._key = key
-        self._replace = Statement(dialect, insert.on_conflict_do_update(index_elements=[key], set_=others), columns)
+        self._replace = Statement(dialect, insert.on_conflict_do_update(index_elements=[key], set_=replaced), columns)
         self._delete = Statement(dialect, sa.delete(table).where(table.c[key] == sa.bindparam("former")))
 
     def replace(self, connection: sa.Connection, rows: Iterable[Row]) -> None:

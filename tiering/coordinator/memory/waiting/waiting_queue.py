@@ -91,5 +91,5 @@ class WaitingQueue:
     def _push(self, heap: list[Entry], entry: Entry) -> None:
         heapq.heappush(heap, entry)
         if len(heap) > 2 * len(self._numbers) + SPARE_ENTRIES:
-            heap[:] = [kept for kept in heap if self._numbers.get(kept[1]) == kept[2]]
+            heap[:] = [stored for stored in heap if self._numbers.get(stored[1]) == stored[2]]
             heapq.heapify(heap)
