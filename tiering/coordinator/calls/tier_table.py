@@ -374,7 +374,7 @@ class _Steps:
         asking(Side.CLUSTER)
         info = self._cluster.table(record.path)
         if info.table_id != goal.table_id:
-            raise self._gone(goal)
+            raise self._table_dropped(goal)
         base = self._lakes.base(record, info, asking)
         living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
         if not reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living):
@@ -409,8 +409,8 @@ class _Steps:
     def _live(self, goal: Goal) -> TableRecord:
         record = self._table_records.get(goal.table_id)
         if record is None:
-            raise self._gone(goal)
+            raise self._table_dropped(goal)
         return record
 
-    def _gone(self, goal: Goal) -> errors.UnknownTable:
+    def _table_dropped(self, goal: Goal) -> errors.UnknownTable:
         return errors.UnknownTable(f"{goal.path} was dropped or recreated, or its lake was disabled", table_id=goal.table_id)

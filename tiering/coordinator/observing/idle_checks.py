@@ -118,7 +118,7 @@ class IdleChecks:
                 _log.debug("an idle table gets a round, since its check failed", table=str(record.path), error=str(error))
                 is_idle, head = False, None
             if is_idle:
-                self._rest(record, moment, head)
+                self._store_idle(record, moment, head)
             else:
                 with self._lock:
                     if (waiting := self._due.get(table_id)) is not None:  # otherwise it has a round already
@@ -145,7 +145,7 @@ class IdleChecks:
             return False, None
         return True, base.view.head_identity
 
-    def _rest(self, record: TableRecord, looked_at: Moment, head: int | None) -> None:
+    def _store_idle(self, record: TableRecord, looked_at: Moment, head: int | None) -> None:
         records = self._table_records
         with records.changing():
             latest = records.get(record.table_id)

@@ -91,11 +91,11 @@ class Listings(Generic[Item, Answer]):
     def _answers(self, listing: Listing[Item], start: int, size: int) -> tuple[Answer, ...]:
         """Returns at most `size` items from `start` that fit into an answer, and at least one if there is any."""
         answers: list[Answer] = []
-        left = PAGE_BYTES
+        remaining_bytes = PAGE_BYTES
         for item in listing.items[start : start + size]:
             answer = self._answer_of(item)
-            left -= self._size_of(answer)
-            if left < 0 and answers:
+            remaining_bytes -= self._size_of(answer)
+            if remaining_bytes < 0 and answers:
                 break
             answers.append(answer)
         return tuple(answers)

@@ -146,7 +146,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         database = request.database_name if request.HasField("database_name") else None
         table = None
         if request.HasField("table_path"):
-            database, table = self._known(request.table_path)
+            database, table = self._lake_table_path(request.table_path)
         view = self._coordinator.view()
         matching = (status for status in view.table_statuses(database, table) if not statuses or status.status in statuses)
         listing = Listing(tuple(matching), view.now, access)
@@ -159,7 +159,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         is_visible, record = self._coordinator.grants.current().sees(path), self._coordinator.table_records.by_path(path)
         return is_visible and record is not None
 
-    def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
+    def _lake_table_path(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
         """Returns the path of a lake table. Raises UnknownTable."""
         path = table_path(pb.database_name, pb.table_name)
         if not self._is_known(path):
@@ -173,7 +173,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._held = HeldRequestLimit()
+        self._held_requests = HeldRequestLimit()
         self._trying = asyncio.Lock()
 
     async def LakeTieringHeartbeat(
@@ -262,7 +262,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         if not heartbeats.may_be_held(request):  # most of them: no later change has to wake them
             response, _ = await self._pools.for_tierer(heartbeats.handle, request)
             return response
-        with self._held.room(peer) as may_wait, self._coordinator.table_records.wake_ups.subscribe() as changes:
+        with self._held_requests.room(peer) as may_wait, self._coordinator.table_records.wake_ups.subscribe() as changes:
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
             while hold is not None and may_wait:
                 await changes.wait()

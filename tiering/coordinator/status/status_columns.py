@@ -123,12 +123,12 @@ class StatusColumns:
         order = self.order(rows)
         if access.is_unrestricted:
             return order
-        kept = self._visible.get(access)
-        if kept is None or kept[0] is not order:
+        cached = self._visible.get(access)
+        if cached is None or cached[0] is not order:
             databases, names = (self.chosen(name, rows, order) for name in ("database_name", "table_name"))
             mask = access.visible(databases, names)
-            kept = self._visible[access] = (order, order if mask.all() else order[mask])
-        return kept[1]
+            cached = self._visible[access] = (order, order if mask.all() else order[mask])
+        return cached[1]
 
     def order(self, rows: Rows) -> Positions:
         """Returns the positions in `rows` of the tables that are not removed, by path."""
@@ -172,11 +172,11 @@ class StatusLook:
     def take(self, indices: AnyArray) -> StatusLook:
         """Returns the rows at these indices, in this order."""
         chosen = indices.to_numpy(zero_copy_only=False)
-        taken = object.__new__(StatusLook)
-        taken.__dict__.update(self.__dict__)
-        taken._positions = self._positions[chosen]
-        taken._few_lags = None if self._few_lags is None else [self._few_lags[i] for i in chosen.tolist()]
-        return taken
+        selection = object.__new__(StatusLook)
+        selection.__dict__.update(self.__dict__)
+        selection._positions = self._positions[chosen]
+        selection._few_lags = None if self._few_lags is None else [self._few_lags[i] for i in chosen.tolist()]
+        return selection
 
     def column(self, name: str) -> AnyArray:
         """Returns a column of `TableStatus`. For few tables, the first observed column may ask the cluster for a short time."""

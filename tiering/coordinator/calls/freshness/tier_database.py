@@ -63,8 +63,8 @@ async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerat
     if isinstance(chosen, TierDatabaseResult):
         yield _visible(parts, chosen)
         return
-    turns = asyncio.Semaphore(AT_ONCE)
-    calls = [asyncio.ensure_future(_tier(parts, request, since, turns, path, table_id)) for path, table_id in chosen.items()]
+    slots = asyncio.Semaphore(AT_ONCE)
+    calls = [asyncio.ensure_future(_tier(parts, request, since, slots, path, table_id)) for path, table_id in chosen.items()]
     try:
         for number, call in enumerate(asyncio.as_completed(calls), 1):
             row = await call
@@ -134,14 +134,14 @@ def _is_stale(parts: CallParts, record: TableRecord) -> bool:
 
 
 async def _tier(
-    parts: CallParts, request: TierDatabase, since: datetime, turns: asyncio.Semaphore, path: str, table_id: int
+    parts: CallParts, request: TierDatabase, since: datetime, slots: asyncio.Semaphore, path: str, table_id: int
 ) -> TierDatabaseRow:
     """Returns the row of a table, once it is its turn. `timeout_ms` counts for the whole database from `since` (steady time)."""
     key = None
     if request.idempotency_key is not None and not request.dry_run:
         key = f"{sha256(request.idempotency_key.encode()).hexdigest()}/{table_id}"
     name = table_path(*path.split(".", 1))
-    async with turns:
+    async with slots:
         left_ms = max(0, request.timeout_ms - parts.table_records.now().milliseconds_since(since))
         call = TierTable(name, request.wait, left_ms, dry_run=request.dry_run, idempotency_key=key, caller=request.caller)
         try:

@@ -184,7 +184,7 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking
         asking(Side.CLUSTER)
         info = parts.cluster.table(request.path)
         if info.table_id != goal.table_id:
-            raise _gone(request, goal)
+            raise _table_dropped(request, goal)
         base = parts.lakes.base(record, info, asking)
         log = parts.cluster.offsets(info)
         is_reached = _has(parts, info, base, goal, log)
@@ -233,9 +233,9 @@ def _tiered(ranges: Mapping[BucketKey, TieredRange], bucket: BucketKey, starts: 
 def _live(parts: CallParts, request: WaitForTiering, goal: _Goal) -> TableRecord:
     record = parts.table_records.get(goal.table_id)
     if record is None:
-        raise _gone(request, goal)
+        raise _table_dropped(request, goal)
     return record
 
 
-def _gone(request: WaitForTiering, goal: _Goal) -> errors.UnknownTable:
+def _table_dropped(request: WaitForTiering, goal: _Goal) -> errors.UnknownTable:
     return errors.UnknownTable(f"{request.path} was dropped or recreated, or its lake was disabled", table_id=goal.table_id)

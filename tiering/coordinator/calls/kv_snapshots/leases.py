@@ -60,11 +60,11 @@ def lease_by_id(parts: CallParts, lease_id: str) -> KvSnapshotLease:
     return lease
 
 
-def lease_result(parts: CallParts, lease_id: str, buckets: int, unavailable: int = 0, gone: str = "EXPIRED") -> LeaseResult:
-    """Returns the present state of the lease, or the state `gone` if it holds nothing any more."""
+def lease_result(parts: CallParts, lease_id: str, buckets: int, unavailable: int = 0, missing_state: str = "EXPIRED") -> LeaseResult:
+    """Returns the present state of the lease, or `missing_state` if the lease no longer exists."""
     lease = _by_id(parts).get(lease_id)
     if lease is None:
-        return LeaseResult(lease_id, gone, buckets, unavailable, None)
+        return LeaseResult(lease_id, missing_state, buckets, unavailable, None)
     return LeaseResult(lease_id, lease.state(parts.table_records.now().wall), buckets, unavailable, lease.expires_at)
 
 

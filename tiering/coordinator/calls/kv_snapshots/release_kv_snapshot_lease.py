@@ -37,4 +37,4 @@ def _release(parts: CallParts, request: ReleaseLease) -> LeaseResult:
             hint="See sys.kv_snapshot_lease_buckets for what it holds.",
         )
     released: Collection[TableBucket] = buckets if request.dry_run else parts.cluster.release_lease(lease.lease_id, buckets)
-    return lease_result(parts, lease.lease_id, len(released), gone="RELEASED")
+    return lease_result(parts, lease.lease_id, len(released), missing_state="RELEASED")

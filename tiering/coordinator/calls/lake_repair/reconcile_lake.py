@@ -102,12 +102,12 @@ class Reconciler:
     def reconcile(self, request: ReconcileLake) -> ReconcileResult:
         """Decides and carries out, or returns the answer of an earlier call with this key."""
         action_of(request.action)  # refuse a wrong action before anything is read
-        if (answered := self._operations.answer(request)) is not None:
-            return answered
+        if (earlier_answer := self._operations.answer(request)) is not None:
+            return earlier_answer
         info = self._cluster.table(request.path)
         with self._table_lock(info.table_id):
-            if (answered := self._operations.answer(request)) is not None:
-                return answered  # a concurrent call with the same key had the lock before
+            if (earlier_answer := self._operations.answer(request)) is not None:
+                return earlier_answer  # a concurrent call with the same key had the lock before
             result = self._left_open(request, info) or self._decide(request, info)
         if not request.dry_run:
             self._lake_changed(info.table_id)

@@ -171,7 +171,7 @@ class _Steps:
         order = self._order_of(self._parts, info)
         upkeep.check_may_request(record)
         if order.partitions is not None and not order.partitions:
-            return self._answered(record, UpkeepResult(request.path, UpkeepCallOutcome.EMPTY, NO_PARTITION))
+            return self._with_answer(record, UpkeepResult(request.path, UpkeepCallOutcome.EMPTY, NO_PARTITION))
         if request.dry_run:
             stats, kept = planned_stats(self._parts, info, order)
             return UpkeepResult(request.path, UpkeepCallOutcome.PLANNED, stats=stats, kept=kept)
@@ -241,9 +241,9 @@ class _Steps:
         reason = OVERTAKEN if overtaken else _reason(outcome)
         if overtaken and not stats.snapshots_expired:
             outcome = UpkeepCallOutcome.DROPPED
-        kept = {} if outlook is None else _left(outlook)
+        kept = {} if outlook is None else _remaining_snapshots(outlook)
         result = UpkeepResult(record.path, outcome, reason, ended.round_id, done.rounds, stats, kept)
-        return self._answered(record, result, goal.request_id)
+        return self._with_answer(record, result, goal.request_id)
 
     def _goes_on(self, goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook, overtaken: int) -> bool:
         """Returns whether an expiry makes a further request. A call that does not wait makes none after an overtaken round; otherwise each
@@ -253,7 +253,7 @@ class _Steps:
         is_repeated = 0 < overtaken <= MAX_OVERTAKEN and self._request.wait
         return is_repeated or ended.stats.snapshots_expired >= REMOVED_AT_ONCE
 
-    def _answered(self, record: TableRecord, result: UpkeepResult, request_id: str | None = None) -> UpkeepResult:
+    def _with_answer(self, record: TableRecord, result: UpkeepResult, request_id: str | None = None) -> UpkeepResult:
         with self._table_records.changing():
             self._table_records.put(operations=self._operations.done(self._request, record.table_id, result, request_id))
         return result
@@ -282,7 +282,7 @@ def _overtaken(goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook | None) ->
     return goal.overtaken + 1 if is_overtaken else 0
 
 
-def _left(outlook: ExpiryOutlook) -> dict[str, int]:
+def _remaining_snapshots(outlook: ExpiryOutlook) -> dict[str, int]:
     """Returns the present snapshots, by reason. The commit of an expiry makes the snapshot before it removable."""
     return dict(outlook.kept) | ({"until the next commit": outlook.expirable} if outlook.expirable else {})
 
