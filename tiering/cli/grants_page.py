@@ -40,11 +40,9 @@ def render() -> str:
         if line.note:
             notes.setdefault(line.note, []).append(f"`{name}`")
     groups = (f"`{name}` ({', '.join(privileges)})" for name, privileges in GROUPS.items())
-    deciding = _list(_short(rpc) for rpc, line in RPCS.items() if line.on in _DECIDED_ELSEWHERE)
     rules = [
         _RULES,
         f'- Groups of privileges, for `action in Action::"..."`: {", ".join(groups)}.',
-        f"- These RPCs need what the system table or the procedure in the call needs: {deciding}.",
         *(f"- {', '.join(tables)}: {note}" for note, tables in notes.items()),
     ]
     return "\n\n".join([_INTRODUCTION, markdown_table(header, _rows()), "## Rules and limits", "\n".join(rules)]) + "\n"
@@ -54,6 +52,8 @@ def _rows() -> Iterator[list[str]]:
     meanings = attribute_docs(inspect.getsource(Privilege))
     yield _row("none, not even an identity", "Check the health of the service.", lambda line: not line.identified)
     yield _row("none", "Connect, and learn what the service offers.", lambda line: line.identified and line.on is On.NOTHING)
+    forwarding = _list(_short(rpc) for rpc, line in RPCS.items() if line.on in _DECIDED_ELSEWHERE)
+    yield ["that of the system table or procedure in the call", "Read system tables, and make CALLs.", "", "", forwarding]
     for privilege in TABLE_PRIVILEGES:
         yield _row(f"{privilege} on a table or database", meanings[privilege], _needs(privilege, on_service=False))
     for privilege in SERVICE_PRIVILEGES:
