@@ -176,7 +176,7 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
                 hint="To write to the table as it is, leave the column's type out.",
             )
     given_options = parse_lake_options(_properties(options))
-    for property_name, existing, given, is_given in (
+    for property_name, existing, requested, is_given in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
         ("bucket keys", table.bucket_keys, options.bucket_keys, options.bucket_keys is not None),
         ("the primary key", table.primary_key, options.primary_key, options.primary_key is not None),
@@ -184,9 +184,9 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
         ("its lake enabled", table.lake_enabled, options.lake, options.lake is not None),
         ("a freshness", format_duration(table.freshness_ms), format_duration(given_options.freshness_ms), options.freshness is not None),
     ):
-        if is_given and existing != given:
+        if is_given and existing != requested:
             raise InvalidArgument(
-                f"the table {table.path} exists with {property_name} = {existing}, not {given}",
+                f"the table {table.path} exists with {property_name} = {existing}, not {requested}",
                 hint="To write to the table as it is, leave the option out.",
             )
 
