@@ -51,7 +51,7 @@ def test_an_option_without_a_meaning_is_refused() -> None:
 def test_options_of_tables_commands_and_the_coordinator_have_defaults_and_flags() -> None:
     text = render(JAVA)
 
-    assert "| `table.datalake.freshness` | `3 min` | The promise" in section(text, "## Tables")
+    assert "| `table.datalake.freshness` | `3 min` | Maximum age of the table's lake copy" in section(text, "## Tables")
     ingest = section(text, "### `lakeward ingest`")
     assert "| `TABLE` | required |" in ingest
     uri = "Address of the service; [::1]:PORT for IPv6. Separate several coordinators by commas. Environment variable: `LAKEWARD_URI`."

@@ -70,6 +70,21 @@ def render(catalog_options_java: str) -> str:
         " allowed, so that a table cannot choose code, a location or a storage. Lakeward ignores any other such property, also one that an"
         " older version or another program set.",
         markdown_table(("option", "values", "meaning"), _lake_table_rows()),
+        *_lake_properties_section(),
+        "## Commands",
+        "The same text as `--help`.",
+        *_connection_section(),
+        *_command_sections(),
+        "## Options of the coordinator",
+        "Milliseconds, bytes or numbers. An option with a flag can be set; the others are fixed in this version.",
+        markdown_table(("name", "flag", "value", "meaning"), _coordinator_rows()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lake_properties_section() -> list[str]:
+    """Returns the paragraphs about the properties of the lake's catalog."""
+    return [
         "## Lake properties",
         "`--lake-property` takes the properties of pyiceberg. Without `type`, `uri` and `warehouse`, they are added to the properties of"
         " the lake in the data folder. Lakeward refuses a property that names code (`py-io-impl`, `py-catalog-impl`, ...), wherever it"
@@ -82,15 +97,7 @@ def render(catalog_options_java: str) -> str:
         " (`PYICEBERG_CATALOG__LAKE__ADLS__ACCOUNT_KEY=...` is `adls.account-key`), or from `.pyiceberg.yaml` in the home folder or in"
         " `PYICEBERG_HOME`. The properties of a process override those that the coordinator reports, so set a URI with a user and a"
         " password there, too (`PYICEBERG_CATALOG__LAKE__URI`). Lakeward does not read a `.pyiceberg.yaml` in the current folder.",
-        "## Commands",
-        "The same text as `--help`.",
-        *_connection_section(),
-        *_command_sections(),
-        "## Options of the coordinator",
-        "Milliseconds, bytes or numbers. An option with a flag can be set; the others are fixed in this version.",
-        markdown_table(("name", "flag", "value", "meaning"), _coordinator_rows()),
     ]
-    return "\n\n".join(parts) + "\n"
 
 
 def _plugin_rows(java: str) -> Iterator[list[str]]:

@@ -67,15 +67,13 @@ class Coordinator:
     ) -> None:
         assignments = assignments_of(cluster)
         self.options = replace(options or CoordinatorOptions(), assigned_by_cluster=assignments is not None)
-        self.cluster = cluster
-        self.grants, self.audit = grants or Grants(), audit
+        self.cluster, self.grants, self.audit = cluster, grants or Grants(), audit
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
-        lakes = Lakes(cluster, open_lake)
+        lakes, self._columns = Lakes(cluster, open_lake), StatusColumns()
         self.discovery = Discovery(self.table_records, cluster)
         self.known_tables = KnownTables(self.discovery)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self.lake_health = LakeHealthObserver(self.table_records, lakes, self.discovery)
-        self._columns = StatusColumns()
         notifications, lake_was_read = ClusterNotifications(self.table_records), self.observer.lake_was_read
         self.commits = Commits(
             self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, notifications=notifications
