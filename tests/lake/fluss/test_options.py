@@ -152,7 +152,7 @@ def test_a_paimon_warehouse_is_a_folder(warehouse: str, folder: str) -> None:
     [
         ({"datalake.format": "lance", "datalake.lance.warehouse": "/x"}, "'lance'"),
         ({"datalake.format": "paimon", "datalake.iceberg.type": "rest"}, "datalake.paimon."),
-        ({"datalake.paimon.warehouse": "/x", "datalake.iceberg.type": "rest"}, "others that begin with datalake.paimon."),
+        ({"datalake.paimon.warehouse": "/x", "datalake.iceberg.type": "rest"}, "others with datalake.paimon."),
         (paimon(), "datalake.paimon.warehouse"),
         (paimon(metastore="hive", warehouse="/x"), "'hive'"),
         (paimon(metastore="rest", warehouse="x"), "datalake.paimon.metastore"),
@@ -163,7 +163,7 @@ def test_a_paimon_warehouse_is_a_folder(warehouse: str, folder: str) -> None:
         ({"datalake.format": "iceberg"}, "datalake.iceberg."),
         (options(type="nessie", uri="http://n"), "'nessie'"),
         (options(catalog_impl="org.apache.iceberg.snowflake.SnowflakeCatalog"), "SnowflakeCatalog"),
-        (options(type="jdbc", catalog_impl="org.apache.iceberg.jdbc.JdbcCatalog"), "both there"),
+        (options(type="jdbc", catalog_impl="org.apache.iceberg.jdbc.JdbcCatalog"), "both set"),
         (options(type="hadoop", warehouse="s3://bucket/lake"), "object store"),
         (options(type="hadoop", warehouse="s3a://bucket/lake"), "object store"),
         (options(type="hadoop", warehouse="viewfs://nn/lake"), "viewfs"),

@@ -110,14 +110,14 @@ def test_a_first_round_of_keys_is_judged_by_what_lives() -> None:
 
 def test_rows_without_any_end_behind_ours_are_refused() -> None:
     error = refusal(at({B0: TieredRange(0, 50)}, {B0: 50}), CleanRows(None, 0, rows(1, 1)))
-    assert "those of no offset, for it states none behind ours" in error.message
+    assert "those of no offset, because it states none behind ours" in error.message
 
 
 def test_ends_that_nobody_states_are_refused() -> None:
     error = refusal(at({B0: TieredRange(0, 50)}, {}), CleanRows(None, 0, rows(1, 1)))
     assert "the present end of bucket 0 is unknown" in error.message
     [*_, text] = refusal(at({}, {}), CleanRows(7, None, rows(1, 1))).message.split(": ", 1)
-    assert text.startswith("how far the partition 7 goes")
+    assert text.startswith("the present end of the partition 7 is unknown")
 
 
 def test_a_log_that_does_not_hold_the_range_is_refused_and_a_word_may_adopt_it() -> None:
