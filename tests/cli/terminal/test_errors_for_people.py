@@ -67,7 +67,7 @@ def test_a_data_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("coordinator", "--data", str(tmp_path / "file" / "data"), "--port", "0")
     assert result.returncode == 1
-    assert f"{tmp_path / 'file' / 'data'} cannot be written" in result.stderr
+    assert f"cannot write to the data folder {tmp_path / 'file' / 'data'}" in result.stderr
 
 
 def test_a_data_folder_of_another_version_is_left_alone(tmp_path: Path) -> None:
