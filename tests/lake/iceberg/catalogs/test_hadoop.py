@@ -78,9 +78,9 @@ def test_a_table_is_made_once(catalog: HadoopCatalog) -> None:
 
 def test_a_name_leads_nowhere_else(catalog: HadoopCatalog) -> None:
     for name in ("..", ".hidden", "a/b"):
-        with pytest.raises(ValueError, match="no name"):
+        with pytest.raises(ValueError, match="not a valid name"):
             catalog.create_namespace((name,))
-        with pytest.raises(ValueError, match="no name"):
+        with pytest.raises(ValueError, match="not a valid name"):
             catalog.load_table(("sales", name))
 
 

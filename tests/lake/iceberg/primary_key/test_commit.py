@@ -158,7 +158,7 @@ def test_of_two_stale_rounds_one_lands(table: PrimaryKeyTable) -> None:
     view = table.kit.view(table.info)
     late, early = table.prepare("late", view=view), table.prepare("early", {B0: 104}, view=view)
     early.commit()
-    with pytest.raises(Exception, match="not known"):
+    with pytest.raises(Exception, match="outcome is unknown"):
         late.commit()
     assert resolve_commit(table.kit.view(table.info), "late", Base(view, view.marker, False)).outcome is CommitOutcome.OTHER_ROUND
     table.check()
