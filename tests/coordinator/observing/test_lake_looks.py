@@ -203,7 +203,7 @@ def test_a_thread_waits_for_a_look_no_longer_than_it_says(looks: LakeLooks, lake
 
 def test_a_service_that_stopped_refuses_a_look_by_an_error_of_the_tree(looks: LakeLooks) -> None:
     looks.close()
-    with pytest.raises(ServiceBusy, match="the service stops") as refused:
+    with pytest.raises(ServiceBusy, match="the service is stopping") as refused:
         asyncio.run(looks.within(LONG_MS, at(1, lambda: "there")))
     assert refused.value.hint
     with pytest.raises(ServiceBusy):

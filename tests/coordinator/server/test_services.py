@@ -59,7 +59,7 @@ def test_an_unknown_path_is_not_found_and_a_bad_one_is_refused() -> None:
         for status in ("Broken", "Tiered"):  # no table is ever seen as Tiered
             code, error = await error_of(served.page(statuses=[status]))
             assert (code, type(error)) == (grpc.StatusCode.INVALID_ARGUMENT, InvalidArgument)
-            assert error.hint == "These are Scheduled, Pending, Tiering, Failed."
+            assert error.hint == "The statuses are Scheduled, Pending, Tiering, Failed."
 
     over_grpc(test)
 
