@@ -10,8 +10,10 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Any
 
-from pyiceberg.avro import file as avro
+from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.avro.reader import Reader
+from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.schema import Schema
 
 REMEMBERED = 64
@@ -22,21 +24,21 @@ _SCHEMA = "avro.schema"
 
 _readers: OrderedDict[tuple[object, ...], tuple[Schema, Reader, Schema]] = OrderedDict()
 _lock = Lock()
-_build_and_enter = avro.AvroFile.__enter__
+_build_and_enter = AvroFile.__enter__
 
 
 def share_readers() -> None:
     """From here on Avro files of one schema that are read for one purpose share a reader in this process. Harmless to repeat."""
-    avro.AvroFile.__enter__ = _enter  # type: ignore[method-assign]
+    AvroFile.__enter__ = _enter  # type: ignore[method-assign]
 
 
-def _enter(file: avro.AvroFile[Any]) -> avro.AvroFile[Any]:
+def _enter(file: AvroFile[Any]) -> AvroFile[Any]:
     """Opens the file as pyiceberg does, with the reader of an earlier file of this schema if there is one."""
     wanted = file.read_schema
     if wanted is None:
         return _build_and_enter(file)
     with file.input_file.open() as stream:
-        file.decoder = avro.new_decoder(stream.read())
+        file.decoder = new_decoder(stream.read())
     file.header = file._read_header()
     text = file.header.meta.get(_SCHEMA, "")
     # The entry holds the schema whose identity is in its key: no other object gets that identity meanwhile.
@@ -45,7 +47,7 @@ def _enter(file: avro.AvroFile[Any]) -> avro.AvroFile[Any]:
         shared = _readers.pop(key, None)
     if shared is None:
         schema = file.header.get_schema()
-        shared = schema, avro.resolve_reader(schema, wanted, file.read_types, file.read_enums), wanted
+        shared = schema, resolve_reader(schema, wanted, file.read_types, file.read_enums), wanted
     with _lock:
         if len(text) <= LONGEST_SCHEMA:
             _readers[key] = shared

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyiceberg.avro import file as avro
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
 from pyiceberg.typedef import Record
@@ -18,16 +17,16 @@ from tiering.model.tables import TableInfo
 
 
 @pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+def built(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The schemas for which a reader was built, in order."""
     schemas = list[object]()
-    resolve = avro.resolve_reader
+    resolve = avro_readers.resolve_reader
 
     def counting(schema: Any, *arguments: Any) -> Any:
         schemas.append(schema)
         return resolve(schema, *arguments)
 
-    monkeypatch.setattr(avro, "resolve_reader", counting)
+    monkeypatch.setattr(avro_readers, "resolve_reader", counting)
     monkeypatch.setattr(avro_readers, "_readers", type(avro_readers._readers)())
     return schemas
 
@@ -66,7 +65,7 @@ def test_entries_are_the_same_as_with_a_reader_for_each_file(
     kit: LakeKit, tables: list[TableInfo], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = [described(entries(kit, table)) for table in tables for _ in range(2)]
-    monkeypatch.setattr(avro.AvroFile, "__enter__", avro_readers._build_and_enter)
+    monkeypatch.setattr(AvroFile, "__enter__", avro_readers._build_and_enter)
     assert shared == [described(entries(kit, table)) for table in tables for _ in range(2)]
     assert all(shared)
 
