@@ -32,7 +32,7 @@ from tiering.coordinator.decisions.records import (
 from tiering.coordinator.decisions.table_lifecycle import discover, drop, due, restore
 from tiering.coordinator.decisions.upkeep import requests, rounds, schedule
 from tiering.coordinator.decisions.upkeep.need import needed_work
-from tiering.coordinator.decisions.upkeep.outcomes import total_stats
+from tiering.coordinator.decisions.upkeep.outcomes import MAX_GIVEN_WAY, total_stats
 from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake.health.measure import FileTotals, LakeMeasure
@@ -314,6 +314,32 @@ def test_a_request_whose_round_gave_way_goes_on_later() -> None:
     state = requests.request_state(record, request_id)
     assert isinstance(state, UpkeepRequest)
     assert state.rounds == 1
+
+
+def test_a_request_whose_rounds_always_give_way_ends_with_the_reason() -> None:
+    record, request_id = ask(resting(), UpkeepOrder())
+    now = 0
+    for _ in range(MAX_GIVEN_WAY):
+        assert isinstance(requests.request_state(record, request_id), UpkeepRequest)
+        now += schedule.LONGEST_GIVEN_WAY_MS // 1_000
+        began = rounds.begin(at(now), record, work_of(record), "t").record
+        record = rounds.give_way(at(now + 1), Change(began), "its table is due").record
+    end = requests.request_state(record, request_id)
+    assert isinstance(end, EndedUpkeep)
+    assert (end.outcome, end.rounds) == (UpkeepOutcome.CANCELLED, MAX_GIVEN_WAY)
+    assert end.error is not None
+    assert "its table is due" in end.error.message
+
+
+def test_a_request_that_gets_on_between_rounds_that_give_way_goes_on() -> None:
+    record, request_id = ask(resting(), UpkeepOrder())
+    for number in range(3 * MAX_GIVEN_WAY):
+        if number % 2:
+            began = rounds.begin(at(2 * number), record, work_of(record), "t").record
+            record = rounds.give_way(at(2 * number + 1), Change(began), "its table is due").record
+        else:
+            record = ended(record, 2 * number, UpkeepStats(files_before=2, files_after=1, bytes_left=1))
+        assert isinstance(requests.request_state(record, request_id), UpkeepRequest)
 
 
 def test_a_pause_of_upkeep_ends_requests_that_wait_and_refuses_others() -> None:

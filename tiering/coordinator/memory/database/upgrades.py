@@ -1,7 +1,7 @@
 """Brings a state store's tables up to date, with Alembic. The revisions are in `migrations/versions`.
 
-A revision only adds: tables, indexes, columns that may be null. So a Lakeward of the version before can still read and write. What
-such a version could not work with grows `sql_schema.VERSION` as well, and then it refuses.
+A revision only adds: tables, indexes, columns that may be null. It may replace an index by one that does more. So a Lakeward of the version
+before can still read and write. What such a version could not work with grows `sql_schema.VERSION` as well, and then it refuses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 VERSION_TABLE = "lakeward_revision"
-NEWEST = "0004"
+NEWEST = "0005"
 """The revision that `sql_schema` declares."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"
