@@ -77,8 +77,8 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
 
 def check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
     """A round's commit that is newer than the newest one that the format knows: its reference was moved back by hand."""
-    rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
-    newer = [snapshot for snapshot in rounds if snapshot.sequence_number > tiered.sequence_number]
+    later = (snapshot for snapshot in view.snapshots.values() if snapshot.sequence_number > tiered.sequence_number)
+    newer = [snapshot for snapshot in later if snapshot.round_id is not None]
     if newer:
         newest = max(newer, key=lambda snapshot: snapshot.sequence_number)
         reference = view.reference or "newest tiering commit"
