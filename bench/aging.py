@@ -114,9 +114,9 @@ def make_table(world: AgingWorld, kind: str, arguments: argparse.Namespace) -> t
     freshness = {"datalake_freshness": f"{FRESHNESS_S} s"}
     if kind == LOG:
         table = world.table("aging", arguments.buckets, schema=SCHEMA, **freshness)
-        return table, LogWorkload(arguments.rows, arguments.appends)
+        return table, LogWorkload(arguments.rows, arguments.appends, world.kind.format)
     table = world.primary_key_table("aging", arguments.buckets, schema=SCHEMA, key=("id",), **freshness)
-    return table, KeyWorkload(arguments.keys, arguments.rows, arguments.buckets)
+    return table, KeyWorkload(arguments.keys, arguments.rows, arguments.buckets, world.kind.format)
 
 
 def with_scans(aged: AgedTable, world: AgingWorld, table: TableInfo, workload: Workload, arguments: argparse.Namespace) -> AgedTable:
