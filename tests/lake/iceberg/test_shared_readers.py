@@ -54,11 +54,11 @@ def values(record: Record) -> list[object]:
 def tables(kit: LakeKit) -> list[TableInfo]:
     """Two tables with one layout and one with another, each after some rounds."""
     layouts = {"first": 2, "second": 2, "third": 1}
-    made = [kit.table(name, table_id=number, bucket_count=count) for number, (name, count) in enumerate(layouts.items(), 1)]
-    for table in made:
+    results = [kit.table(name, table_id=number, bucket_count=count) for number, (name, count) in enumerate(layouts.items(), 1)]
+    for table in results:
         for number in range(1, 4):
             kit.tier(table, f"{table.path.table_name}{number}", {bucket(index): number * 10 for index in range(table.bucket_count)})
-    return made
+    return results
 
 
 def test_entries_are_the_same_as_with_a_reader_for_each_file(
