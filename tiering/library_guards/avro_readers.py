@@ -34,20 +34,20 @@ def share_readers() -> None:
 
 def _enter(file: AvroFile[Any]) -> AvroFile[Any]:
     """Opens the file as pyiceberg does, with the reader of an earlier file of this schema if there is one."""
-    wanted = file.read_schema
-    if wanted is None:
+    read_schema = file.read_schema
+    if read_schema is None:
         return _build_and_enter(file)
     with file.input_file.open() as stream:
         file.decoder = new_decoder(stream.read())
     file.header = file._read_header()
     text = file.header.meta.get(_SCHEMA, "")
     # The entry holds the schema whose identity is in its key: no other object gets that identity meanwhile.
-    key = (text, id(wanted), tuple(file.read_types.items()), tuple(file.read_enums.items()))
+    key = (text, id(read_schema), tuple(file.read_types.items()), tuple(file.read_enums.items()))
     with _lock:
         shared = _readers.pop(key, None)
     if shared is None:
         schema = file.header.get_schema()
-        shared = schema, resolve_reader(schema, wanted, file.read_types, file.read_enums), wanted
+        shared = schema, resolve_reader(schema, read_schema, file.read_types, file.read_enums), read_schema
     with _lock:
         if len(text) <= LONGEST_SCHEMA:
             _readers[key] = shared
