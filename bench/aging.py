@@ -9,8 +9,9 @@ rounds when it wants any, and sweeps every 10 minutes. A round of a log table ad
 updates so many of its --keys keys and deletes 5 % of these instead.
 
 Printed at rounds 50, 100, 200, 500, ...
-- medians of the last 50 rounds, and their ratio to the first line's: time, and CPU time of the process, which other work on the machine
-  changes little; of the time, reading the cluster's own log, which grows as well; a SELECT on sys.lake_tiering_status
+- medians of the last 50 rounds, and their ratio to the first line's: time, and CPU time of the process. The ratio of CPU times counts them
+  in units of a fixed loop that runs before and after each round: the speed of a virtual machine changes by half within seconds. Of the
+  time, reading the cluster's own log, which grows as well; a SELECT on sys.lake_tiering_status
 - files, delete files and manifests of the head, and snapshots, as the format's library tells them; a data file below 0.75 of the target
   size is small; metadata files (metadata.json, snapshots), and the bytes of all metadata on disk
 - bytes of data and delete files that were written, by rounds with rows and in all, and `upkeep`: those beyond the bytes of the rows
@@ -113,9 +114,9 @@ def make_table(world: AgingWorld, kind: str, arguments: argparse.Namespace) -> t
     freshness = {"datalake_freshness": f"{FRESHNESS_S} s"}
     if kind == LOG:
         table = world.table("aging", arguments.buckets, schema=SCHEMA, **freshness)
-        return table, LogWorkload(arguments.rows, arguments.appends)
+        return table, LogWorkload(arguments.rows, arguments.appends, world.kind.format)
     table = world.primary_key_table("aging", arguments.buckets, schema=SCHEMA, key=("id",), **freshness)
-    return table, KeyWorkload(arguments.keys, arguments.rows, arguments.buckets)
+    return table, KeyWorkload(arguments.keys, arguments.rows, arguments.buckets, world.kind.format)
 
 
 def with_scans(aged: AgedTable, world: AgingWorld, table: TableInfo, workload: Workload, arguments: argparse.Namespace) -> AgedTable:

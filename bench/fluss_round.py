@@ -99,11 +99,11 @@ class Bench:
 
 
 @contextmanager
-def running(folder: Path, inline_round_bytes: int | None) -> Iterator[Bench]:
+def running(folder: Path, inline_round_bytes: int | None, slots: int | None = None) -> Iterator[Bench]:
     settings = ClusterSettings(plugins_folder=no_tables_plugins(), lake={"type": "hadoop", "warehouse": "/nowhere"})
     with ExitStack() as stack:
         cluster = stack.enter_context(local_cluster(folder / "fluss", settings))
-        uri, pid = stack.enter_context(service(folder / "data", cluster.bootstrap_servers, inline_round_bytes))
+        uri, pid = stack.enter_context(service(folder / "data", cluster.bootstrap_servers, inline_round_bytes, slots))
         connection = FlussConnection.parse(cluster.bootstrap_servers)
         client = FlussClient(connection)
         source = FlussSource(connection, client, FlussSettings((cluster.bootstrap_servers,), "bench"))
@@ -114,13 +114,15 @@ def running(folder: Path, inline_round_bytes: int | None) -> Iterator[Bench]:
 
 
 @contextmanager
-def service(folder: Path, servers: str, inline_round_bytes: int | None) -> Iterator[tuple[str, int]]:
+def service(folder: Path, servers: str, inline_round_bytes: int | None, slots: int | None) -> Iterator[tuple[str, int]]:
     """`lakeward up` for the cluster: where it answers, and its pid."""
     command = [sys.executable, "-m", "tiering.cli.main", "up", "--data", str(folder), "--port", "0", "--log-level", "debug"]
     command += ["--fluss", servers, "--fluss-cluster-id", "bench", "--fluss-mode", "exclusive", "--create-lake-tables"]
     command += ["--master", f"local[{CORES}]"]
     if inline_round_bytes is not None:
         command += ["--inline-round-bytes", str(inline_round_bytes)]
+    if slots is not None:
+        command += ["--slots", str(slots)]
     with folder.with_suffix(".log").open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:

@@ -58,7 +58,7 @@ def systems(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, 
     """The systems that the command line names."""
     settings = SparkSettings(CORES, arguments.freshness / 2, arguments.compaction_seconds)
     known: Mapping[str, Callable[[], AbstractContextManager[System]]] = {
-        LAKEWARD: lambda: lakeward(folder / LAKEWARD, arguments.tables, arguments.freshness),
+        LAKEWARD: lambda: lakeward(folder / LAKEWARD, arguments.tables, arguments.freshness, arguments.slots),
         SPARK: lambda: spark_streaming(folder / SPARK, arguments.tables, settings),
         SPARK_ALONE: lambda: spark_streaming(folder / SPARK_ALONE, 0, settings),
     }
@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="rows a second")
     parser.add_argument("--tables", type=int, default=100, help="small ones")
     parser.add_argument("--freshness", type=float, default=10.0, help="seconds")
+    parser.add_argument("--slots", type=int, default=16, help="of Lakeward's tierer: a round of a small table waits more than it works")
     parser.add_argument("--limit", type=float, default=12.0, help="seconds, of the lag's p99")
     parser.add_argument("--compaction-seconds", type=float, default=60.0, help="between two compactions of all tables by Spark")
     parser.add_argument("--systems", nargs="+", choices=(LAKEWARD, SPARK, SPARK_ALONE), default=(LAKEWARD, SPARK, SPARK_ALONE))

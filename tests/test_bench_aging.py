@@ -39,7 +39,7 @@ class KeptRows:
 
 def test_a_round_of_a_log_table_adds_its_rows_and_one_of_a_primary_key_table_changes_and_deletes_keys() -> None:
     log, keys = KeptRows(), KeptRows()
-    workloads = ((rows.LogWorkload(100, 4), log), (rows.KeyWorkload(500, 100, 4), keys))
+    workloads = ((rows.LogWorkload(100, 4, "iceberg"), log), (rows.KeyWorkload(500, 100, 4, "paimon"), keys))
     for workload, kept in workloads:
         for number in range(1, 21):
             workload.write(kept, number)
@@ -52,7 +52,7 @@ def test_a_round_of_a_log_table_adds_its_rows_and_one_of_a_primary_key_table_cha
 
 
 def test_a_lake_that_has_other_rows_than_were_written_ends_the_bench() -> None:
-    workload, kept = rows.LogWorkload(10, 1), KeptRows()
+    workload, kept = rows.LogWorkload(10, 1, "iceberg"), KeptRows()
     workload.write(kept, 1)
     expected = workload.expected()
     table = pa.Table.from_batches([expected])

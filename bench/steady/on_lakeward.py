@@ -99,8 +99,8 @@ def step_of(order: Order, landings: Sequence[Landing], small: Sequence[float], b
 
 
 @contextmanager
-def lakeward(folder: Path, tables: int, freshness_s: float) -> Iterator[OnLakeward]:
+def lakeward(folder: Path, tables: int, freshness_s: float, slots: int) -> Iterator[OnLakeward]:
     """A Fluss cluster, `lakeward up` for it, and the small tables."""
     folder.mkdir()
-    with fluss_round.running(folder, None) as bench:
+    with fluss_round.running(folder, None, slots) as bench:
         yield OnLakeward(bench, tables, freshness_s)

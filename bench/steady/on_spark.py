@@ -110,13 +110,13 @@ class OnSpark:
                     self._spark.sql(f"CALL {CATALOG}.system.{call}({table}{more})").collect()
 
     def _metadata(self, name: str) -> dict[str, object]:
-        """The table's newest metadata file. It is read anew if it is deleted meanwhile."""
+        """The table's newest metadata file. It is looked up anew if that or the hint is replaced meanwhile."""
         folder = self._folder / "warehouse" / "bench" / name / "metadata"
         while True:
-            version = int((folder / "version-hint.text").read_text())
-            while (later := folder / f"v{version + 1}.metadata.json").exists():
-                version = int(later.name[1:].split(".")[0])
             try:
+                version = int((folder / "version-hint.text").read_text())
+                while (later := folder / f"v{version + 1}.metadata.json").exists():
+                    version = int(later.name[1:].split(".")[0])
                 metadata: dict[str, object] = json.loads((folder / f"v{version}.metadata.json").read_text())
             except FileNotFoundError:
                 continue

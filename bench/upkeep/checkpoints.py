@@ -34,13 +34,14 @@ SYS_PAUSE_S = 1.1
 class Checkpoint:
     """A table after `round` rounds. `upkeep_ratio`: bytes of data files beyond those of the rows alone, by the latter.
 
-    `upkeep_share`: of the CPU time of all rounds, see `upkeep_share`.
+    `upkeep_share`: of the CPU time of all rounds, see `upkeep_share`. `cpu_ratio` compares `cpu_loops` (`RoundFigures`).
     """
 
     round: int
     round_ms: float
     round_ratio: float
     cpu_ms: float
+    cpu_loops: float
     cpu_ratio: float
     log_ms: float
     sys_ms: float
@@ -126,7 +127,9 @@ class Aging:
 
     def _checkpoint(self, number: int) -> Checkpoint:
         rounds = self.moving[-WINDOW:]
-        round_ms, cpu_ms = (statistics.median(getattr(figures, name) for figures in rounds) for name in ("milliseconds", "cpu_ms"))
+        round_ms, cpu_ms, cpu_loops = (
+            statistics.median(getattr(figures, name) for figures in rounds) for name in ("milliseconds", "cpu_ms", "cpu_loops")
+        )
         sys_ms = self._sys_ms()
         first = self.checkpoints[0] if self.checkpoints else None
         files, sizes = sizes_by_kind(self.world.warehouse)
@@ -136,7 +139,8 @@ class Aging:
             round_ms=round_ms,
             round_ratio=1.0 if first is None else round_ms / first.round_ms,
             cpu_ms=cpu_ms,
-            cpu_ratio=1.0 if first is None else cpu_ms / first.cpu_ms,
+            cpu_loops=cpu_loops,
+            cpu_ratio=1.0 if first is None else cpu_loops / first.cpu_loops,
             log_ms=statistics.median(figures.log_ms for figures in rounds),
             sys_ms=sys_ms,
             sys_ratio=1.0 if first is None else sys_ms / first.sys_ms,

@@ -65,7 +65,8 @@ def sizes_by_kind(folder: Path) -> tuple[Counter[FileKind], Counter[FileKind]]:
 class WrittenBytes:
     """Bytes of the files below a folder that are new since the last look. Files that were deleted in between are missed.
 
-    New files get the time of the simulated clock: what deletes files by their age sees it pass.
+    New files get the time of the simulated clock: what deletes files by their age sees it pass. Snapshot files of Paimon keep theirs: it
+    tells their readers that the file is the one that they have read, and they are not deleted by their age.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,6 +80,7 @@ class WrittenBytes:
             there.add(entry.path)
             if entry.path not in self._known:
                 written[kind_of(entry.path)] += entry.stat().st_size
-                os.utime(entry.path, (now.timestamp(), now.timestamp()))
+                if os.path.basename(os.path.dirname(entry.path)) != "snapshot":
+                    os.utime(entry.path, (now.timestamp(), now.timestamp()))
         self._known = there
         return written

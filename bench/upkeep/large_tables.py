@@ -64,8 +64,10 @@ class LargeTables:
         start, stop = (self.rows * place // FILES for place in (number, number + 1))
         factory, round_id = lake.tiering_factory(table), f"before-{number:04d}"
         writer = factory.create_writer(WriterInitContext(table, view.table_uuid, ONLY, None, round_id, "nonce"))
+        written = start
         for batch in FLIGHTS.batches(stop - start, Path()):
-            writer.write(_with_offsets(table, batch, start))
+            writer.write(_with_offsets(table, batch, written))
+            written += batch.num_rows
         result = writer.complete(start, stop)
         base = None if view.marker is None else view.marker.round_id
         marker = Marker(cluster_id, table.table_id, view.table_uuid, round_id, 1, base, {ONLY: TieredRange(0, stop)})

@@ -26,6 +26,8 @@ DELETED_SHARE = 0.05
 """Part of the changed keys that a round of a primary-key table deletes. A deleted key comes again when it is chosen again."""
 ENCODINGS = {**dict.fromkeys(("id", "version", "changed_at"), "DELTA_BINARY_PACKED"), "amount": "BYTE_STREAM_SPLIT", "name": "PLAIN"}
 """Encodings of the plain Parquet files with whose bytes those of the lake are compared."""
+UNKNOWN_TO_PAIMON = "BYTE_STREAM_SPLIT"
+"""Paimon's Java reader does not know it, so files of a Paimon table have it nowhere."""
 _DELETED = -1
 Numbers = npt.NDArray[np.int64]
 
@@ -38,14 +40,16 @@ def rows_of(ids: Numbers, versions: Numbers) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(ids), pa.array(versions), pa.array(mixed * 0.37), times, names], schema=SCHEMA)
 
 
-def plain_bytes(batch: pa.RecordBatch, buckets: int) -> int:
+def plain_bytes(batch: pa.RecordBatch, buckets: int, lake_format: str) -> int:
     """Bytes of these rows as Parquet files that are never merged: one a bucket, as a round writes them."""
-    return sum(_file_bytes(batch.take(pa.array(places))) for places in np.array_split(np.arange(batch.num_rows), buckets) if len(places))
+    parts = (batch.take(pa.array(places)) for places in np.array_split(np.arange(batch.num_rows), buckets) if len(places))
+    return sum(_file_bytes(part, lake_format) for part in parts)
 
 
-def _file_bytes(batch: pa.RecordBatch) -> int:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches([batch]), sink, compression="zstd", use_dictionary=False, column_encoding=ENCODINGS)
+def _file_bytes(batch: pa.RecordBatch, lake_format: str) -> int:
+    sink, unknown = pa.BufferOutputStream(), UNKNOWN_TO_PAIMON if lake_format == "paimon" else None
+    encodings = {name: "PLAIN" if encoding == unknown else encoding for name, encoding in ENCODINGS.items()}
+    pq.write_table(pa.Table.from_batches([batch]), sink, compression="zstd", use_dictionary=False, column_encoding=encodings)
     return int(sink.getvalue().size)
 
 
@@ -78,6 +82,7 @@ class LogWorkload:
 
     rows: int
     appends: int
+    lake_format: str
     written: int = 0
     versions: list[Numbers] = field(default_factory=list)
     plain_bytes: int = 0
@@ -86,7 +91,7 @@ class LogWorkload:
         for ids in np.array_split(np.arange(self.written, self.written + self.rows), min(self.appends, self.rows)):
             batch = rows_of(ids, np.full(len(ids), number))
             writer.append(batch)
-            self.plain_bytes += plain_bytes(batch, 1)
+            self.plain_bytes += plain_bytes(batch, 1, self.lake_format)
         self.versions.append(np.full(self.rows, number))
         self.written += self.rows
 
@@ -101,6 +106,7 @@ class KeyWorkload:
     keys: int
     rows: int
     buckets: int
+    lake_format: str
     plain_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -125,5 +131,5 @@ class KeyWorkload:
     def _upsert(self, writer: LogWriter, ids: Numbers, number: int) -> None:
         batch = rows_of(ids, np.full(len(ids), number))
         writer.upsert(batch)
-        self.plain_bytes += plain_bytes(batch, self.buckets)
+        self.plain_bytes += plain_bytes(batch, self.buckets, self.lake_format)
         self._versions[ids] = number

@@ -39,6 +39,7 @@ def targets_of(table: AgedTable) -> Iterator[Target]:
     """All targets of one table. Counts are bounds at every moment, so their largest counts; times are those of the last rounds."""
     points, last = table.checkpoints, table.checkpoints[-1]
     yield Target("round time, ratio to the first line", last.round_ratio, TIME_RATIO)
+    yield Target("CPU time of a round, ratio to the first line", last.cpu_ratio, TIME_RATIO)
     yield Target("SELECT on sys, ratio to the first line", last.sys_ratio, TIME_RATIO)
     crowded = max(points, key=lambda point: point.health.data_files / _file_limit(point, table.buckets))
     yield Target("data files", crowded.health.data_files, _file_limit(crowded, table.buckets))

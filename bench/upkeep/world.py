@@ -32,6 +32,9 @@ PATIENCE_S = 600
 LOOK_AGAIN_S = 0.5
 """A table that is not due yet is looked at again after so much simulated time."""
 
+LOOP = 20_000
+"""Steps of the loop that CPU times are compared with; some 2 ms."""
+
 
 class SkippingClock:
     """The machine's clock, which runs on, and all time that was skipped."""
@@ -64,13 +67,15 @@ class SkippingClock:
 class RoundFigures:
     """One round as its tierer sees it, from the request for a table to the report. `log_ms`: of that, reading the log.
 
-    `cpu_ms`: the CPU time of this whole process meanwhile; other work on the machine changes it little. `has_rewritten`: files of earlier
+    `cpu_ms`: the CPU time of this whole process meanwhile. `cpu_loops`: the same in units of a fixed loop, which was measured before and
+    after the round: a machine whose speed changes with the work of its neighbours changes it little. `has_rewritten`: files of earlier
     rounds were rewritten.
     """
 
     is_upkeep: bool
     milliseconds: float
     cpu_ms: float
+    cpu_loops: float
     log_ms: float
     moved_rows: bool
     has_rewritten: bool
@@ -138,6 +143,7 @@ class AgingWorld(FolderWorld):
 
     def _next_round(self) -> RoundFigures | None:
         """Runs the next round that is due; None if none is. Raises SystemExit if it fails."""
+        loop = loop_ms()
         began, began_cpu = time.perf_counter(), time.process_time()
         answer = self.beat(request_table=True)
         if not answer.HasField("tiering_table"):
@@ -145,6 +151,7 @@ class AgingWorld(FolderWorld):
         stepped: SteppedRound = self._stepped(answer)
         outcome = stepped.end()
         taken, cpu = (time.perf_counter() - began) * 1_000, (time.process_time() - began_cpu) * 1_000
+        loop = (loop + loop_ms()) / 2
         if outcome.error is not None:
             raise SystemExit(f"a round failed: {outcome.error!r}") from outcome.error
         record = self.store.round(stepped.assignment.round_id)
@@ -152,7 +159,15 @@ class AgingWorld(FolderWorld):
         moved = not is_upkeep and outcome.state is RoundState.SUCCEEDED
         upkeep = outcome.stats.upkeep
         has_rewritten = upkeep is not None and upkeep.files_before > 0
-        return RoundFigures(is_upkeep, taken, cpu, float(outcome.stats.times.read_ms or 0), moved, has_rewritten)
+        return RoundFigures(is_upkeep, taken, cpu, cpu / loop, float(outcome.stats.times.read_ms or 0), moved, has_rewritten)
+
+
+def loop_ms() -> float:
+    """CPU milliseconds of a fixed piece of work."""
+    began, total = time.process_time(), 0
+    for number in range(LOOP):
+        total += number * number % 7
+    return (time.process_time() - began) * 1_000
 
 
 def _is_upkeep(record: RoundRecord) -> bool:

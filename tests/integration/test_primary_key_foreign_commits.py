@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
@@ -10,13 +12,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.clusters.primary_key_table import PrimaryKeyTable, Row, TwoKeysTable, primary_key_info, with_columns
-from support.lakes.foreign.spark import RunningCompaction, StagedCompaction, compact, delete_by_equality
-from support.lakes.lake_kit import LakeKit
+from support.lakes.foreign.spark import (
+    RunningCompaction,
+    StagedCompaction,
+    compact,
+    delete_by_equality,
+    rewrite_position_delete_files,
+)
+from support.lakes.lake_kit import LakeKit, PreparedRound
 from support.running.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
-from tiering.errors import BaseMoved
+from tiering.errors import BaseMoved, CommitOutcomeUnknown
+from tiering.lake.base import Committable, LakeView
 from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.model.tables import BucketKey
+from tiering.model.upkeep import UpkeepOrder, UpkeepStats
+
+FULL = UpkeepOrder(full=True)
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +214,90 @@ def test_buckets_that_share_partitions_go_on_after_a_compaction_mixed_their_rows
     table.put(*table.rows(300, name="all"))
     table.tier("r7")
     assert table.in_lake() == by_spark(spark, table) == table.expected()
+
+
+# --- upkeep rounds beside `rewrite_position_delete_files`
+
+
+def with_own_partitions(kit: LakeKit, name: str) -> PrimaryKeyTable:
+    """A table with a partition of the lake table for each of its two buckets."""
+    return loaded(kit, name, bucket_count=2)
+
+
+def with_shared_partition(kit: LakeKit, name: str) -> PrimaryKeyTable:
+    """A clean table whose two buckets share a partition of the lake table."""
+    table = TwoKeysTable(kit, name)
+    table.put(*table.rows(200))
+    table.tier("r1")
+    return table
+
+
+TABLES = pytest.mark.parametrize("make", [with_own_partitions, with_shared_partition])
+
+
+def change(table: PrimaryKeyTable, rng: random.Random, round_id: str) -> None:
+    """A round that inserts, updates and deletes some keys; so few that it writes position deletes and no bucket anew."""
+    rows = table.rows(220, name=round_id)
+    table.put(*rng.sample(rows, 12))
+    table.delete(*rng.sample(rows, 5))
+    table.tier(round_id)
+
+
+def prepare_upkeep(table: PrimaryKeyTable, round_id: str) -> PreparedRound:
+    """An upkeep round whose files are written and whose commit was not sent yet."""
+    lake = table.kit.lake
+    view = lake.ensure_table(table.info)
+    assert view.marker is not None
+    factory = lake.tiering_factory(table.info)
+    tasks = lake.plan_upkeep(table.info, view, FULL, {}).tasks
+    rewrites = tuple(factory.rewrite(task, round_id, f"{round_id}-{number}", lambda rows: False) for number, task in enumerate(tasks))
+    marker = replace(view.marker, round_id=round_id, base_round_id=view.marker.round_id)
+    return PreparedRound(table.info, factory, Committable(round_id, (), rewrites, FULL), view, marker)
+
+
+def commit_upkeep(upkeep: PreparedRound, base: LakeView) -> UpkeepStats:
+    committer = upkeep.committer()
+    committer.commit(upkeep.committable, base, upkeep.marker)
+    assert committer.last_upkeep is not None
+    return committer.last_upkeep
+
+
+def assert_upkeep_works(table: PrimaryKeyTable, round_id: str) -> None:
+    """An upkeep round rewrites both buckets, and leaves no delete file."""
+    upkeep = prepare_upkeep(table, round_id)
+    stats = commit_upkeep(upkeep, upkeep.base)
+    deletes = table.kit.lake.file_lists(table.kit.view(table.info), None).position_deletes
+    assert (stats.dropped, stats.files_after, len(deletes)) == (0, 2, 0)
+
+
+def rewrite_deletes(spark: SparkSession, table: PrimaryKeyTable) -> int:
+    return rewrite_position_delete_files(spark, table.info.path)
+
+
+def assert_rows(spark: SparkSession, table: PrimaryKeyTable, deleted_by_user: Collection[int] = ()) -> None:
+    """The rows of the log at the marker are in the lake, without those of some ids."""
+    expected = [row for row in table.expected() if row["id"] not in deleted_by_user]
+    assert table.in_lake() == by_spark(spark, table) == expected
+
+
+@TABLES
+def test_an_upkeep_round_drops_its_work_where_spark_rewrote_the_delete_files(
+    kit: LakeKit, spark: SparkSession, make: Callable[[LakeKit, str], PrimaryKeyTable]
+) -> None:
+    """The rewritten delete files have a user's DELETE, whose row would come back with the files of the upkeep round."""
+    table, rng = make(kit, f"deletes_meanwhile_{make.__name__}"), random.Random(5)
+    change(table, rng, "r2")
+    change(table, rng, "r3")
+    upkeep = prepare_upkeep(table, "u1")
+    user_deletes = int(rng.choice(table.expected())["id"])
+    spark.sql(f"DELETE FROM lake.{table.info.path} WHERE id = {user_deletes}").collect()
+    assert rewrite_deletes(spark, table) > 1
+    with pytest.raises(CommitOutcomeUnknown):
+        commit_upkeep(upkeep, upkeep.base)
+    assert commit_upkeep(upkeep, kit.view(table.info)).dropped == len(upkeep.committable.rewrites) == 2
+    assert_rows(spark, table, {user_deletes})
+    assert_upkeep_works(table, "u2")
+    assert_rows(spark, table, {user_deletes})
+    table.put(*table.rows(1, start=user_deletes, name="again"))
+    change(table, rng, "r4")
+    assert_rows(spark, table)

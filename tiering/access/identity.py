@@ -67,10 +67,10 @@ def address_of(peer: str) -> str:
 
     `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are examples of peers.
     """
-    scheme, _, address = peer.partition(":")
+    scheme, _, host_and_port = peer.partition(":")
     if scheme not in ("ipv4", "ipv6"):
         return peer
-    host = unquote(address.rpartition(":")[0]).strip("[]").partition("%")[0]
+    host = unquote(host_and_port.rpartition(":")[0]).strip("[]").partition("%")[0]
     try:
         address = ip_address(host)
     except ValueError:

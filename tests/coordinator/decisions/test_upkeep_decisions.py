@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.upkeep.upkeep_world import MB, upkept_table
+from support.upkeep.upkeep_records import ERROR, FRESHNESS_MS, TABLE, WORK, ask, at, ended, resting, work_of
+from support.upkeep.upkeep_world import MB
 from support.worlds.coordinator_world import START
 from tiering import errors
-from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import (
     CommitState,
     EndedUpkeep,
-    ErrorInfo,
     LakeCommitRecord,
     Pause,
     QueuedCall,
@@ -32,9 +31,7 @@ from tiering.coordinator.decisions.records import (
 from tiering.coordinator.decisions.table_lifecycle import discover, drop, due, restore
 from tiering.coordinator.decisions.upkeep import requests, rounds, schedule
 from tiering.coordinator.decisions.upkeep.need import needed_work
-from tiering.coordinator.decisions.upkeep.outcomes import total_stats
-from tiering.coordinator.decisions.upkeep.rounds import UpkeepWork
-from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.decisions.upkeep.outcomes import MAX_GIVEN_WAY, total_stats
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 from tiering.lake.health.table_health import HealthObservation
 from tiering.lake.rules.upkeep.compaction_options import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
@@ -42,24 +39,6 @@ from tiering.model.rounds import RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import SnapshotRetention
 from tiering.model.upkeep import UPKEEP_ROUND_BYTES, ExpiryOrder, UpkeepOrder, UpkeepStats
-
-OPTIONS = CoordinatorOptions()
-FRESHNESS_MS = 3_600_000
-TABLE = upkept_table(freshness_ms=FRESHNESS_MS)
-ERROR = ErrorInfo("OSError", "no disk left", None, "", retryable=True, time=START)
-WORK = UpkeepWork(UpkeepOrder(), "it is degraded")
-
-
-def at(seconds: float, round_id: str = "r9") -> Context:
-    moment = START + timedelta(seconds=seconds)
-    return Context(Moment(moment, moment), 1, OPTIONS, round_id, principal="alice")
-
-
-def resting(**fields: Any) -> TableRecord:
-    """A table that was tiered and rests for its freshness."""
-    record = discover(at(0), TABLE).record
-    lake = replace(record.lake, snapshot_id=1, table_uuid="u", offsets={"0": 5}, backlog={})
-    return replace(record, lake=lake, recent_rounds_ms=(1_000,), **fields)
 
 
 def with_upkeep(**fields: Any) -> TableRecord:
@@ -72,22 +51,6 @@ def waits_for(record: TableRecord, seconds: float = 0, **arguments: bool) -> str
 
 def stats(**counts: Any) -> RoundStats:
     return RoundStats(upkeep=UpkeepStats(**counts))
-
-
-def ended(record: TableRecord, seconds: float, upkeep: UpkeepStats, *, acked: bool = True) -> TableRecord:
-    """The record after an upkeep round that committed, if `acked`, and ended well."""
-    began = rounds.begin(at(seconds, f"round-{seconds}"), record, work_of(record), "t").record
-    if acked:
-        assert began.round is not None
-        began = replace(began, round=replace(began.round, acked=True))
-    return rounds.finish(at(seconds + 1), began, RoundStats(upkeep=upkeep)).record
-
-
-def work_of(record: TableRecord) -> UpkeepWork:
-    if not record.upkeep.requests:
-        return WORK
-    request = record.upkeep.requests[0]
-    return UpkeepWork(request.order, "a caller", request)
 
 
 COMMIT = LakeCommitRecord("r1", 1, "sales", "t1", 1, CommitState.LAKE_COMMITTED, START)
@@ -215,11 +178,6 @@ def test_snapshots_of_a_table_without_commits_expire_in_an_upkeep_round() -> Non
     assert needed(resting(last_tiered_time=START), observation(snapshots=20), snapshot_retention=retention) is None
 
 
-def ask(record: TableRecord, order: UpkeepOrder, seconds: float = 0) -> tuple[TableRecord, str]:
-    called = requests.request(at(seconds, f"q-{order.full}-{order.manifests}"), record, order, "rewrite_data_files")
-    return called.change.record, called.round_id
-
-
 def test_a_request_goes_on_until_nothing_is_left_and_its_answer_is_the_sum() -> None:
     record, request_id = ask(resting(), UpkeepOrder())
     waiting = requests.request_state(record, request_id)
@@ -314,6 +272,32 @@ def test_a_request_whose_round_gave_way_goes_on_later() -> None:
     state = requests.request_state(record, request_id)
     assert isinstance(state, UpkeepRequest)
     assert state.rounds == 1
+
+
+def test_a_request_whose_rounds_always_give_way_ends_with_the_reason() -> None:
+    record, request_id = ask(resting(), UpkeepOrder())
+    now = 0
+    for _ in range(MAX_GIVEN_WAY):
+        assert isinstance(requests.request_state(record, request_id), UpkeepRequest)
+        now += schedule.LONGEST_GIVEN_WAY_MS // 1_000
+        began = rounds.begin(at(now), record, work_of(record), "t").record
+        record = rounds.give_way(at(now + 1), Change(began), "its table is due").record
+    end = requests.request_state(record, request_id)
+    assert isinstance(end, EndedUpkeep)
+    assert (end.outcome, end.rounds) == (UpkeepOutcome.CANCELLED, MAX_GIVEN_WAY)
+    assert end.error is not None
+    assert "its table is due" in end.error.message
+
+
+def test_a_request_that_gets_on_between_rounds_that_give_way_goes_on() -> None:
+    record, request_id = ask(resting(), UpkeepOrder())
+    for number in range(3 * MAX_GIVEN_WAY):
+        if number % 2:
+            began = rounds.begin(at(2 * number), record, work_of(record), "t").record
+            record = rounds.give_way(at(2 * number + 1), Change(began), "its table is due").record
+        else:
+            record = ended(record, 2 * number, UpkeepStats(files_before=2, files_after=1, bytes_left=1))
+        assert isinstance(requests.request_state(record, request_id), UpkeepRequest)
 
 
 def test_a_pause_of_upkeep_ends_requests_that_wait_and_refuses_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -216,6 +217,16 @@ def test_rounds_and_grants_come_newest_first_and_by_table(store: Store) -> None:
     assert list(store.commits(table_id=9)) == []
     assert store.round("unknown") is None
     assert store.operation("unknown") is None
+
+
+def test_the_newest_rows_of_a_table_are_not_sorted_out_of_all_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "coordinator.db"
+    SqlStore(sqlite_url(file)).close()
+    with sqlite3.connect(file) as connection:
+        for name in ("lakeward_rounds", "lakeward_commits"):
+            newest = f"SELECT body FROM {name} WHERE table_id = 1 ORDER BY tiering_epoch DESC LIMIT 16"
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {newest}")]
+            assert plan == [f"SEARCH {name} USING INDEX {name}_by_epoch (table_id=?)"]
 
 
 def test_pruning_keeps_the_newest_and_what_is_not_over(store: Store) -> None:

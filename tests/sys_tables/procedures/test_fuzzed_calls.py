@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ Answer = tuple[str, Any]
 
 
 class CalledWorld(FolderWorld):
-    """Time passes by itself, so that a CALL that waits comes to its end; it validates in this process."""
+    """Has the real clock, for calls that wait until a time is over; it validates in this process."""
 
     def _start(self) -> Coordinator:
         prove = lambda call, _: self.validated(call)  # noqa: E731
@@ -97,6 +98,22 @@ def world(tmp_path: Path) -> Iterator[CalledWorld]:
     called_world.fill()
     yield called_world
     called_world.close()
+
+
+@contextlib.asynccontextmanager
+async def passing_time(coordinator: Coordinator) -> AsyncIterator[None]:
+    """Wakes calls that wait, so that they look at the clock, as a tick of the service does; tables stay as they are."""
+
+    async def wake() -> None:
+        while True:
+            coordinator.table_records.wake_ups.notify()
+            await asyncio.sleep(0.02)
+
+    waking = asyncio.create_task(wake())
+    try:
+        yield
+    finally:
+        waking.cancel()
 
 
 async def answer_to(client: Client, request: pb.CallProcedureRequest) -> Answer:
@@ -148,7 +165,7 @@ def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWo
     calls = Calls(random.Random(SEED), lambda: [record.round.round_id for record in world.coordinator.table_records.live() if record.round])
 
     async def scenario() -> None:
-        async with serving(world.coordinator) as client:
+        async with serving(world.coordinator) as client, passing_time(world.coordinator):
             for number in range(EXAMPLES):
                 request = calls.request()
                 before = world.everything()

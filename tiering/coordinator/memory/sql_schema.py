@@ -58,13 +58,14 @@ def _history(name: str) -> sa.Table:
         name,
         _metadata,
         sa.Column("round_id", sa.String(64), primary_key=True),
-        sa.Column("table_id", sa.BigInteger, nullable=False, index=True),
+        sa.Column("table_id", sa.BigInteger, nullable=False),
         sa.Column("tiering_epoch", sa.BigInteger, nullable=False),
         sa.Column("made_us", sa.BigInteger, nullable=False, index=True),
         sa.Column("closed", sa.Boolean, nullable=False),
         sa.Column("body", sa.JSON, nullable=False),
         *_path_columns(),
         sa.Column("state", sa.String(16)),
+        sa.Index(f"{name}_by_epoch", "table_id", "tiering_epoch"),
         *_indexes(name, "made_us", "state"),
     )
 

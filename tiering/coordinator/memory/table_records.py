@@ -25,7 +25,7 @@ from tiering.clock import Clock, Ids
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
-from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, Level, OperationRecord, TableRecord
+from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level, OperationRecord, TableRecord
 from tiering.coordinator.decisions.round_lifecycle import STATE_LOST
 from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
@@ -274,14 +274,15 @@ class TableRecords:
         return self.store
 
     def newest_commits(self, table_id: int) -> list[LakeCommitRecord]:
-        """Returns the newest rows of the table's ledger, back to a resolved row or to the first row. Call it inside of `changing`.
+        """Returns the newest rows of the table's ledger, back to a commit that is known to be in the lake, or to the first row.
 
-        The ledger has very many unresolved rows if no commit succeeded for days. Raises Fenced, StoreError.
+        That commit settled all rows before it. The ledger has very many unresolved rows if no commit succeeded for days. Call it inside
+        `changing`. Raises Fenced, StoreError.
         """
         limit = LEDGER_ROWS
         while True:
             rows = list(self.store_with(table_id).commits(table_id, limit))
-            if len(rows) < limit or rows[-1].state.is_resolved:
+            if len(rows) < limit or rows[-1].state in (CommitState.ACKED, CommitState.RECONCILED):
                 return rows
             limit *= 2
 

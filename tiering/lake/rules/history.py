@@ -77,8 +77,8 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
 
 def check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
     """Raises LakeRolledBack if a round's snapshot is newer than `tiered`: a user moved the format's reference back."""
-    rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
-    newer = [snapshot for snapshot in rounds if snapshot.sequence_number > tiered.sequence_number]
+    later = (snapshot for snapshot in view.snapshots.values() if snapshot.sequence_number > tiered.sequence_number)
+    newer = [snapshot for snapshot in later if snapshot.round_id is not None]
     if newer:
         newest = max(newer, key=lambda snapshot: snapshot.sequence_number)
         reference = view.reference or "newest tiering commit"

@@ -60,9 +60,8 @@ def test_a_long_log_is_not_walked(storage: EmbeddedStorage) -> None:
     table = make_table(storage)
     storage.append(PATH, orders(0, 10), "writer", 0)
     with storage.metadata.read() as connection:
-        plan = connection.execute(
-            sa.text(f"EXPLAIN QUERY PLAN {SEGMENTS_BELOW}"), {"table": table.table_id, "places": "[[0, 0, 10]]"}
-        ).all()
+        places = {"table": table.table_id, "places": "[[0, 0, 10]]"}
+        plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {SEGMENTS_BELOW}"), places).all()
     looks = [row.detail for row in plan if " USING PRIMARY KEY " in row.detail]
     assert len(looks) == 2
     assert all("partition_id=? AND bucket_id=? AND starting_offset" in look for look in looks)

@@ -21,10 +21,12 @@ from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.data_files import known_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.storage.local import LocalTableFolder
+from tiering.lake.paimon.upkeep import log_files
 from tiering.lake.proof.file_footer import Run, merged
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.upkeep import UpkeepOrder
 
 MANY = 64 << 20
 CLEAN = {"table.datalake.layout": "clean"}
@@ -334,3 +336,18 @@ def test_a_tables_option_says_how_large_files_become(kit: PaimonKit) -> None:
     rounds.table = table
     rounds.run(1)
     assert len(live_files(kit.view(table))) < 12
+
+
+@pytest.mark.parametrize(("bucket_keys", "lengths"), [((), [6]), (("id",), [3, 3])], ids=["without a bucket key", "with a bucket key"])
+def test_files_on_both_sides_of_a_file_that_stays_are_merged_only_where_files_have_no_order(
+    kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, bucket_keys: tuple[str, ...], lengths: list[int]
+) -> None:
+    """In a table with a bucket key readers take the files of a bucket by sequence number."""
+    table = kit.log_table(properties=CLEAN, bucket_count=1, bucket_keys=bucket_keys)
+    MergingRounds(kit, table).run(7)
+    name_of_bucket = log_files.bucket_of_name
+    monkeypatch.setattr(  # as if another writer had written the fourth file
+        log_files, "bucket_of_name", lambda name, **options: None if "-r4-" in name else name_of_bucket(name, **options)
+    )
+    plan = kit.lake.plan_upkeep(table, kit.view(table), UpkeepOrder(full=True), {})
+    assert [task.files for task in plan.tasks] == lengths

@@ -1,4 +1,4 @@
-"""What others do to a lake table of ours through Spark: compactions, cut in two where a test needs it, and equality deletes."""
+"""What other tools do to a lake table through Spark: compactions, cut in two where a test needs it, and equality deletes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from support.clusters.primary_key_table import PrimaryKeyTable
 from support.running.processes import wait_for
+from tiering.model.tables import TablePath
 
 
 def local_path(location: str) -> str:
@@ -26,6 +28,13 @@ def compact(spark: SparkSession, table: PrimaryKeyTable) -> int:
     """Rewrites everything; the number of files that it replaced."""
     statement = f"CALL lake.system.rewrite_data_files(table => '{table.info.path}', options => map('rewrite-all', 'true'))"
     return int(spark.sql(statement).collect()[0]["rewritten_data_files_count"])
+
+
+def rewrite_position_delete_files(spark: SparkSession, path: TablePath) -> int:
+    """Rewrites all files of position deletes, without deletes of rows in data files that are gone; the number of files that it replaced."""
+    spark.sql(f"REFRESH TABLE lake.{path}")
+    statement = f"CALL lake.system.rewrite_position_delete_files(table => '{path}', options => map('rewrite-all', 'true'))"
+    return int(spark.sql(statement).collect()[0]["rewritten_delete_files_count"])
 
 
 def delete_by_equality(spark: SparkSession, table: PrimaryKeyTable, *ids: int) -> None:
@@ -45,10 +54,12 @@ def delete_by_equality(spark: SparkSession, table: PrimaryKeyTable, *ids: int) -
 
 
 class RunningCompaction:
-    """`rewrite_data_files` under way: it has planned on the snapshot of its beginning and waits for a core to rewrite files on."""
+    """`procedure` under way: it has planned on the snapshot of its beginning and waits for a core to rewrite files on."""
 
-    def __init__(self, spark: SparkSession, table: PrimaryKeyTable) -> None:
-        self._spark, self._table = spark, table
+    def __init__(
+        self, spark: SparkSession, table: PrimaryKeyTable, procedure: Callable[[SparkSession, PrimaryKeyTable], int] = compact
+    ) -> None:
+        self._spark, self._table, self._procedure = spark, table, procedure
         self._gate = table.kit.folder / f"gate-{table.info.path.table_name}"
         self._said = ""
         self._blocker = threading.Thread(target=self._occupy)
@@ -92,7 +103,7 @@ class RunningCompaction:
 
     def _compact(self) -> None:
         try:
-            compact(self._spark, self._table)
+            self._procedure(self._spark, self._table)
         except Exception as error:
             self._said = str(error)
 

@@ -125,9 +125,8 @@ SEGMENTS_BELOW = sa.text(
         FROM json_each(:places)
     )
     SELECT segments.* FROM place
-    CROSS JOIN segments
-        ON segments.table_id = :table AND segments.partition_id = place.partition_id AND segments.bucket_id = place.bucket_id
-        AND segments.starting_offset = (
+    CROSS JOIN segments ON segments.table_id = :table
+        AND segments.partition_id = place.partition_id AND segments.bucket_id = place.bucket_id AND segments.starting_offset = (
             SELECT max(below.starting_offset) FROM segments AS below
             WHERE below.table_id = :table AND below.partition_id = place.partition_id AND below.bucket_id = place.bucket_id
                 AND below.starting_offset < place.offset

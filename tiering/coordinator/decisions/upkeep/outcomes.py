@@ -13,6 +13,9 @@ from tiering.model.upkeep import UpkeepStats
 MAX_TRIES = 20
 """Upper bound of rounds of a request whose work is repeatedly dropped, or repeatedly loses its tierer."""
 
+MAX_GIVEN_WAY = 20
+"""Rounds in a row that gave way to tiering after which a request ends: some 13 hours, as the rest between them grows to an hour."""
+
 KEPT_ENDED = 20
 """Number of ended requests that a table's record keeps, for callers that wait for them."""
 
@@ -39,7 +42,8 @@ def after_round(
     if request is None:
         return upkeep
     total = replace(request, rounds=request.rounds + 1, stats=total_stats(request.stats, upkeep_stats) if request.rounds else upkeep_stats)
-    again = gave_way or (total.rounds < MAX_TRIES and (outcome is UpkeepOutcome.DROPPED or _lost_its_tierer(ended.error)))
+    repeats = outcome is UpkeepOutcome.DROPPED or _lost_its_tierer(ended.error)
+    again = upkeep.given_way < MAX_GIVEN_WAY if gave_way else repeats and total.rounds < MAX_TRIES
     if again or (outcome is UpkeepOutcome.SUCCEEDED and total.order.rewrite and upkeep_stats.bytes_left):
         return upkeep.with_request(total)
     end = EndedUpkeep(request.request_id, outcome, ctx.now.wall, ended.round_id, total.rounds, total.stats, ended.error)

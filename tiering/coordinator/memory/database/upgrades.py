@@ -1,7 +1,8 @@
 """Upgrades a state store's tables with Alembic. The revisions are in `migrations/versions`.
 
-A revision only adds tables, indexes, and nullable columns. So the previous version of Lakeward can still read and write the store. A change
-that such a version could not handle also increases `sql_schema.VERSION`; then that version refuses the store.
+A revision only adds tables, indexes, and nullable columns; it may replace an index by a better one. So the previous version of Lakeward can
+still read and write the store. A change that such a version could not handle also increases `sql_schema.VERSION`; then that version refuses
+the store.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 VERSION_TABLE = "lakeward_revision"
-NEWEST = "0004"
+NEWEST = "0005"
 """The revision that `sql_schema` declares."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

@@ -53,6 +53,7 @@ from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
 from tiering.lake.iceberg.commit.marker_files import marker_path
 from tiering.lake.iceberg.user_settings import CATALOG_NAME, user_settings
 from tiering.lake_table_options import check_text
+from tiering.library_guards.avro_readers import share_readers
 from tiering.library_guards.sql_timeouts import bound_waits
 
 TOKEN = "token"
@@ -231,6 +232,7 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     Raises InvalidArgument for a kind or a property that no catalog here has, SetupError for a package that is not installed, and the errors
     of pyiceberg.
     """
+    share_readers()
     merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), user_settings()), cast(RecursiveDict, dict(properties)))
     merged.pop(PY_IO_IMPL, None)
     check_catalog_properties(merged)

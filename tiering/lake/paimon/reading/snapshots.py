@@ -127,7 +127,7 @@ class SnapshotReader:
         if cached is None or former_head is None or former_head > head or folder.stamp(_path(former_head)) != cached.head_stamp:
             return ()
         first = max(floor, numbers[0]) if numbers else floor
-        kept = [snapshot for snapshot in cached.chain if snapshot.snapshot_id >= first]
+        kept = cached.chain[max(0, first - cached.chain[0].snapshot_id) :]
         added = [self._read(folder, number) for number in range(former_head + 1, head + 1)]
         chain = tuple(snapshot for snapshot in (*kept, *added) if snapshot is not None)
         listed = bisect_right(numbers, head) - bisect_left(numbers, chain[0].snapshot_id) if chain else 0

@@ -6,6 +6,7 @@ Their names contain the source's bucket, and their manifest entries the offsets 
 from __future__ import annotations
 
 import pickle
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -33,10 +34,12 @@ class LogFiles:
         self._view = view
         self._loaded = cast(LoadedTable, view.handle)
 
-    def by_bucket(self, buckets: Mapping[BucketKey, str | None]) -> dict[BucketKey, list[DataFile]]:
+    def by_bucket(self, buckets: Mapping[BucketKey, str | None]) -> dict[BucketKey, list[list[DataFile]]]:
         """Returns the files of `buckets` (with their partitions' names) in offset order; buckets without files are left out.
 
-        A bucket with overlapping offsets is left out too: another writer has doubled rows, and upkeep must not hide that.
+        Each list holds files that may be merged with each other. In a table with a bucket key, readers take the files of a bucket by their
+        sequence numbers, so a file that is not merged, such as that of another writer, separates the lists. A bucket with overlapping
+        offsets is left out too: another writer has doubled rows, and upkeep must not hide that.
         """
         if self._loaded.head is None or self._loaded.head.document.get("indexManifest") is not None:
             return {}  # index files may be deletion vectors, which refer to data files by name
@@ -47,7 +50,7 @@ class LogFiles:
             places[values, self._paimon_bucket(key)].append(key)
         manifests = Manifests(self._loaded)
         fitting, is_partitioned = fitting_schemas(self._loaded), bool(keys)
-        files: dict[BucketKey, list[DataFile]] = {}
+        files: dict[BucketKey, list[list[DataFile]]] = {}
         for place, state in manifests.buckets(places.keys()).items():
             entries = [entry for entry in state.entries if int(entry.file.schema_id) in fitting and not entry.file.external_path]
             for key in places[place]:
@@ -58,7 +61,7 @@ class LogFiles:
                 ]
                 own_files.sort(key=lambda file: (file.first, file.last))
                 if own_files and not any(before.last >= after.first for before, after in pairwise(own_files)):
-                    files[key] = own_files
+                    files[key] = [own_files] if self._state.total_buckets == UNAWARE else _separated(own_files, state.entries)
         return files
 
     def task(self, key: BucketKey, partition_name: str | None, files: Sequence[DataFile]) -> RewriteTask | None:
@@ -75,6 +78,18 @@ class LogFiles:
 
     def _has_footer(self, key: BucketKey, file: DataFile) -> bool:
         return footer_of(self._state, self._table, key, self._view.table_uuid, file) is not None
+
+
+def _separated(files: Sequence[DataFile], entries: Sequence[Any]) -> list[list[DataFile]]:
+    """`files` in their order, separated where the first row of another file of the bucket lies. `entries`: those of all its files."""
+    names = {file.name for file in files}
+    others = sorted(int(entry.file.min_sequence_number) for entry in entries if entry.file.file_name not in names)
+    separated = [[files[0]]]
+    for before, after in pairwise(files):
+        if bisect(others, before.first) != bisect(others, after.first):
+            separated.append([])
+        separated[-1].append(after)
+    return separated
 
 
 def data_file(manifests: Manifests, entry: Any) -> DataFile:

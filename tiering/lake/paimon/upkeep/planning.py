@@ -97,7 +97,7 @@ def _works(
             works.extend(_keyed_works(sorted_runs, key, buckets[key], runs, state.target_bytes, full=order.full))
         return works, looked_at
     log_files = LogFiles(state, table, view)
-    for key, files in log_files.by_bucket(buckets).items():
+    for key, files in ((key, files) for key, separated in log_files.by_bucket(buckets).items() for files in separated):
         looked_at += len(files)
         standing = [StandingFile(file.size_bytes) for file in files]
         for run in runs_to_rewrite(standing, state.target_bytes, max(1, order.budget_bytes), full=order.full):

@@ -80,8 +80,9 @@ def _candidates(state: TableState, table: TableInfo, view: LakeView, buckets: Ma
             yield _Candidates([run.size_bytes for run in runs], partial(_task_of_runs, sorted_runs, key, buckets[key], runs))
         return
     log_files = LogFiles(state, table, view)
-    for key, files in log_files.by_bucket(buckets).items():
-        yield _Candidates([file.size_bytes for file in files], partial(_task_of_files, log_files, key, buckets[key], files))
+    for key, separated in log_files.by_bucket(buckets).items():
+        newest = separated[-1]
+        yield _Candidates([file.size_bytes for file in newest], partial(_task_of_files, log_files, key, buckets[key], newest))
 
 
 def _task_of_runs(
