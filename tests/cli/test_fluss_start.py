@@ -132,7 +132,7 @@ def test_a_server_that_speaks_another_version_of_a_call_is_too_new(start: Start)
     with ScriptedFluss({**EVERY_CALL, 1042: (1, 2)}) as server:
         ended = start(server.address)
     assert ended.status == 1
-    assert "version 0 of LakeTieringHeartbeat (1042) (it takes 1 to 2)" in ended.err
+    assert "version 0 of LakeTieringHeartbeat (1042) (it supports 1 to 2)" in ended.err
 
 
 def test_another_cluster_under_the_address_is_told_by_its_tables(

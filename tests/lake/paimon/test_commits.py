@@ -238,7 +238,7 @@ def test_files_that_are_gone_are_no_commit(kit: PaimonKit) -> None:
     prepared = kit.prepare(table, "r1", {"id": [1], "name": ["x"]})
     for file in kit.folder(table).glob("bucket-*/*.parquet"):
         file.unlink()
-    with pytest.raises(RoundFailed, match="1 files of round r1 are gone"):
+    with pytest.raises(RoundFailed, match="1 files of round r1 are missing"):
         prepared.commit()
     assert kit.view(table).head is None
 

@@ -36,8 +36,8 @@ def test_rows_with_the_proofs_sums_have_the_markers_offsets(standing: list[Clean
     proved = proved_rows([PROVING], PLACES, standing)
     assert proved is not None
     assert proved.marker == PROVING
-    assert proved.held.runs(PLACES[B0]) == [(0, 4), (7, 20)]
-    assert proved.held.runs(PLACES[B1]) == [(5, 9)]
+    assert proved.lake_rows.runs(PLACES[B0]) == [(0, 4), (7, 20)]
+    assert proved.lake_rows.runs(PLACES[B1]) == [(5, 9)]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_bucket_to_which_nothing_was_tiered_needs_no_proof() -> None:
     marker = replace(PROVING, buckets={B0: TieredRange(0, 20), B1: TieredRange(5, 5)}, proofs={B0: PROOFS[B0]})
     proved = proved_rows([marker], PLACES, OF_EACH_BUCKET[:1])
     assert proved is not None
-    assert proved.held.runs(PLACES[B1]) == []
+    assert proved.lake_rows.runs(PLACES[B1]) == []
     assert proved_rows([marker], PLACES, OF_EACH_BUCKET) is None
 
 
@@ -99,5 +99,5 @@ def test_partitions_that_are_gone_do_not_count() -> None:
     assert proving_markers(LakeSurvey(lake, marker), places) == [marker]
     proved = proved_rows([marker], places, [rows(None, 2, 9, partition_id=1)])
     assert proved is not None
-    assert proved.held.places == {("eu", 0)}
+    assert proved.lake_rows.places == {("eu", 0)}
     assert proved_rows([marker], places, [rows(None, 4, 18, partition_id=1)]) is None

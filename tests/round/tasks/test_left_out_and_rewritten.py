@@ -97,7 +97,7 @@ def test_a_call_after_the_restore_does_not_leave_out_the_record_that_came_since(
     failed = stop_at_poison(poisoned)
     restore(poisoned)
     poisoned.write((200, "good"))
-    with pytest.raises(InvalidArgument, match=f"another record at offset {OFFSET} now"):
+    with pytest.raises(InvalidArgument, match=f"now has another record at offset {OFFSET} "):
         poisoned.skip(failed)
     assert poisoned.world.tier(poisoned.table).state is RoundState.SUCCEEDED
     assert 200 in poisoned.in_lake()

@@ -60,7 +60,7 @@ def test_a_server_that_is_too_old_is_told_what_it_lacks(opened: Opened) -> None:
 def test_a_server_that_is_too_new_is_told_what_it_has_instead(opened: Opened) -> None:
     with ScriptedFluss({**EVERY_CALL, HEARTBEAT: (1, 2)}) as server, pytest.raises(PeerTooOld) as raised:
         opened(connected_to(server)).coordinator(pb.LakeTieringHeartbeatRequest())
-    assert "version 0 of LakeTieringHeartbeat (1042) (it takes 1 to 2)" in raised.value.message
+    assert "version 0 of LakeTieringHeartbeat (1042) (it supports 1 to 2)" in raised.value.message
     assert HEARTBEAT not in server.received
 
 
@@ -165,7 +165,7 @@ def test_an_answer_that_cannot_be_read_is_said(opened: Opened) -> None:
 
     with (
         ScriptedFluss(answers={1012: garbled}) as server,
-        pytest.raises(InvalidAnswer, match=r"answered Metadata \(1012\) with what cannot"),
+        pytest.raises(InvalidAnswer, match=r"answered Metadata \(1012\) with a message that cannot"),
     ):
         opened(connected_to(server)).coordinator(pb.GetTableInfoRequest(table_path=PATH))
 

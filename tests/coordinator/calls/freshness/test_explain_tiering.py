@@ -167,7 +167,7 @@ def test_back_off_slots_and_the_queue_are_told(world: LakeWorld) -> None:
     for table in (first, second):
         world.append(table, 0, 20)
     world.due()
-    assert holds(of_table(world.coordinator, second), "wait", "queued behind 1 table:")
+    assert holds(of_table(world.coordinator, second), "wait", "queued behind 1 table that a CALL waits for")
     world.begin(first)
     assert holds(of_table(world.coordinator, second), "wait", "no tierer has a free slot: 1 round in 1 slot")
     world.clock.advance(121)
