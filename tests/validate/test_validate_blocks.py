@@ -34,7 +34,7 @@ def test_an_offset_that_is_lost_at_a_border_is_named_though_the_count_is_right(w
     file = data_files(world, table)[0]
     rewrite(file, put(read(file), lost, BLOCK_OFFSETS + 5))
     first = min(lost, BLOCK_OFFSETS + 5)
-    message = f"offset {lost} is missing" if first == lost else f"offset {first} is there 2 times"
+    message = f"offset {lost} is missing" if first == lost else f"offset {first} occurs 2 times"
     assert faults(check(world, table, Level.OFFSETS)) == [("offsets", "0", f"bucket 0: {message}")]
 
 

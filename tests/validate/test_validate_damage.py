@@ -110,7 +110,7 @@ def test_null_where_none_may_be_is_named(world: LakeWorld, table: TableInfo, col
     file = data_files(world, table)[0]
     replace_column(file, column, [*read(file)[column].to_pylist()[:-1], None], nullable=True)
     expected = {
-        "__bucket": ("rows", "NULL", "the marker names no such bucket: somebody else wrote these rows"),
+        "__bucket": ("rows", "NULL", "the marker names no such bucket: another program wrote these rows"),
         "__offset": ("offsets", "0", "bucket 0: 1 row without an offset (NULL)"),
         "__timestamp": ("values", "0", "bucket 0: offset 99 has other values in the lake than in the log, in __timestamp"),
     }

@@ -62,7 +62,7 @@ def test_a_doubled_row_is_named_also_when_another_one_is_missing(world: LakeWorl
     rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 200), rows.slice(70, 1), rows.slice(201)]))
     differences = faults(check(world, table, Level.OFFSETS))
-    assert differences == [("offsets", "0", "bucket 0: offset 70 is there 2 times")]
+    assert differences == [("offsets", "0", "bucket 0: offset 70 occurs 2 times")]
 
 
 def test_a_changed_value_is_named_with_its_column(world: LakeWorld, table: TableInfo) -> None:

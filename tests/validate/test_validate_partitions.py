@@ -58,7 +58,7 @@ def test_a_partition_that_was_dropped_is_said_and_the_others_are_compared(world:
     assert compared(results) == {"d1/0"}
     [base] = [result for result in results if result.check == "base"]
     assert base.details == "the marker has 1 bucket of partitions that were dropped since: their rows cannot be compared"
-    text = "the marker names no such bucket: rows of a partition that was dropped, or that somebody else wrote"
+    text = "the marker names no such bucket: rows of a dropped partition, or of another writer"
     assert untold(results) == [("rows", "d0/0", text)]
 
 

@@ -49,7 +49,7 @@ def test_a_key_that_is_there_twice_is_named(world: LakeWorld, table: TableInfo) 
     rows = read(file)
     rewrite(file, pa.concat_tables([rows, rows.slice(7, 1)]))
     differences = faults(check(world, table, Level.OFFSETS))
-    assert differences == [("rows", "0", None), ("keys", "0", "bucket 0: key 7 is there 2 times")]
+    assert differences == [("rows", "0", None), ("keys", "0", "bucket 0: key 7 occurs 2 times")]
 
 
 def test_a_key_that_is_missing_is_named(world: LakeWorld, table: TableInfo) -> None:
@@ -104,7 +104,7 @@ def test_rows_in_a_bucket_that_the_table_does_not_have_are_named(world: LakeWorl
     lake_table = world.iceberg(table)
     row = {"id": 77, "text": "mine", "__bucket": 9, "__offset": 1, "__timestamp": datetime(2026, 1, 1, tzinfo=UTC)}
     lake_table.append(pa.Table.from_pylist([row], schema=lake_table.schema().as_arrow()))
-    assert faults(check(world, table)) == [("rows", "9", "the marker names no such bucket: somebody else wrote these rows")]
+    assert faults(check(world, table)) == [("rows", "9", "the marker names no such bucket: another program wrote these rows")]
 
 
 @pytest.mark.parametrize("column", ["id", "__offset", "__bucket"])
@@ -168,5 +168,5 @@ def test_keys_of_any_type_are_shown(world: LakeWorld) -> None:
     assert not faults(check(world, typed))
     [file] = data_files(world, typed)
     rewrite(file, pa.concat_tables([read(file), read(file)]))
-    details = r"bucket 0: key (2026-01-01 00:00:00+00, \x00\xFF) is there 2 times"
+    details = r"bucket 0: key (2026-01-01 00:00:00+00, \x00\xFF) occurs 2 times"
     assert faults(check(world, typed)) == [("rows", "0", None), ("keys", "0", details)]

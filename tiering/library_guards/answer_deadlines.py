@@ -1,9 +1,9 @@
-"""Deadlines for answers: a caller goes on in time, however long the library that it asked waits.
+"""Deadlines for answers: a caller continues in time, however long the library waits for its answer.
 
-Libraries limit the pause between two pieces of an answer at best, so one that comes byte by byte never ends, and some wait without end.
-A thread of its own waits in the caller's place. Such a thread cannot be ended: it goes on until its library gives up, and what it asked
-for may still happen. Until then a question with the same name is refused at once: a place that hangs costs each caller one deadline and the
-process one thread, however often it is asked.
+At best, a library limits the pause between two pieces of an answer. So an answer that arrives byte by byte never ends, and some libraries
+wait for ever. A separate thread waits in the caller's place. The thread cannot be ended: it runs until its library gives up, and its
+request may still take effect. Until then a request with the same name is refused at once. So a hanging server costs each caller one
+deadline and the process one thread, however often it is called.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ Answer = TypeVar("Answer")
 
 
 class AnswerDeadlines:
-    """Asks in threads. A question within a question of the same kind is its part, and has no deadline of its own."""
+    """Sends requests in threads. A request inside a request of the same kind belongs to it, and has no deadline of its own."""
 
     def __init__(self, whom: str) -> None:
-        """`whom`: who is asked, for errors."""
+        """`whom`: name of the server, for errors."""
         self._whom = whom
         self._lock = threading.Lock()
         self._late: dict[Hashable, float] = {}
-        """When questions were asked that have run over their deadlines, in monotonic seconds."""
+        """Start times of the requests that missed their deadlines, in monotonic seconds."""
         self._inside = threading.local()
 
     def within(self, seconds: float, name: Hashable, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` returns or raises. Raises TimeoutError after `seconds`, and at once while an earlier question `name` is late."""
+        """Returns or raises the outcome of `ask`. Raises TimeoutError after `seconds`, and at once while an earlier request `name` is
+        late."""
         if getattr(self._inside, "asking", False):
             return ask()
         with self._lock:
@@ -55,7 +56,7 @@ class AnswerDeadlines:
         self._inside.asking = True
         try:
             result = ask()
-        except BaseException as error:  # the caller's to handle, panics of native libraries included
+        except BaseException as error:  # the caller handles every error, also panics of native libraries
             answer.set_exception(error)
         else:
             answer.set_result(result)

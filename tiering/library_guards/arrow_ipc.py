@@ -1,11 +1,11 @@
-"""Arrow IPC that somebody else wrote, bounded before it is decoded: requests of clients, answers of a service, files of a folder.
+"""Checks Arrow IPC from outside before it is decoded: requests of clients, answers of a service, files of a folder.
 
-A few hundred bytes of Arrow can stand for gigabytes: lists of size 0 and NULL columns have rows without bytes, compressed buffers
-say themselves how long they become, buffers may lie on each other, one field may be named a million times as a child. So what a
-message says of itself is looked at first (Arrow columnar format, "Serialization and Interprocess Communication"); only then
-Arrow decodes it, which copies nothing any more. Arrow has verified the structure of the message's flatbuffer by then.
+A few hundred bytes of Arrow can stand for gigabytes: lists of size 0 and NULL columns have rows without bytes. Compressed buffers declare
+their decompressed length, buffers may overlap, and one field may be named a million times as a child. So the message's metadata is checked
+first (Arrow columnar format, "Serialization and Interprocess Communication"). Only then Arrow decodes the message, without a copy. Before
+that, Arrow has verified the structure of the message's flatbuffer.
 
-Every function raises InvalidData or UnsupportedType for what it does not take, and no other error.
+Every function raises InvalidData or UnsupportedType for input that it does not accept, and no other error.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from pyarrow import ipc
 from tiering.errors import InvalidData, UnsupportedType
 
 MAX_FIELDS = 8_000
-"""Of a schema, nested ones included: four times what a table may have, since a map counts for more in Arrow."""
+"""Most fields of a schema, nested fields included: four times the limit of a table, since a map needs more fields in Arrow."""
 MAX_DEPTH = 48
-"""Of fields within each other: three times what a table may have, for the same reason."""
+"""Deepest nesting of fields: three times the limit of a table, for the same reason."""
 MAX_VIEW_BYTES = 64 * 1024 * 1024
-"""Of all values of string views and binary views of a stream, which may name the same bytes many times."""
+"""Most bytes of all values in string views and binary views of a stream. Views may name the same bytes many times."""
 FILE_MAGIC = b"ARROW1\0\0"
-"""How an Arrow file begins; a stream follows."""
+"""The first bytes of an Arrow file. A stream follows them."""
 
 
 @dataclass(frozen=True)
 class ArrowLimits:
-    """What one stream may hold. Its bytes are bounded by whoever takes them: a decoded stream is no larger than itself."""
+    """Limits of one stream. The caller limits its bytes: a decoded stream is no larger than the encoded one."""
 
     rows: int
     null_columns: bool = False
-    """Whether columns of type NULL are taken, whose rows are no bytes at all."""
+    """Whether columns of type NULL are accepted. Their rows have no bytes at all."""
 
 
 WRITE_LIMITS = ArrowLimits(rows=1_000_000)
-"""Of one write: a row of a single boolean takes an eighth of a byte on the wire, and a place in the log all the same."""
+"""Limits of one write. A row with a single boolean takes an eighth of a byte on the wire, but a whole record in the log."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
-    """The schema of a serialized schema message."""
+    """Returns the schema of a serialized schema message."""
     with _border("the schema is not an Arrow IPC message"):
         return _schema(_first_message(pa.py_buffer(data)))
 
 
 def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
-    """All rows of a stream, their values checked too."""
+    """Returns all rows of a stream, after a check of their values."""
     with _border("the rows are not an Arrow IPC stream"):
         messages = _messages(pa.py_buffer(data))
         schema = _schema(next(messages, None))
@@ -74,7 +74,7 @@ def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
 
 
 def rows_bytes(batch: pa.RecordBatch) -> bytes:
-    """The rows as an Arrow IPC stream, which `read_rows` reads."""
+    """Returns the rows as an Arrow IPC stream, which `read_rows` reads."""
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -82,7 +82,7 @@ def rows_bytes(batch: pa.RecordBatch) -> bytes:
 
 
 def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """The one record batch of an Arrow file, which must be of `schema` and have `rows` rows; copies nothing."""
+    """Returns the only record batch of an Arrow file, without a copy. The batch must have `schema` and `rows` rows."""
     with _border("the content is not an Arrow file"):
         if content.slice(0, len(FILE_MAGIC)).to_pybytes() != FILE_MAGIC:
             raise InvalidData("the content is not an Arrow file")
@@ -97,33 +97,33 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
 
 
 class BodyReader:
-    """Reads record batch messages of one schema that stand without it, as in Fluss's log; their bodies may be compressed."""
+    """Reads record batch messages of one schema that are stored without the schema, as in Fluss's log. Bodies may be compressed."""
 
     def __init__(self, schema: pa.Schema, max_decompressed_bytes: int) -> None:
-        """Raises UnsupportedType for a schema whose rows are not taken."""
+        """Raises UnsupportedType for a schema whose rows are not accepted."""
         self._schema = schema
         self._layout = _layout(schema.remove_metadata())
         self._max_decompressed_bytes = max_decompressed_bytes
 
     def read(self, content: pa.Buffer, rows: int) -> pa.RecordBatch:
-        """Returns the batch, which must have `rows` rows; copies nothing that is not compressed."""
+        """Returns the batch, which must have `rows` rows. Only compressed buffers are copied."""
         with _border("the records are not an Arrow record batch"):
             message = ipc.read_message(content)
             if _check_batch(message, self._layout, self._max_decompressed_bytes).rows != rows:
                 raise InvalidData(f"the record batch does not have the {rows} rows that it should")
             batch = ipc.read_record_batch(message, self._schema)
-            batch.validate(full=True)  # offsets and texts too: whoever writes into the log made them, and its checksum
+            batch.validate(full=True)  # checks offsets and texts, too: the writer of the log made them together with their checksum
             return batch
 
 
 @lru_cache(maxsize=1_000)
 def _known_schema(message: bytes) -> pa.Schema:
-    """Does what `read_schema` does, cached: the files of a table begin with the same bytes."""
+    """Does the same as `read_schema`, with a cache: the files of a table begin with the same bytes."""
     return _schema(_first_message(pa.py_buffer(message)))
 
 
 class _border:
-    """Turns whatever Arrow or a damaged message raises into InvalidData."""
+    """Turns every error of Arrow about a damaged message into InvalidData."""
 
     def __init__(self, subject: str) -> None:
         self._subject = subject
@@ -163,7 +163,7 @@ def _schema(message: Any) -> pa.Schema:
 
 
 def _check_fields(schema: _Fields) -> None:
-    """Counts each field as often as it is named: a flatbuffer may name one many times."""
+    """Raises InvalidData for too many or too deep fields. A field counts as often as it is named: a flatbuffer may name one many times."""
     count = 0
     level = list(schema.tables(_SCHEMA_FIELDS))
     for _ in range(MAX_DEPTH):
@@ -180,7 +180,7 @@ def _check_fields(schema: _Fields) -> None:
 
 
 def check_names_are_text(schema: pa.Schema) -> None:
-    """Raises InvalidData for a name of a column, a field within or a time zone that is not UTF-8: Arrow takes any bytes."""
+    """Raises InvalidData if the name of a column, a nested field or a time zone is not UTF-8. Arrow accepts any bytes."""
     try:
         for field in schema:
             list(_texts(field))
@@ -189,7 +189,7 @@ def check_names_are_text(schema: pa.Schema) -> None:
 
 
 def _texts(field: pa.Field[Any]) -> Iterator[str]:
-    """Yields names as text; Arrow notices bytes that are no UTF-8 only when they are decoded."""
+    """Yields names as text. Arrow notices bytes that are not UTF-8 only when it decodes them."""
     yield field.name
     kind = field.type
     if isinstance(kind, pa.TimestampType) and kind.tz is not None:
@@ -200,20 +200,19 @@ def _texts(field: pa.Field[Any]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a record batch of some schema looks on the wire: its field nodes and buffers in the order of a walk through the fields."""
+    """The wire layout of a record batch of some schema: its field nodes and buffers, in the order of a walk through the fields."""
 
     nodes: int
     without_nulls: tuple[int, ...]
-    """Nodes of maps' entries and keys. Arrow ends the process for one that says that it has nulls."""
+    """Nodes of the entries and keys of maps. Arrow ends the process if one of them has nulls."""
     buffers: tuple[int, ...]
-    """How many buffers each node has; -1 for views: two and a variable number."""
+    """Number of buffers of each node; -1 for views, which have two and a variable number."""
 
 
 @lru_cache(maxsize=1_000)
 def _layout(schema: pa.Schema, null_columns: bool = False) -> _Layout:
     """Returns the layout of a schema's record batches. Raises UnsupportedType for a type whose rows need no bytes, or that rows may not
-    have.
-    """
+    have."""
     if not len(schema):
         raise InvalidData("the rows have no columns")
     buffers: list[int] = []
@@ -269,16 +268,16 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _BatchSize:
-    """What a record batch says it holds. `view_bytes`: of the values of its view columns."""
+    """The numbers that a record batch declares. `view_bytes`: bytes of the values in its view columns."""
 
     rows: int
     view_bytes: int
 
 
 def _check_batch(message: Any, layout: _Layout, max_decompressed_bytes: int = 0) -> _BatchSize:
-    """Returns what a record batch says it holds, after checking that all of it fits into its bytes. Raises InvalidData.
+    """Returns the declared numbers of a record batch, after a check that all of it fits into its bytes. Raises InvalidData.
 
-    A compressed body is taken only with `max_decompressed_bytes`, the most that it may become.
+    A compressed body is accepted only with `max_decompressed_bytes`, its largest decompressed size.
     """
     if message.type != "record batch":
         raise InvalidData(f"the Arrow stream has a {message.type} message, which is not taken", hint="Do not dictionary-encode columns.")
@@ -302,7 +301,8 @@ def _check_batch(message: Any, layout: _Layout, max_decompressed_bytes: int = 0)
 
 
 def _decompressed_bytes(body: pa.Buffer, buffers: Sequence[int]) -> int:
-    """A compressed buffer begins with its length before, as int64; -1 = it is not compressed (`Message.fbs`, BodyCompression)."""
+    """Returns the decompressed size of a body. A compressed buffer begins with its decompressed length as int64; -1 = it is not compressed
+    (`Message.fbs`, BodyCompression)."""
     starts = [buffers[index] for index in range(0, len(buffers), 2) if buffers[index + 1] >= 8]
     return sum(max(_unpack("<q", body, start), 0) for start in starts)
 
@@ -340,7 +340,7 @@ class _Fields:
     position: int
 
     def _at(self, field: int) -> int | None:
-        """Returns where a field's value lies; None if the field is absent."""
+        """Returns the position of a field's value; None if the field is absent."""
         vtable = self.position - _unpack("<i", self.data, self.position)
         if 4 + 2 * field >= _unpack("<H", self.data, vtable):
             return None
@@ -361,7 +361,7 @@ class _Fields:
         return _Fields(self.data, at + _unpack("<I", self.data, at))
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """Returns where the elements of a vector begin, and their number."""
+        """Returns the position of the first element of a vector, and the number of elements."""
         at = self._at(field)
         if at is None:
             return 0, 0
@@ -369,7 +369,7 @@ class _Fields:
         return start + 4, _unpack("<I", self.data, start)
 
     def tables(self, field: int, limit: int = MAX_FIELDS) -> list[_Fields]:
-        """Returns the tables of a vector; of one with more than `limit` the first `limit` + 1."""
+        """Returns the tables of a vector. If there are more than `limit`, it returns the first `limit` + 1."""
         start, count = self._vector(field)
         places = range(start, start + 4 * min(count, limit + 1), 4)
         return [_Fields(self.data, place + _unpack("<I", self.data, place)) for place in places]

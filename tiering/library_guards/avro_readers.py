@@ -1,4 +1,4 @@
-"""Keeps pyiceberg from building the same reader of manifests for each file.
+"""Lets pyiceberg share readers of manifests, instead of building the same reader for each file.
 
 pyiceberg turns the schema in the header of each Avro file into one of its own, and builds a reader from it: 1.5 ms for a manifest of a few
 entries, a fifth of the CPU time of a small round, which opens a dozen. Almost all manifests of a table have the same schema.
@@ -17,9 +17,9 @@ from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.schema import Schema
 
 REMEMBERED = 64
-"""Readers, some 100 kB each. Each partition spec and each writer's kind of file takes one."""
+"""Number of readers in the cache, some 100 kB each. Each partition spec and each writer's kind of file needs one."""
 LONGEST_SCHEMA = 100_000
-"""Characters of a schema whose reader is remembered: a file of a lake may hold any text."""
+"""Most characters of a schema whose reader is cached: a file of a lake may have a text of any length."""
 _SCHEMA = "avro.schema"
 
 _readers: OrderedDict[tuple[object, ...], tuple[Schema, Reader, Schema]] = OrderedDict()
@@ -28,7 +28,7 @@ _build_and_enter = AvroFile.__enter__
 
 
 def share_readers() -> None:
-    """From here on Avro files of one schema that are read for one purpose share a reader in this process. Harmless to repeat."""
+    """Makes Avro files with the same schema and purpose share one reader in this process. A second call changes nothing."""
     AvroFile.__enter__ = _enter  # type: ignore[method-assign]
 
 

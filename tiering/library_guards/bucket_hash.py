@@ -1,7 +1,7 @@
-"""Iceberg's bucket transform of Arrow columns (spec, appendix B: murmur3): the one place that calls pyiceberg-core.
+"""Iceberg's bucket transform of Arrow columns (spec, appendix B: murmur3). Only this module calls pyiceberg-core.
 
-Rust's Arrow takes no buffer that is not aligned as its values are, and panics instead of raising an error. Columns that come out of an
-Arrow message are aligned to 8 bytes at best, decimals need 16: such a column is copied before it is hashed.
+Rust's Arrow accepts only buffers that are aligned to the size of their values, and panics instead of raising an error. Columns of an Arrow
+message are aligned to 8 bytes at best, but decimals need 16. Such a column is copied before it is hashed.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tiering.library_guards.panics import panics_raised_as
 
 _DECIMAL_ALIGNMENT_BYTES = 16
 _ALIGNMENT_BYTES = 8
-"""Of the widest other key: 64-bit integers and times. Offsets of strings need less."""
+"""Alignment of 64-bit integers and times, the widest keys other than decimals. Offsets of strings need less."""
 
 _COMBINED_MODULUS = 2_147_483_647
 _COMBINED_FACTOR = 31
 
 
 def bucket_ids_of(column: pa.Array[Any], bucket_count: int) -> npt.NDArray[np.int32]:
-    """The bucket of each value of a key column without nulls. Raises InvalidData for a column that cannot be hashed."""
+    """Returns the bucket of each value of a key column without nulls. Raises InvalidData for a column that cannot be hashed."""
     with panics_raised_as(lambda cause: InvalidData(f"a key column of type {column.type} cannot be hashed: {cause}")):
         ids: npt.NDArray[np.int32] = transform.bucket(aligned(_widened(column)), bucket_count).to_numpy(zero_copy_only=False)
     return ids
 
 
 def combined_bucket_ids(columns: Sequence[pa.Array[Any]], bucket_count: int) -> npt.NDArray[np.int32]:
-    """The bucket of each row by several key columns without nulls: the formula `combined-v1`.
+    """Returns the bucket of each row from several key columns without nulls, by the formula `combined-v1`.
 
     With `h(k)` = Iceberg's bucket transform of column k with N = 2147483647, the keys are folded in order from acc = 0:
     `acc = (31 * acc + h(k)) mod 2147483647`; the bucket is `acc mod n`.
@@ -45,7 +45,8 @@ def combined_bucket_ids(columns: Sequence[pa.Array[Any]], bucket_count: int) -> 
 
 
 def aligned(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Returns `column` if its buffers are aligned as Rust's Arrow needs them, else a copy that is. Only for columns that are not nested."""
+    """Returns `column` if its buffers have the alignment that Rust's Arrow needs, else an aligned copy. Only for columns that are not
+    nested."""
     alignment = _DECIMAL_ALIGNMENT_BYTES if pa.types.is_decimal(column.type) else _ALIGNMENT_BYTES
     if all(buffer is None or buffer.address % alignment == 0 for buffer in column.buffers()):
         return column

@@ -1,6 +1,5 @@
-"""What a DuckDB connection may do: read the files that it is for, and nothing else. DuckDB's own SQL can read and write any file,
-fetch and load extensions, and look at Python's variables; whatever text, name or value of a user's reaches it could ask for that.
-"""
+"""Restricts a DuckDB connection to the files that it needs. DuckDB's own SQL can read and write any file, fetch and load extensions, and
+read Python's variables. Any text, name or value of a user that reaches DuckDB could use that."""
 
 from __future__ import annotations
 
@@ -9,19 +8,19 @@ from collections.abc import Iterable
 import duckdb
 
 _OFF = (
-    "python_enable_replacements",  # names are of tables, never of Python's variables
+    "python_enable_replacements",  # names mean tables, never Python's variables
     "autoinstall_known_extensions",
     "autoload_known_extensions",
     "allow_persistent_secrets",
 )
 _LOCK = ";".join([*(f"SET {name} = false" for name in _OFF), "SET enable_external_access = false", "SET lock_configuration = true"])
-"""In one call: a writer of a primary-key table opens a connection a bucket."""
+"""The restrictions as one call: a writer of a primary-key table opens one connection per bucket."""
 
 
 def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> None:
-    """Limits `connection` to opening `files`, its own database and its temporary folder; it loads nothing and takes no setting any more.
+    """Limits `connection` to `files`, its own database and its temporary folder. It then loads nothing and refuses every later setting.
 
-    Everything else has to be set before. Files are compared by the path that a statement names; a pattern in one matches nothing.
+    So all other settings come first. Files are compared by the path that a statement names. A pattern in a path matches nothing.
     """
     if paths := sorted(set(files)):
         connection.execute("SET allowed_paths = $files", {"files": paths}).fetchall()
@@ -29,7 +28,7 @@ def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> No
 
 
 def duckdb_reason(error: duckdb.Error) -> str:
-    """Returns what DuckDB says, without the place in the SQL, which no user has written, and without the stack of its own C++ code."""
+    """Returns DuckDB's message without the position in the SQL, which is not the user's SQL, and without the stack of DuckDB's C++ code."""
     reason = str(error)
     for end in ("\n\nStack Trace:", "\n\nLINE "):
         reason = reason.split(end, 1)[0]

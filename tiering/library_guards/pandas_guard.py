@@ -1,4 +1,4 @@
-"""Keeps pandas out of processes that have no use for it."""
+"""Keeps pandas out of processes that do not use it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _PandasIsNotHere(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """From here on pandas counts as not installed in this process.
+    """Makes pandas count as not installed in this process from now on.
 
-    pyarrow's datasets, which pyiceberg reads files with, import it only to know its types: 0.2 s of a core, as long as everything else
-    that a small validation does.
+    pyiceberg reads files with pyarrow's datasets, which import pandas only for its types. That takes 0.2 s of a core, as much as all other
+    work of a small validation.
     """
     sys.meta_path.insert(0, _PandasIsNotHere())

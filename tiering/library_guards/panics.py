@@ -1,7 +1,7 @@
-"""Panics of native libraries: exceptions that no handler of `Exception` catches.
+"""Handles panics of native libraries: exceptions that no handler of `Exception` catches.
 
-A library written in Rust panics with `pyo3_runtime.PanicException`, which is no `Exception`, so that it passes every handler of errors
-and ends the thread. Code that hands work to such a library, or to a thread whose end has to be noticed, lets nothing else out.
+A library written in Rust panics with `pyo3_runtime.PanicException`. It is no `Exception`, so it passes every error handler and ends the
+thread. Code that calls such a library, or that must notice the end of a thread, raises only an `Exception`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 ENDINGS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
-"""What Python itself raises to end a process, a generator or a task. Everything else that is no `Exception` is a panic."""
+"""Exceptions with which Python itself ends a process, a generator or a task. Every other class that is no `Exception` is a panic."""
 _NO_PANICS: tuple[type[BaseException], ...] = (Exception, *ENDINGS)
 
 
 class UnexpectedEnd(RuntimeError):
-    """Work in a thread ended with something that is no `Exception`."""
+    """A thread's work ended with an exception that is no `Exception`."""
 
 
 @contextmanager
 def panics_raised_as(error_for: Callable[[str], Exception]) -> Iterator[None]:
-    """Raises `error_for` (class and text of the panic) for a panic inside; everything else passes."""
+    """Raises `error_for` (class and text of the panic) for a panic in the block. Other exceptions pass."""
     try:
         yield
     except _NO_PANICS:
@@ -36,7 +36,7 @@ def panics_raised_as(error_for: Callable[[str], Exception]) -> Iterator[None]:
 
 
 def contained(work: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Wraps `work` for a thread: however it ends, its caller gets a result or an `Exception` (UnexpectedEnd)."""
+    """Wraps `work` for a thread: its caller always gets a result or an `Exception` (UnexpectedEnd)."""
 
     @wraps(work)
     def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -44,7 +44,7 @@ def contained(work: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resu
             return work(*args, **kwargs)
         except Exception:
             raise
-        except BaseException as end:  # also a SystemExit: in a thread it ends the thread alone, and nobody hears of it
+        except BaseException as end:  # also a SystemExit, which would end this thread without any message
             raise UnexpectedEnd(f"{type(end).__name__}: {end}") from end
 
     return run

@@ -1,6 +1,6 @@
-"""Time-outs of database connections.
+"""Sets time-outs of database connections.
 
-Drivers wait for ever unless they are told otherwise, and a thread that waits for ever is lost. Settings in the URL are kept.
+Without a time-out drivers wait for ever, and a thread that waits for ever is lost. Settings in the URL have precedence.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sqlalchemy as sa
 
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60
-"""Of one statement. They are short; what takes so long waits for a lock."""
+"""Time limit of one statement. Statements are short, so a statement that takes longer waits for a lock."""
 SQLITE_BUSY_SECONDS = 20
-"""How long SQLite waits for whoever else writes. Its driver's own 5 are few on a disk that is busy."""
+"""Seconds that SQLite waits for another writer. The driver's default of 5 s is too short on a busy disk."""
 
 _LIBPQ: Mapping[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "tcp_user_timeout": STATEMENT_SECONDS * 1_000,
-    # A peer that is gone without a word is noticed after a minute.
+    # A connection whose peer vanished without a FIN is detected after a minute.
     "keepalives": 1,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -39,7 +39,7 @@ _ARGUMENTS: Mapping[tuple[str, str], Mapping[str, Any]] = {
 
 
 def bound_waits(engine: sa.Engine) -> sa.Engine:
-    """Returns `engine` with time-outs for all connections from now on; drivers that are not known here keep their own."""
+    """Returns `engine` with time-outs for all connections from now on. Drivers that this module does not know keep their own."""
     arguments = _ARGUMENTS.get((engine.dialect.name, engine.dialect.driver), {})
 
     def add_arguments(_dialect: object, _record: object, _positional: object, named: dict[str, Any]) -> None:
@@ -53,10 +53,10 @@ def bound_waits(engine: sa.Engine) -> sa.Engine:
 
 
 def limit_statements(connection: Any, _record: object = None) -> None:
-    """Sets PostgreSQL's own limit for a statement, by a statement: a pooler in between may refuse it as an option of the connection."""
+    """Sets PostgreSQL's own time limit with a statement: a pooler between client and server may refuse it as a connection option."""
     cursor = connection.cursor()
     try:
         cursor.execute(f"SET statement_timeout = {STATEMENT_SECONDS * 1_000}")
     finally:
         cursor.close()
-    connection.commit()  # else the first rollback would take it back
+    connection.commit()  # else the first rollback would undo the setting

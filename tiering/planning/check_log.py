@@ -1,7 +1,7 @@
-"""Whether a source's log is the one that was tiered, and reaches to where tiering goes on. Pure (DESIGN 6 step 3).
+"""Checks whether a log is the one that was tiered, and whether it still has the next record to tier. Pure (DESIGN 6 step 3).
 
 A log that can be rewritten (`RewritableLogs`) leaves a trace of the last tiered record of each bucket in the marker. The next round
-compares it with the record that stands there now: a log that was cut and has grown again has other records below the same offset.
+compares it with the record that is there now: a log that was cut and has grown again has other records at the same offsets.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TableType
 
 Traces = Mapping[tuple[BucketKey, int], str]
-"""By bucket and offset, what the last record below that offset is known by."""
+"""Traces by (bucket, offset): a text that identifies the last record below that offset."""
 
 
 def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
-    """Raises if tiering cannot go on from `tiered` in a log that holds `[log_start, log_end)`."""
+    """Raises LogTruncated or LogBehindLake if a log with the records `[log_start, log_end)` does not have offset `tiered` next."""
     if tiered < log.log_start:
         raise LogTruncated(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
@@ -30,7 +30,7 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
     if tiered > log.log_end:
         raise LogBehindLake(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
-            hint="The cluster lost records that were tiered already, or was restored from an older copy: bring its newest state back, then "
+            hint="The cluster lost records that were tiered already, or was restored from an older copy: restore its newest state, then "
             f"{tier_call(table.path)}. Or: {new_table_hint(table.path)}",
             table_path=table.path,
             bucket=bucket,
@@ -38,20 +38,19 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
 
 
 def _without_the_missing(table: TableInfo) -> str:
-    """Says how a table goes on without missing changes: a log table behind the gap, while a primary-key table would keep keys whose
-    deletion is among them.
-    """
+    """Returns how tiering can continue without the missing changes. In a log table it continues behind the gap. A primary-key table would
+    keep keys whose deletion is among the missing changes."""
     loss = "The missing records cannot be tiered any more. "
     if table.table_type is TableType.PRIMARY_KEY:
         return loss + new_table_hint(table.path)
     accept = reconcile_call(table.path, "accept")
-    return f"{loss}To go on without them: {accept}; the column records_left_out says how many they are."
+    return f"{loss}To continue without them: {accept}; the column records_left_out says how many they are."
 
 
 def check_same_log(table: TableInfo, tiered: Mapping[BucketKey, TieredRange], marker: Marker | None, traces: Traces) -> None:
-    """Raises LogRewritten if the last record that the marker tells of is another one now.
+    """Raises LogRewritten if the log has another record than the marker's trace at the end of a tiered bucket.
 
-    Buckets that have no trace, then or now, pass: retention removed the record, or another service tiered it.
+    A bucket without a trace in the marker or in the log passes: retention removed the record, or another service tiered it.
     """
     if marker is not None and (rewritten := rewritten_ends(tiered, marker, traces)):
         bucket, reached = next(iter(rewritten.items()))
@@ -59,7 +58,8 @@ def check_same_log(table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ma
 
 
 def rewritten_ends(tiered: Mapping[BucketKey, TieredRange], marker: Marker, traces: Traces) -> dict[BucketKey, int]:
-    """The buckets whose last record that the marker tells of is another one now, in their order, with the offset behind it."""
+    """Returns the buckets in which the last tiered record was replaced by another one, in their order, with the offset after that
+    record."""
     ends: dict[BucketKey, int] = {}
     for bucket, trace in sorted(marker.traces.items(), key=lambda entry: entry[0].sort_key()):
         reached = marker.buckets[bucket].tiered if bucket in marker.buckets else 0
@@ -69,7 +69,7 @@ def rewritten_ends(tiered: Mapping[BucketKey, TieredRange], marker: Marker, trac
 
 
 def log_rewritten(table: TableInfo, bucket: BucketKey, reached: int) -> LogRewritten:
-    """The error for a bucket whose record before `reached` is another one now."""
+    """Returns the error for a bucket in which the record before offset `reached` is not the one that was tiered."""
     return LogRewritten(
         f"bucket {bucket} of {table.path}: the record at offset {reached - 1} is not the one that was tiered: the cluster lost "
         "records and wrote others at their offsets",
@@ -80,7 +80,7 @@ def log_rewritten(table: TableInfo, bucket: BucketKey, reached: int) -> LogRewri
 
 
 def kept_ends(tiered: Mapping[BucketKey, TieredRange], log: Mapping[BucketKey, BucketOffsets], buckets: Container[BucketKey]) -> Offsets:
-    """Where the lake's buckets go on, of those whose log still holds the record before."""
+    """Returns the next offset to tier of each bucket in the lake whose log still has the record before that offset."""
     return {
         bucket: reached.tiered
         for bucket, reached in tiered.items()
@@ -89,19 +89,19 @@ def kept_ends(tiered: Mapping[BucketKey, TieredRange], log: Mapping[BucketKey, B
 
 
 def begins_late(tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets]) -> bool:
-    """Whether a bucket that was never tiered begins above offset 0: what a log lacks at its start is never tiered."""
+    """Returns whether a bucket that was never tiered begins above offset 0: records that a log lacks at its start are never tiered."""
     return any(bucket not in tiered and log.log_start > 0 for bucket, log in ends.items())
 
 
 def kept_traces(buckets: Mapping[BucketKey, TieredRange], traces: Traces) -> dict[BucketKey, str]:
-    """The traces of a marker with these buckets."""
+    """Returns the traces that belong to a marker with these buckets."""
     return {bucket: traces[bucket, reached.tiered] for bucket, reached in buckets.items() if (bucket, reached.tiered) in traces}
 
 
 def witnesses_of(buckets: Mapping[BucketKey, TieredRange], traces: Traces) -> Offsets:
-    """Of the buckets that stop where no trace was taken, but before one that was: the offset of that one.
+    """Returns witnesses for buckets without a trace at their end: the offset of the first trace after the end.
 
-    While the record there is the same, so are all before it: a log is cut at its end.
+    As long as the witness is the same record, all records before it are the same, too, because a log is cut at its end.
     """
     last = dict(sorted(traces, key=lambda place: place[1]))
     return {
@@ -112,9 +112,9 @@ def witnesses_of(buckets: Mapping[BucketKey, TieredRange], traces: Traces) -> Of
 
 
 def confirmed_traces(table: TableInfo, witnesses: Offsets, before: Traces, now: Traces) -> dict[tuple[BucketKey, int], str]:
-    """Those of `now` whose bucket's witness is the same as `before`. A witness that is not there any more confirms nothing.
+    """Returns the traces of `now` whose bucket's witness is the same as in `before`. A witness that no longer exists confirms nothing.
 
-    Raises SourceChanged if it is another one: some of the records that were read may be of the log as it was.
+    Raises SourceChanged if the witness is another record: records that were read may come from the log before it was cut.
     """
     for bucket, offset in witnesses.items():
         if now.get((bucket, offset), before[bucket, offset]) != before[bucket, offset]:
@@ -123,7 +123,7 @@ def confirmed_traces(table: TableInfo, witnesses: Offsets, before: Traces, now: 
 
 
 def check_unchanged(table: TableInfo, before: Traces, now: Traces) -> None:
-    """Raises SourceChanged if a record of `before` is another one `now`, or is not there any more."""
+    """Raises SourceChanged if a record of `before` is another one in `now`, or no longer exists."""
     for (bucket, offset), trace in before.items():
         if now.get((bucket, offset)) != trace:
             raise _source_changed(table, bucket)
@@ -138,7 +138,7 @@ def _source_changed(table: TableInfo, bucket: BucketKey) -> SourceChanged:
 
 
 def _over_the_rewritten(table: TableInfo, reached: int) -> str:
-    """Says how a table goes on whose lake has records that the log lost, and lacks those in their place."""
+    """Returns how tiering can continue if the lake has records that the log lost, and lacks the records that the log has instead."""
     new_table = (
         f"No row is lost with a new lake table beside this one: {new_table_hint(table.path)} Rows that only the former one has can be "
         "written to the source table again (docs/deploy.md)."
@@ -146,4 +146,5 @@ def _over_the_rewritten(table: TableInfo, reached: int) -> str:
     if table.table_type is TableType.PRIMARY_KEY:
         return new_table
     accept = reconcile_call(table.path, "accept")
-    return f"{new_table} To keep the present one and go on at offset {reached}, without what was written below it since: {accept}."
+    keep = f"To keep the present one and continue at offset {reached}, without the records that were written below it since: {accept}."
+    return f"{new_table} {keep}"

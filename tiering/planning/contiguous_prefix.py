@@ -12,7 +12,7 @@ from tiering.model.tables import BucketKey, Offsets
 
 @dataclass(frozen=True)
 class Prefix:
-    """Results without a gap from each bucket's base, the offsets they reach, and the results that lie past a gap."""
+    """Results without a gap from each bucket's base, the offsets that they reach, and the results behind a gap."""
 
     kept: tuple[WriteResult, ...]
     reached: Offsets
@@ -20,7 +20,7 @@ class Prefix:
 
 
 def contiguous_prefix(results: Iterable[WriteResult], bases: Offsets) -> Prefix:
-    """Per bucket, the results that follow each other from `bases` on; the order they ended in does not matter."""
+    """Returns, per bucket, the results that follow each other from `bases` on. The order of `results` does not matter."""
     by_bucket: dict[BucketKey, list[WriteResult]] = defaultdict(list)
     for result in results:
         by_bucket[result.bucket].append(result)

@@ -1,4 +1,5 @@
-"""What a round would read of each bucket, and why, in words: a line a split, and one for a bucket of which nothing is read. Pure."""
+"""Explains in words what a round would read of each bucket, and why: one line per split, and one per bucket that has nothing to read.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tiering.planning.plan_splits import SPLIT_BYTES, UNSIZED_SPLIT_RECORDS, Pla
 
 @dataclass(frozen=True)
 class PlannedBuckets:
-    """A plan, and what it was made from. `splits`: its log splits as far as they can be read; `stopped`: why others end before."""
+    """A plan and its inputs. `splits`: the log splits as far as they can be read. `stopped`: why a bucket's splits end early."""
 
     table: TableInfo
     plan: Plan
@@ -27,12 +28,13 @@ class PlannedBuckets:
     stopped: Mapping[BucketKey, BucketStopped] = field(default_factory=dict)
 
     def name(self, bucket: BucketKey) -> str | None:
-        """Of the bucket's partition."""
+        """Name of the bucket's partition; None if the table has no partitions."""
         return None if bucket.partition_id is None else self.partition_names.get(bucket.partition_id)
 
 
 def explain_plan(planned: PlannedBuckets) -> list[Explanation]:
-    """By partition and bucket: KV snapshot, splits of the log in their order, where the bucket stops; or why it is skipped."""
+    """Returns the explanations by partition and bucket: the KV snapshot, the log splits in order and where the bucket stops, or why it is
+    skipped."""
     snapshots = {split.bucket: split for split in planned.plan.snapshots}
     splits: dict[BucketKey, list[TieringLogSplit]] = {}
     for split in planned.splits:
@@ -87,7 +89,7 @@ def _why_read(planned: PlannedBuckets, bucket: BucketKey, split: TieringLogSplit
 
 
 def _piece(log: BucketOffsets, number: int, pieces: int) -> str:
-    """Which part of a bucket's work this split is, and how large parts are; empty for the only one."""
+    """Returns which part of the bucket's work this split is, and how large the parts are; empty if it is the only one."""
     if pieces == 1:
         return ""
     size = f"{UNSIZED_SPLIT_RECORDS:,} records" if log.bytes_per_record is None else f"{SPLIT_BYTES / 2**20:,.0f} MiB of log"

@@ -1,4 +1,5 @@
-"""What a round reads: from the lake's marker and the log's ends to splits, and how a bucket far behind is cut. Pure (DESIGN 6 step 3)."""
+"""Plans a round: turns the lake's marker and the ends of the log into splits, and cuts a bucket that is far behind. Pure (DESIGN 6 step
+3)."""
 
 from __future__ import annotations
 
@@ -15,23 +16,24 @@ from tiering.planning.check_log import check_reachable
 from tiering.planning.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
-"""Of log a task reads: some seconds of work. Spark's cost of a task is small beside that, and a lost task is soon repeated."""
+"""Bytes of the log that one task reads: some seconds of work. Spark's cost per task is small beside that, and a lost task is repeated
+quickly."""
 
 BACKLOG_SPLIT_BYTES = 64 * 1024 * 1024
-"""The same in a backlog, which is read for throughput: many splits keep all executors at work to the end of a long round, and one that is
-stopped early loses less. Files are of some MB, and there are none of them later."""
+"""Bytes of the log that one task reads in a backlog. Throughput matters there: many splits keep all executors busy to the end of a long
+round, and a split that stops early loses less work. Files have some MB, and the lake gets no smaller ones later."""
 
 UNSIZED_SPLIT_RECORDS = 1_000_000
-"""Records that a task reads of a log whose sizes the cluster cannot tell: SPLIT_BYTES of records of some 270 bytes."""
+"""Records per task if the cluster does not know their sizes: SPLIT_BYTES of records of some 270 bytes."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which records to read, and where each bucket of the table stands before the round.
+    """The records that a round reads, and the state of each bucket of the table before the round.
 
-    `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier. A bucket with a split in
-    `snapshots` begins with that KV snapshot: it is not tiered at all before its snapshot is in the lake. `estimated_bytes` is how
-    much there is to read; None = the cluster does not tell the sizes of all of it.
+    `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier. A bucket with a split in `snapshots`
+    begins with that KV snapshot: it is not tiered at all before its snapshot is in the lake. `estimated_bytes` is the size of all records
+    to read; None if the cluster does not know the sizes of all.
     """
 
     splits: tuple[TieringLogSplit, ...]
@@ -42,7 +44,7 @@ class Plan:
 
     @property
     def stops(self) -> Offsets:
-        """Where each bucket stands after the round, if it goes through whole."""
+        """Offset of each bucket after the round, if all of the round's work is committed."""
         stops = dict(self.bases)
         for split in self.splits:
             stops[split.bucket] = max(stops[split.bucket], split.stopping_offset)
@@ -62,9 +64,10 @@ def plan_round(
     snapshots: Mapping[BucketKey, KvSnapshot] | None = None,
     backlog: AssignedBacklog | None = None,
 ) -> Plan:
-    """Log splits for each bucket with something new, several for one of a log table that is far behind; no splits = nothing to do.
+    """Returns log splits for each bucket with new records, several for a bucket of a log table that is far behind. No splits = nothing to
+    do.
 
-    `tiered`: where the lake's buckets go on. A bucket that is not among them begins with its KV snapshot, if it has one, and the log
+    `tiered` has the next offset of each bucket in the lake. A bucket without one begins with its KV snapshot, if it has one, and the log
     from there (that log split may be empty), else at its log's start. A partition that was dropped after the ends were listed has no
     splits: its id is never used again. Splits carry the `backlog_offset` that `backlog` has for their bucket.
 
@@ -98,9 +101,9 @@ def plan_round(
 def _check_all_told(
     table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets], names: Collection[int | None]
 ) -> None:
-    """Raises SourceChanged for a tiered bucket that has no ends and is there: a marker without it would have it tiered once more.
+    """Raises SourceChanged for a tiered bucket that exists but has no ends: a marker without it would cause it to be tiered again.
 
-    `names`: ids of the partitions that are there, and None.
+    `names`: ids of the existing partitions, and None.
     """
     for bucket in sorted(tiered.keys() - ends.keys(), key=BucketKey.sort_key):
         if bucket.partition_id in names:
@@ -110,7 +113,7 @@ def _check_all_told(
 def _estimated_bytes(
     splits: Sequence[TieringLogSplit], from_snapshot: Sequence[TieringSnapshotSplit], ends: Mapping[BucketKey, BucketOffsets]
 ) -> int | None:
-    """Returns the bytes that are to be read; None if the size of some records is unknown."""
+    """Returns the number of bytes to read; None if the size of some records is unknown."""
     sizes = [_size(split.records, ends[split.bucket].bytes_per_record) for split in splits]
     # Every key of a KV snapshot was written at least once.
     sizes += [_size(split.log_offset_of_snapshot, ends[split.bucket].bytes_per_record) for split in from_snapshot]
@@ -119,14 +122,14 @@ def _estimated_bytes(
 
 
 def _size(records: int, bytes_per_record: float | None) -> float | None:
-    """Returns the bytes of so many records; None if the size of a record is unknown, 0 for no records in any case."""
+    """Returns the size of `records` in bytes; None if the size of a record is unknown, 0 for no records in any case."""
     if records == 0:
         return 0.0
     return None if bytes_per_record is None else records * bytes_per_record
 
 
 def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, newest: KvSnapshot | None) -> KvSnapshot | None:
-    """Returns the KV snapshot that a bucket begins with which was never tiered; None if it begins with its log."""
+    """Returns the KV snapshot with which a bucket that was never tiered begins; None if it begins with its log."""
     if table.table_type is TableType.LOG or log.log_end == 0:
         return None
     if newest is not None and newest.log_offset >= log.log_start:
@@ -143,10 +146,10 @@ def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, new
 
 
 def cut_splits(whole: TieringLogSplit, bytes_per_record: float | None) -> list[TieringLogSplit]:
-    """Cuts `whole` in even pieces of about SPLIT_BYTES, so that the number of buckets does not bound the parallelism.
+    """Cuts `whole` into even pieces of about SPLIT_BYTES, so that the number of buckets does not limit the parallelism.
 
-    In a backlog they have about BACKLOG_SPLIT_BYTES. If the size of a record is unknown (None), pieces have about UNSIZED_SPLIT_RECORDS
-    records, in a backlog fewer by the same factor.
+    In a backlog, pieces have about BACKLOG_SPLIT_BYTES. If the size of a record is unknown (None), pieces have about UNSIZED_SPLIT_RECORDS
+    records, and in a backlog fewer by the same factor.
     """
     split_bytes = SPLIT_BYTES if whole.backlog_offset is None else min(SPLIT_BYTES, BACKLOG_SPLIT_BYTES)
     each_bytes = SPLIT_BYTES / UNSIZED_SPLIT_RECORDS if bytes_per_record is None else bytes_per_record
@@ -157,9 +160,9 @@ def cut_splits(whole: TieringLogSplit, bytes_per_record: float | None) -> list[T
 
 
 def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
-    """Returns the buckets of the new marker. Buckets of vanished partitions are left out, for `plan` has live buckets only.
+    """Returns the buckets of the new marker. `plan` has only existing buckets, so buckets of dropped partitions are left out.
 
-    A bucket that begins with a KV snapshot is in it once that snapshot was read whole, which a kept result tells.
+    A bucket that begins with a KV snapshot is in the marker once that snapshot was read completely, which a committed result shows.
     """
     kept = {result.bucket for result in prefix.kept}
     return {
@@ -170,7 +173,7 @@ def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
 
 
 def replaced_buckets(plan: Plan, base_moved_back: Collection[BucketKey]) -> frozenset[BucketKey]:
-    """Returns the buckets that begin with a KV snapshot and of which all rows in the lake are replaced by it.
+    """Returns the buckets that begin with a KV snapshot which replaces all of the bucket's rows in the lake.
 
     A bucket of a partition keeps them: a bucket that no marker names was never tiered, so the rows under the partition's value are those
     of a dropped partition of that name. `base_moved_back`: buckets to which another tiering service wrote rows that tell no end; these
@@ -180,9 +183,9 @@ def replaced_buckets(plan: Plan, base_moved_back: Collection[BucketKey]) -> froz
 
 
 def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:
-    """Returns the part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets.
+    """Returns the part of `plan` that led to `buckets` of a marker: the same work, to exactly the same offsets.
 
-    A bucket whose KV snapshot was not read whole is not among `buckets`, and so it is not in the returned plan.
+    A bucket whose KV snapshot was not read completely is not among `buckets`, so it is not in the returned plan.
     """
     splits = tuple(
         replace(split, stopping_offset=min(split.stopping_offset, buckets[split.bucket].tiered))

@@ -1,4 +1,4 @@
-"""Which of a plan's splits can be read: a bucket that stands at a record which its rows cannot take ends there. Pure."""
+"""Finds the splits of a plan that can be read. A bucket whose KV state refuses a record ends before that record. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ ReaderT = TypeVar("ReaderT")
 
 @dataclass(frozen=True)
 class ReadableSplits(Generic[ReaderT]):
-    """The splits with their readers, and the buckets that cannot go on to the end of their log."""
+    """The splits with their readers, and the buckets that end before the end of their log."""
 
     splits: Sequence[tuple[TieringLogSplit, ReaderT]]
     stopped: Mapping[BucketKey, BucketStopped]
 
 
 def readable_splits(splits: Sequence[TieringLogSplit], reader: Callable[[TieringLogSplit], ReaderT]) -> ReadableSplits[ReaderT]:
-    """Of a bucket that stands at a refused record the part before it, without its later splits. Raises what `reader` raises otherwise."""
+    """Returns the splits with their readers. Of a bucket with a refused record, it returns the part before the record and no later splits.
+    Raises the errors of `reader`, except for refused records."""
     readable: list[tuple[TieringLogSplit, ReaderT]] = []
     stopped: dict[BucketKey, BucketStopped] = {}
     for split in splits:

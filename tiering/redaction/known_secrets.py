@@ -1,7 +1,7 @@
 """The secrets that this process itself holds: they are masked wherever one stands in a text, in whatever form.
 
 A secret is added where it enters the process: from the environment (by the names of its variables, when the first text is redacted)
-and from the properties of lakes and catalogs (`redact.remember_secrets`, called by whoever opens one). None of it is ever written.
+and from the properties of lakes and catalogs (`redact.remember_secrets`, which the opener of a lake calls). They are never written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A validation in a process of its own, which may be killed and may crash without harm.
+"""Runs a validation in a child process, which may be killed or crash without harm.
 
-`run_validation` starts `python -m tiering.validate.child`, hands it the request as JSON on stdin, and reads one JSON line
-a check, and at last `done` or the error. Secrets of the lake's catalog travel on stdin, never on the command line.
+`run_validation` starts `python -m tiering.validate.child`, writes the request as JSON to its stdin, and reads one JSON line per check, then
+`done` or the error. Secrets of the lake's catalog travel on stdin, never on the command line.
 
-What reads lake and log is imported by the child alone: DuckDB, pyiceberg and SQLAlchemy take longer than a small table.
+Only the child imports the libraries that read lake and log: importing DuckDB, pyiceberg and SQLAlchemy takes longer than a small table.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is to be validated, in a cluster of `cluster_kind`. `lake_format`: what a deployment beside Fluss writes.
+    """The table to validate, in a cluster of `cluster_kind`. `lake_format`: the lake format of a deployment beside Fluss.
 
-    `cluster_folder`: what its coordinator keeps; it is only read, and `cluster_properties` go before what it says. None: the cluster is
-    reached by these alone, as a tierer reaches it, and called `cluster_id`.
+    `cluster_folder`: folder of the coordinator, which is only read; `cluster_properties` override its contents. None: only
+    `cluster_properties` say how to connect, as for a tierer, and `cluster_id` names the cluster.
     """
 
     cluster_folder: str | None
@@ -51,19 +51,19 @@ class ValidationRequest:
     cluster_properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Whole, secrets included."""
+        """Returns the whole request, including secrets."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         return json.dumps({name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()})
 
     def format_of(self, cluster: SplitSource, path: TablePath) -> str:
-        """The format of the table's lake copy, where this deployment writes tables of all formats: for a cluster of its own.
+        """Returns the format of the table's lake copy. A deployment with its own cluster writes tables of all formats.
 
         Raises UnknownTable, UnknownDatabase.
         """
         return cluster.table(path).lake_format if self.cluster_kind == EMBEDDED else self.lake_format
 
     def open_cluster(self) -> SplitSource:
-        """The cluster, to be closed by the caller. Raises SetupError."""
+        """Opens the cluster, which the caller closes. Raises SetupError."""
         kind = cluster_kind(self.cluster_kind)
         if self.cluster_folder is not None:
             return kind.open_read_only(Path(self.cluster_folder), self.cluster_properties)
@@ -72,7 +72,7 @@ class ValidationRequest:
 
 @dataclass(frozen=True)
 class ClusterValidation:
-    """Validates tables of one cluster, each in a child process; what names the cluster is as in a `ValidationRequest`."""
+    """Validates tables of one cluster, each in a child process. The fields of the cluster are those of `ValidationRequest`."""
 
     cluster_kind: str
     cluster_folder: Path | None
@@ -85,7 +85,7 @@ class ClusterValidation:
     def run(
         self, path: TablePath, level: str, snapshot_id: int | None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
     ) -> Sequence[CheckResult]:
-        """As `run_validation`; `level` in any case."""
+        """Does the same as `run_validation`; `level` is always required."""
         request = ValidationRequest(
             None if self.cluster_folder is None else str(self.cluster_folder),
             self.lake_format,
@@ -103,7 +103,7 @@ class ClusterValidation:
 
 
 def run_validation(request: ValidationRequest, started: Callable[[subprocess.Popen[str]], None] = lambda _: None) -> Sequence[CheckResult]:
-    """A row a check. `started` gets the process, so that somebody else may kill it.
+    """Returns one row per check. `started` gets the process, so that another thread can kill it.
 
     Raises what `validate` raises, SetupError (no such folder), RoundFailed if the process dies.
     """
@@ -132,7 +132,7 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
 
 
 def main(source: IO[str], sink: IO[str]) -> None:
-    """The child's side, in a process of its own."""
+    """Runs in the child process."""
     from tiering.lake.registry import is_read_without_pandas, open_lake
 
     try:
@@ -143,7 +143,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
             lake_format = request.format_of(cluster, path)
             if is_read_without_pandas(lake_format):
                 keep_pandas_out()
-            from tiering.validate.run import validate  # what it imports looks for pandas
+            from tiering.validate.run import validate  # after `keep_pandas_out`, because its imports look for pandas
 
             lake = open_lake(lake_format, request.lake_properties)
             results = validate(cluster, lake, path, Level(request.level), request.snapshot_id, memory_limit=request.memory_limit)

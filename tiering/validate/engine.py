@@ -27,20 +27,20 @@ from tiering.validate.subject import Stretch, Subject
 
 BATCH_ROWS = 1 << 16
 IN_BUCKET = f"{PLACE_COLUMN} = $place AND {BUCKET_COLUMN} = $bucket"
-"""SQL: rows of one bucket; `place_parameters` has its parameters."""
+"""SQL condition for the rows of one bucket. `place_parameters` has its parameters."""
 
 
 IS_FORMER = f"a.place = r.{PLACE_COLUMN} AND a.partition_id <> r.{PARTITION_COLUMN}"
-"""SQL: whether the row `r` of a clean table is of a partition that was dropped; `a` is the one in `living` that has its name now."""
+"""SQL condition for a row `r` of a clean table that is of a dropped partition. `a` is the partition in `living` that has its name now."""
 
 
 def place_parameters(stretch: Stretch) -> dict[str, object]:
-    """For IN_BUCKET."""
+    """Returns the parameters of IN_BUCKET."""
     return {"place": stretch.place[0], "bucket": stretch.place[1]}
 
 
 class Engine:
-    """One DuckDB connection about one subject. The view `lake` has the lake's rows, each with its PLACE_COLUMN."""
+    """One DuckDB connection for one subject. The view `lake` has the lake's rows, each with its PLACE_COLUMN."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, subject: Subject) -> None:
         self._connection = connection
@@ -51,8 +51,8 @@ class Engine:
         self.layout = subject.layout
         self.merge = subject.files.merge
         self.columns = [*self.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN]
-        """The table's own, the offset and the time: what a log table's rows are compared by. A clean table has no times, and offsets only
-        of a log table, by the footers of its files."""
+        """Columns by which the rows of a log table are compared: the table's own, the offset and the time. A clean table has no times, and
+        only a clean log table has offsets, from the footers of its files."""
         if not self.layout.has_row_offsets:
             self.columns = [*self.own_columns, OFFSET_COLUMN] if self.table.table_type is TableType.LOG else self.own_columns
         self._types = self._declared_types()
@@ -60,38 +60,38 @@ class Engine:
         self._make_views()
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Returns all rows of a query."""
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
 
     @contextmanager
     def log(self, stretch: Stretch, start: int, stop: int, columns: list[str]) -> Iterator[str]:
-        """The name of a relation with the log's records of one bucket, typed as in the lake; it can be read once."""
+        """Yields the name of a relation with the log's records of one bucket, in the types of the lake. It can be read once."""
         name = stretch.place[0] or None
         split = TieringLogSplit(self.table.path, stretch.bucket, name, start, stop, stop)
-        # A range without records may lie where the log is not.
+        # The log may no longer have a range without records.
         with self._stream(self._reader(split) if start < stop else None, columns) as records:
             yield records
 
     @contextmanager
     def kv_snapshot(self, stretch: Stretch, snapshot: KvSnapshot, columns: list[str]) -> Iterator[str]:
-        """The name of a relation with the rows of one bucket's KV snapshot, typed as in the lake; it can be read once."""
+        """Yields the name of a relation with the rows of one bucket's KV snapshot, in the types of the lake. It can be read once."""
         at, place = snapshot.log_offset, stretch.place[0] or None
         split = TieringSnapshotSplit(self.table.path, stretch.bucket, place, snapshot.snapshot_id, at, None)
         with self._stream(self._subject.source.reader(self.table, split), columns) as rows:
             yield rows
 
     def newest_kv_snapshots(self) -> Mapping[BucketKey, KvSnapshot]:
-        """The newest KV snapshot of each bucket that has one. The cluster is asked once, and again after `forget_kv_snapshots`."""
+        """Returns the newest KV snapshot of each bucket that has one. It asks the cluster once, and again after `forget_kv_snapshots`."""
         if self._kv_snapshots is None:
             self._kv_snapshots = self._subject.source.kv_snapshots(self.table)
         return self._kv_snapshots
 
     def forget_kv_snapshots(self) -> None:
-        """The cluster deleted one of them, because it took a newer one."""
+        """Clears the cache, because the cluster deleted a KV snapshot after it took a newer one."""
         self._kv_snapshots = None
 
     def skipped_below(self, stretch: Stretch, stop: int) -> int:
-        """How many records of the bucket below offset `stop` were left out by `CALL sys.skip_record`."""
+        """Returns how many records of the bucket below offset `stop` were left out by `CALL sys.skip_record`."""
         marker = self._subject.marker
         return 0 if marker is None else sum(offset < stop for offset in marker.skipped.get(stretch.bucket, ()))
 
@@ -103,7 +103,7 @@ class Engine:
             try:
                 yield from () if reader is None else map(_whole, reader.read())
             except LakewardError as error:
-                failed.append(error)  # on its way through DuckDB it would become a text
+                failed.append(error)  # DuckDB would turn the error into a text
                 raise
 
         self._connection.register("log_stream", pa.RecordBatchReader.from_batches(self.table.read_schema(), batches()))
@@ -117,13 +117,13 @@ class Engine:
         self._connection.unregister("log_stream")
 
     def batches(self, sql: str, parameters: Mapping[str, object]) -> Iterator[pa.RecordBatch]:
-        """All rows of a query, as Arrow has them."""
+        """Yields all rows of a query as Arrow batches."""
         reader = self._connection.sql(sql, params=dict(parameters)).to_arrow_reader(BATCH_ROWS)
         assert reader is not None
         yield from reader
 
     def log_batches(self, stretch: Stretch, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The records of a log table's bucket that are tiered and that the log still has, in `columns` (None = the table's own)."""
+        """Yields the tiered records of a log table's bucket that the log still has, in `columns` (None = the table's own)."""
         wanted = self.own_columns if columns is None else list(columns)
         start, stop = stretch.readable
         split = TieringLogSplit(self.table.path, stretch.bucket, stretch.place[0] or None, start, stop, stop)
@@ -131,20 +131,20 @@ class Engine:
             yield from (batch.select(wanted) for batch in self._reader(split).read())
 
     def _reader(self, split: TieringLogSplit) -> SplitReader:
-        """The log without the records that the marker says were left out."""
+        """Returns a reader of the log without the records that the marker lists as skipped."""
         marker = self._subject.marker
         skipped = () if marker is None else marker.skipped.get(split.bucket, ())
         return reader_without(partial(self._subject.source.reader, self.table), split, skipped)
 
     def leave_former_out(self) -> None:
-        """Takes out of the view `lake` of a clean table the rows of partitions that were dropped and made anew under the same name."""
+        """Removes rows of partitions that were dropped and recreated under the same name from the view `lake` of a clean table."""
         living = IS_FORMER
         self.rows(
             f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
         )
 
     def set_apart(self, stretch: Stretch, before: object | None, first: int) -> None:
-        """Takes out of the view `lake` the rows of a bucket from offset `first` on with a time before `before`; None = any time."""
+        """Removes the rows of a bucket from offset `first` on with a time before `before` (None = any time) from the view `lake`."""
         partition, bucket = stretch.place
         self.rows("INSERT INTO apart VALUES ($p, $b, $before, $first)", {"p": partition, "b": bucket, "before": before, "first": first})
         place = f"a.place = {PLACE_COLUMN} AND a.bucket = {BUCKET_COLUMN}"
@@ -152,9 +152,9 @@ class Engine:
         self.rows(f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows WHERE NOT EXISTS (SELECT 1 FROM apart AS a WHERE {those})")
 
     def hash_of(self, *columns: str) -> str:
-        """SQL: one number for these columns of a row; equal values have equal ones, NaN and NULL included.
+        """Returns SQL for one number of these columns of a row. Equal values have equal numbers, also NaN and NULL.
 
-        DuckDB's hash takes NULL, [] and [NULL] for the same: what is nested goes by its text, which tells them apart.
+        DuckDB's hash is the same for NULL, [] and [NULL], so nested values are hashed by their text.
         """
         nested = {
             column for column in columns if self._types[column].endswith(("]", ")")) and not self._types[column].startswith("DECIMAL")
@@ -162,12 +162,12 @@ class Engine:
         return f"hash({', '.join(f'CAST({quoted(column)} AS VARCHAR)' if column in nested else quoted(column) for column in columns)})"
 
     def _as_written(self, column: str) -> str:
-        """SQL: a column of the log with the values that the lake should have."""
+        """Returns SQL for a column of the log with the values that the lake should have."""
         is_cut = column == TIMESTAMP_COLUMN and self._subject.has_times_in_milliseconds
         return f"date_trunc('milliseconds', {quoted(column)})" if is_cut else quoted(column)
 
     def _declared_types(self) -> dict[str, str]:
-        """DuckDB's names of the types of the source; those of files, once there are any, go before."""
+        """Returns DuckDB's names of the source's types. Types of files replace them once there are files."""
         self._connection.register("empty_source", self.table.read_schema().empty_table())
         described = self.rows("DESCRIBE SELECT * FROM empty_source")
         self._connection.unregister("empty_source")
@@ -199,7 +199,7 @@ class Engine:
         return read_footers(self.rows, subject.files.data, identity)
 
     def _make_living(self) -> None:
-        """The partitions that there are, by name."""
+        """Makes the table of the existing partitions, by name."""
         self.rows("CREATE TEMP TABLE living (place VARCHAR, partition_id BIGINT)")
         places = {(stretch.place[0], stretch.bucket.partition_id) for stretch in self._subject.stretches}
         for place, partition_id in places:
@@ -207,7 +207,7 @@ class Engine:
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without an offset into longer arrays, if a struct lies in a struct: DuckDB refuses those."""
+    """Returns the batch without an offset into longer arrays if a struct is in a struct: DuckDB refuses such arrays."""
     is_slice = any(column.offset and _has_struct_in_struct(column.type) for column in batch.columns)
     return batch.take(np.arange(batch.num_rows)) if is_slice else batch
 
@@ -219,13 +219,13 @@ def _has_struct_in_struct(kind: pa.DataType) -> bool:
 
 @contextmanager
 def open_engine(subject: Subject, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> Iterator[Engine]:
-    """An engine that keeps within `memory_limit`; what does not fit goes to a temporary folder."""
+    """Opens an engine that keeps within `memory_limit`. Data beyond it goes to a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="lakeward-validate-") as folder, duckdb.connect() as connection:
         connection.execute("SET memory_limit = $limit", {"limit": memory_limit}).fetchall()
         connection.execute("SET temp_directory = $folder", {"folder": folder}).fetchall()
         connection.execute("SET preserve_insertion_order = false").fetchall()
         connection.execute("SET TimeZone = 'UTC'").fetchall()
-        connection.execute("SET enable_progress_bar = false").fetchall()  # it would go between the answers on stdout
+        connection.execute("SET enable_progress_bar = false").fetchall()  # the progress bar would be between the answers on stdout
         lists = (subject.files.data, subject.files.position_deletes, subject.files.equality_deletes)
         lock(connection, [file.path for files in lists for file in files])
         yield Engine(connection, subject)

@@ -1,4 +1,4 @@
-"""Rows in files of another partition or bucket than their own: readers that look for a key or a partition would not find them."""
+"""Finds rows in files of another partition or bucket than their own: readers that look for a key or a partition would miss them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiering.validate.subject import Subject
 
 
 def check_places(engine: Engine, subject: Subject, report: Report) -> None:
-    """One row for a lake whose files tell where their rows belong; none for others, where only the rows themselves tell."""
+    """Reports one row for a lake whose files name the partition and bucket of their rows, and none for other lakes."""
     files = [file for file in subject.files.data if file.place is not None]
     if not files:
         return

@@ -1,7 +1,7 @@
-"""Rows of a partition that was dropped, and then made anew under the same name.
+"""Finds rows of a partition that was dropped and then recreated under the same name.
 
-Rows in a lake name their partition by its values alone, and a dropped one's stay. They are older than the first record of the new
-one's log, which tells them apart: they are counted and said, and not compared.
+Rows in a lake name their partition only by its values, and rows of a dropped partition stay. They are older than the first record of the
+new partition's log. So the validation can count and report them, and does not compare them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tiering.validate.report import Report
 from tiering.validate.subject import Stretch
 
 EVERY_OFFSET = -(2**63)
-"""Lower than any."""
+"""An offset below every real one."""
 LOOK_FARTHER = 100
-"""By how much more is read at a time while no record was found: nearly always the first offset has one."""
+"""Factor by which each next read is longer while no record was found. Nearly always the first offset has a record."""
 
 
 def set_former_apart(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
-    """The stretches as they can be compared; the view `lake` is left without the rows of former partitions."""
+    """Returns the stretches as they can be compared, and removes the rows of former partitions from the view `lake`."""
     if not engine.table.partition_keys:
         return stretches
     sql = f"SELECT {PLACE_COLUMN}, {BUCKET_COLUMN}, count(*), epoch_us(min({TIMESTAMP_COLUMN})) FROM lake GROUP BY 1, 2"
@@ -35,14 +35,14 @@ def set_former_apart(engine: Engine, report: Report, stretches: tuple[Stretch, .
 
 @dataclass(frozen=True)
 class _LakeRows:
-    """Of a bucket in the lake. `oldest_us`: since 1970-01-01 UTC; None = no row has a time."""
+    """Rows of a bucket in the lake. `oldest_us`: microseconds since 1970-01-01 UTC; None = no row has a time."""
 
     rows: int
     oldest_us: int | None
 
 
 def _look_at_log(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRows) -> Stretch:
-    """A former partition's rows make a bucket of a log table hold more than its marker says."""
+    """Finds rows of a former partition, which make a bucket of a log table larger than its marker says."""
     if lake.rows <= stretch.tiered - stretch.start:
         return stretch
     low, stop = stretch.readable
@@ -60,17 +60,17 @@ def _look_at_log(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRo
 
 
 def _look_at_keys(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRows) -> Stretch:
-    """Rows as old as a former partition's that the log cannot have written; those below what it holds are told elsewhere."""
+    """Finds rows as old as a former partition's which the log cannot have written. Other checks report the rows below the log's start."""
     low, stop = stretch.held
-    if lake.rows > 0 and stretch.tiered == 0:  # nothing of this partition is in the lake yet
+    if lake.rows > 0 and stretch.tiered == 0:  # no row of this partition is in the lake yet
         return _all_former(engine, report, stretch, lake.rows)
     if lake.rows == 0 or low >= stop:
         return stretch
     first = _first_time(engine, stretch, low, stop)
-    if first is None:  # of its log all that is tiered are offsets without a record
+    if first is None:  # all tiered offsets of its log have no record
         return _all_former(engine, report, stretch, lake.rows) if low == 0 else stretch
     if lake.oldest_us is not None and lake.oldest_us >= to_microseconds(first):
-        return stretch  # without a look at all files for each of many buckets
+        return stretch  # avoids a scan of all files for each of many buckets
     lowest = SNAPSHOT_OFFSET if low == stretch.start == 0 else low
     former = _count(engine, stretch, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})
     if former:
@@ -86,12 +86,12 @@ def _all_former(engine: Engine, report: Report, stretch: Stretch, rows: int) -> 
 
 
 def older_rows_text(former: int) -> str:
-    """For people."""
+    """Returns the number of older rows in words."""
     return f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
 
 
 def _first_time(engine: Engine, stretch: Stretch, low: int, stop: int) -> datetime | None:
-    """The time of the first record of `[low, stop)`; not every offset has one."""
+    """Returns the time of the first record in `[low, stop)`. Not every offset has a record."""
     size = 1
     while low < stop:
         with engine.log(stretch, low, min(low + size, stop), [OFFSET_COLUMN, TIMESTAMP_COLUMN]) as log:

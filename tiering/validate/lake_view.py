@@ -14,21 +14,21 @@ __all__ = ["FILE_COLUMN", "PLACE_COLUMN", "ROW_COLUMN", "STORED_ROWS", "make_lak
 
 PARTITION_SEPARATOR = "$"
 PLACE_COLUMN = f"{RESERVED_PREFIX}place"
-"""The name of a row's partition as the cluster joins it, "" without partitions. No column of a lake table begins with RESERVED_PREFIX."""
+"""Column with the name of a row's partition as the cluster joins it; "" without partitions. No column of a lake table begins with
+RESERVED_PREFIX."""
 FILE_COLUMN, ROW_COLUMN = f"{RESERVED_PREFIX}file", f"{RESERVED_PREFIX}row"
-"""Path of a row's file, and the row's number in it, from 0."""
+"""Columns with the path of a row's file, and the row's number in it, from 0."""
 STORED_ROWS = "stored_rows"
 
 
 def make_lake_view(
     run: RunQuery, table: TableInfo, files: FileLists, declared: Mapping[str, str], name: str, layout: Layout = Layout.SYSTEM_COLUMNS
 ) -> Mapping[str, str]:
-    """Makes the view `name` of the lake's columns and PLACE_COLUMN; the types that its files have.
+    """Makes the view `name` with the lake's columns and PLACE_COLUMN, and returns the types in its files.
 
-    Of a clean table it has the columns FILE and ROW as well: where the row stands. The view STORED_ROWS has file, place and bucket of all
-    rows that the data files have, if the lake tells the places of files. `declared`: the type of a column that no file has yet. At least
-    one data file.
-    Raises duckdb.Error, DataCorrupt, InvalidArgument (equality deletes by a column that the table does not have).
+    For a clean table the view also has the columns FILE and ROW, the position of the row. The view STORED_ROWS has file, place and bucket
+    of all rows that the data files have, if the lake has the places of files. `declared`: the type of a column that no file has yet. At
+    least one data file. Raises duckdb.Error, DataCorrupt, InvalidArgument (equality deletes by a column that the table does not have).
     """
     rows = live_rows(run, files, LakeColumns({column: declared[column] for column in layout.lake_schema(table).names}), table.path)
     where = "" if layout.has_row_offsets else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"
@@ -42,6 +42,6 @@ def make_lake_view(
 
 
 def place_of(table: TableInfo, expressions: Mapping[str, str]) -> str:
-    """SQL: the partition's name, as the cluster joins it."""
+    """Returns SQL for the partition's name, as the cluster joins it."""
     keys = [f"CAST({expressions[key]} AS VARCHAR)" for key in table.partition_keys]
     return f"concat_ws('{PARTITION_SEPARATOR}', {', '.join(keys)})" if keys else "''"

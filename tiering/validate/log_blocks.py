@@ -1,4 +1,4 @@
-"""A log table's rows by blocks of offsets: all that its checks ask of the lake, gathered in one scan of it."""
+"""Divides a log table's rows into blocks of offsets. One scan of the lake gathers all numbers that its checks need."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
 
 BLOCK_BITS = 12
-"""Few blocks at many rows, and small bitmaps (512 bytes, in every thread) at many buckets."""
+"""Bits of an offset within a block. Large enough for few blocks at many rows, and small enough for a bitmap of 512 bytes per thread and
+bucket."""
 BLOCK_OFFSETS = 1 << BLOCK_BITS
 NO_OFFSET_BLOCK = -1
-"""Of rows whose offset is NULL, and of some of the negative ones: never right."""
+"""Block of rows whose offset is NULL, and of some negative ones: never right."""
 BLOCK = f"coalesce({OFFSET_COLUMN} >> {BLOCK_BITS}, {NO_OFFSET_BLOCK})"
-"""SQL: a row's block."""
+"""SQL for a row's block."""
 
 Place = tuple[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`offsets`: how many different ones, from `lowest` to `highest`. `readable` rows, of offsets that the log still holds, have
-    the checksum `digest`. What a level does not ask for is 0 or None."""
+    """Totals of one block. `offsets`: the number of different offsets from `lowest` to `highest`. `readable` rows, whose offsets the log
+    still has, have the checksum `digest`. Totals that a level does not need are 0 or None."""
 
     rows: int
     offsets: int = 0
@@ -35,7 +36,7 @@ class Block:
     digest: int = 0
 
     def is_each_of(self, low: int, high: int, count: int) -> bool:
-        """Whether `count` of the offsets `[low, high)` are there, each once, and nothing else."""
+        """Returns whether the block has `count` offsets of `[low, high)`, each once, and no others."""
         if count == 0:
             return self.rows == 0
         inside = self.lowest is not None and self.highest is not None and low <= self.lowest and self.highest < high
@@ -43,11 +44,11 @@ class Block:
 
 
 def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
-    """By place and number, as deep as `level` needs it: at level counts all rows of a bucket are one block."""
+    """Returns the blocks by place and number, with the totals that `level` needs. At level counts all rows of a bucket are one block."""
     columns = [PLACE_COLUMN, BUCKET_COLUMN, "0" if level is Level.COUNTS else BLOCK, "count(*)"]
     source, readable = "lake", ""
     if level.depth >= Level.OFFSETS.depth:
-        # The number of bits tells different offsets, whatever their order; the number of rows that none is there twice.
+        # The number of bits counts different offsets in any order. The number of rows shows whether an offset is there twice.
         last = BLOCK_OFFSETS - 1
         bits = f"bit_count(bitstring_agg({OFFSET_COLUMN} & {last}, 0, {last}))"
         columns += [f"coalesce({bits}, 0)", f"min({OFFSET_COLUMN})", f"max({OFFSET_COLUMN})"]
@@ -62,14 +63,14 @@ def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) 
 
 
 def _with_bounds(stretches: tuple[Stretch, ...]) -> str:
-    """The lake's rows with the first offset `__lakeward_low` of their bucket that the log still has."""
+    """Returns the lake's rows with the first offset `__lakeward_low` of their bucket that the log still has."""
     bounds = ", ".join(f"({text_literal(stretch.place[0])}, {stretch.place[1]}, {stretch.readable[0]})" for stretch in stretches)
     mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
     return f"(SELECT lake.*, b.__lakeward_low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, __lakeward_low) ON {mine})"
 
 
 def digests_of_log(engine: Engine, stretch: Stretch) -> Mapping[int, tuple[int, int]]:
-    """Rows and checksum of each block, as the log has them."""
+    """Returns the number of rows and the checksum of each block in the log."""
     start, stop = stretch.readable
     with engine.log(stretch, start, stop, engine.columns) as log:
         digests = engine.rows(f"SELECT {BLOCK}, count(*), sum({engine.hash_of(*engine.columns)}) FROM {log} GROUP BY 1")

@@ -1,4 +1,4 @@
-"""The checks of a log table: rows per bucket, every offset exactly once, and the same values on both sides."""
+"""Checks a log table: rows per bucket, every offset exactly once, and the same values on both sides."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LakeBlocks = Mapping[Place, Mapping[int, Block]]
 
 
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> LakeBlocks:
-    """The blocks of offsets that the lake has, with what the checks of `level` need to know of each."""
+    """Returns the lake's blocks of offsets, with the totals that the checks of `level` need."""
     return gather_blocks(engine, stretches, level)
 
 
 def with_gaps(engine: Engine, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> tuple[Stretch, ...]:
-    """`stretches` with their offsets that have no row in the log. It is read only where the lake has another number of rows than
-    offsets. What the log does not hold any more counts as rows: a row that is missing must not pass for none."""
+    """Returns `stretches` with their offsets that have no row in the log. It reads the log only if the lake has another number of rows than
+    offsets. Offsets that the log no longer has count as rows, so that a missing row is never taken for an offset without a row."""
     return tuple(_with_gaps(engine, stretch) if _rows(stretch, lake) != stretch.rows else stretch for stretch in stretches)
 
 
@@ -59,7 +59,7 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
 
 
 def count_details(expected: int, actual: int) -> str | None:
-    """How many rows are too many or missing; None = neither."""
+    """Returns how many rows are too many or missing; None = neither."""
     if expected == actual:
         return None
     return f"{counted(actual - expected, 'row')} too many" if actual > expected else f"{counted(expected - actual, 'row')} missing"
@@ -102,7 +102,7 @@ def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
         if inside and rows == 0:
             return f"bucket {stretch.name}: offset {offset} is missing"
         if rows > 1:
-            return f"bucket {stretch.name}: offset {offset} is there {rows} times"
+            return f"bucket {stretch.name}: offset {offset} occurs {rows} times"
         if rows and not inside:
             return f"bucket {stretch.name}: offset {offset} lies outside of [{stretch.start}, {stretch.tiered})"
     return f"bucket {stretch.name}: offsets {first} to {last - 1} differ"
@@ -144,7 +144,7 @@ def _value_details(engine: Engine, stretch: Stretch, block: int) -> str:
     start, stop = stretch.readable
     low, high = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
     if low <= start < high:
-        low = start  # what lies before it in the lake cannot be compared
+        low = start  # the lake's rows before it cannot be compared
     hashes = ", ".join(engine.hash_of(name) for name in engine.columns)
     where = f"{IN_BUCKET} AND {OFFSET_COLUMN} >= {low} AND {OFFSET_COLUMN} < {high}"
     in_lake: dict[int, list[tuple[Any, ...]]] = {}

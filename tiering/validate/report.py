@@ -1,4 +1,4 @@
-"""Gathers the rows of a validation, each with its time."""
+"""Collects the rows of a validation, each with its duration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiering.validate.subject import Subject
 
 
 class Report:
-    """One row a call of `add`. A check's duration is the time since the row before."""
+    """One row per call of `add`. The duration of a check is the time since the previous row."""
 
     def __init__(self, subject: Subject, level: Level, clock: Clock) -> None:
         self._subject = subject
@@ -23,7 +23,7 @@ class Report:
     def add(
         self, check: str, scope: str, ok: bool | None, expected: object = None, actual: object = None, details: str | None = None
     ) -> None:
-        """One check that was made. `ok` None: it could not be told, which `details` explains."""
+        """Adds the result of one check. `ok` is None if the check could not decide, which `details` explains."""
         now_ms = self._clock.monotonic_ms()
         path = self._subject.table.path
         self.results.append(

@@ -1,16 +1,16 @@
-"""What a validation is asked for, and what it says: one row a check (docs/reference.md, `validation_results`)."""
+"""The levels and results of a validation: one row per check (docs/reference.md, `validation_results`)."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from tiering.model.call_results import CheckResult as CheckResult  # a validation's results are known from here
+from tiering.model.call_results import CheckResult as CheckResult  # the name that importers use
 
 DEFAULT_MEMORY_LIMIT = "1GB"
 
 
 class Level(StrEnum):
-    """How much is proved; each level has those before it."""
+    """How much is proved. Each level includes the levels before it."""
 
     COUNTS = "counts"
     OFFSETS = "offsets"

@@ -1,4 +1,4 @@
-"""One validation from beginning to end, in this process."""
+"""Runs one validation in this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.subject import Subject, read_subject
 
 READS = 3
-"""How often a validation begins again because what it reads was changed meanwhile."""
+"""How often a validation reads everything, if the data that it reads is changed meanwhile."""
 
 
 def validate(
@@ -44,11 +44,11 @@ def validate(
     memory_limit: str = DEFAULT_MEMORY_LIMIT,
     clock: Clock | None = None,
 ) -> Sequence[CheckResult]:
-    """A row a check; a difference is a row that is not ok, never an error.
+    """Returns a row per check. A difference is a row that is not ok, never an error.
 
-    What is validated may be in use: if the log is cut, a partition dropped, or the snapshot expired while it is read, it begins again
-    with what is there then. Raises UnknownTable, UnknownDatabase, InvalidArgument (never tiered, no such snapshot, files that cannot
-    be read at all), MarkerCorrupt, LakeUnavailable; LogTruncated or SourceChanged if that happens again and again.
+    The table may be in use: if the log is cut, a partition is dropped, or the snapshot expires during the validation, it begins again with
+    the new state. Raises UnknownTable, UnknownDatabase, InvalidArgument (never tiered, no such snapshot, files that cannot be read at all),
+    MarkerCorrupt, LakeUnavailable; LogTruncated or SourceChanged if that happens again and again.
     """
     reads = 0
     while True:
@@ -79,7 +79,7 @@ def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str
 
 
 def _check_base(subject: Subject, report: Report) -> bool:
-    """Whether lake and log belong together at all."""
+    """Checks whether lake and log belong together at all."""
     if subject.problem is not None:
         problem: LakewardError = subject.problem
         report.add("base", "table", False, details=f"{problem.error_class}: {problem.message}")
@@ -100,7 +100,8 @@ def _check_base(subject: Subject, report: Report) -> bool:
 
 
 def _check_ends(subject: Subject, report: Report) -> bool:
-    """Whether the log can have been what was tiered, and tiering can go on in it: a row only for each bucket where not."""
+    """Checks whether the log can be the one that was tiered, and whether tiering can continue. It adds a row only for a bucket in which
+    not."""
     right = True
     for stretch in subject.stretches:
         if stretch.tiered > stretch.log_end:
@@ -129,7 +130,7 @@ def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> 
 
 
 def _files(subject: Subject) -> Sequence[LakeFile]:
-    """Those of the snapshot."""
+    """Returns the files of the snapshot."""
     return [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
 
 
@@ -138,19 +139,19 @@ def _unreadable(file: LakeFile, why: Exception) -> str:
 
 
 def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
-    """The first file that other readers than DuckDB refuse: it passes over the rest of a footer that ends too early."""
+    """Returns the first file that other readers than DuckDB refuse. DuckDB ignores the rest of a footer that ends too early."""
     for file in files:
         try:
             pq.read_metadata(file.path)
         except (pa.ArrowException, OSError, ValueError) as why:
             if "Map keys must be annotated as required" in str(why):
-                continue  # so older writers had it, and Arrow alone minds: it would convert the schema
+                continue  # older writers wrote it so, and only Arrow refuses it because it would convert the schema
             return _unreadable(file, why)
     return None
 
 
 def _raise_if_expired(lake: Lake, subject: Subject) -> None:
-    """Files that go because their snapshot was expired are no damage."""
+    """Raises an error if the snapshot expired: its files are then missing without damage."""
     view = lake.view(subject.table.path)
     snapshot_id = subject.files.snapshot_id
     if view is None or snapshot_id not in view.snapshots:
@@ -176,5 +177,5 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
 
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:
-    """Which file DuckDB cannot read: found by reading each alone."""
+    """Returns which file DuckDB cannot read. It reads each file alone."""
     return outside_text(unreadable_file(_files(subject)) or f"DuckDB cannot read the two sides: {duckdb_reason(error)}")

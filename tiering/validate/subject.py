@@ -1,4 +1,4 @@
-"""What is validated: one table, its lake table at one snapshot, and what the marker says should be in it."""
+"""The subject of a validation: one table, its lake table at one snapshot, and the contents that the marker promises."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 @dataclass(frozen=True)
 class Stretch:
-    """One bucket: the lake has its records `[start, tiered)`, the log still has them from `log_start` on.
+    """One bucket: the lake has its records `[start, tiered)`, and the log still has them from `log_start` on.
 
-    `place` is how its rows are found in the lake: partition name ("" without partitions) and bucket.
+    `place` identifies its rows in the lake: partition name ("" without partitions) and bucket.
     """
 
     bucket: BucketKey
@@ -40,34 +40,34 @@ class Stretch:
     log_start: int
     log_end: int
     empty: tuple[Run, ...] = ()
-    """Offsets without rows, as the marker of a clean table has them."""
+    """Offsets without rows, from the marker of a clean table."""
 
     @property
     def rows(self) -> int:
-        """How many rows a log table's bucket should have."""
+        """Number of rows that a log table's bucket should have."""
         return self.tiered - self.start - sum(stop - start for start, stop in self.empty)
 
     @property
     def name(self) -> str:
-        """For people: `3`, or `partition/3`."""
+        """Name in texts: `3`, or `partition/3`."""
         return f"{self.place[0]}/{self.place[1]}" if self.place[0] else str(self.place[1])
 
     @property
     def held(self) -> tuple[int, int]:
-        """All that the log holds of what is tiered, also below `start`: a first round may have begun with a KV snapshot."""
+        """All tiered offsets that the log has, also below `start`: a first round may have begun with a KV snapshot."""
         stop = min(self.tiered, self.log_end)
         return min(self.log_start, stop), stop
 
     @property
     def readable(self) -> tuple[int, int]:
-        """The part of `[start, tiered)` that the log still holds."""
+        """The part of `[start, tiered)` that the log still has."""
         low, stop = self.held
         return min(max(self.start, low), stop), stop
 
 
 @dataclass(frozen=True)
 class Subject:
-    """`problem`: why nothing can be compared (the base check's error). `vanished`: buckets of partitions that were dropped."""
+    """One table to validate. `problem`: why nothing can be compared (the base check's error). `vanished`: buckets of dropped partitions."""
 
     source: SplitSource
     table: TableInfo
@@ -79,20 +79,20 @@ class Subject:
     vanished: tuple[BucketKey, ...] = ()
     unknown: tuple[BucketKey, ...] = ()
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """Ids of the partitions that there are, by name."""
+    """Ids of the existing partitions, by name."""
     problem: LakewardError | None = None
     has_times_in_milliseconds: bool = False
-    """Whether the lake cuts the times of records, which a log may have in microseconds."""
+    """Whether the lake truncates the times of records to milliseconds. A log may have microseconds."""
 
 
 def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None, copies_in: Path | None = None) -> Subject:
-    """Looks everything up, and copies files of a store into the folder `copies_in`.
+    """Reads everything that the validation needs, and copies files of a store into the folder `copies_in`.
 
     Raises UnknownTable, InvalidArgument (another format, never tiered, no such snapshot), LakeUnavailable.
     """
     table = source.table(path)
     _check_format(table, lake)
-    recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead
+    recorded = source.lake_snapshot(table)  # before the lake, so that the record is never newer
     view = lake.view(path)
     if view is None or view.head is None:
         raise _never_tiered(path, view)
@@ -101,7 +101,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     at = view.head if snapshot_id is None else snapshot_id
     files = lake.file_lists(view, snapshot_id, copies_in)
     logs = source.offsets(table)
-    # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
+    # After the lake, because the base check needs that order, and after the logs: a partition dropped in between counts as vanished.
     names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     copies = () if recorded is None else (recorded,)
     known = KnownLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())

@@ -151,5 +151,5 @@ def test_a_certificate_that_nobody_vouches_for_is_one_message(tmp_path: Path) ->
         stranger = Authority(tmp_path, "other").trusted
         ended = run("status", "--uri", uri, "--tls-ca", str(stranger.tls_ca), env=environment)
     message, hint = ended.stderr.splitlines()
-    assert message.startswith(f"lakeward: no safe connection to {uri}: nobody whom this client trusts")
+    assert message.startswith(f"lakeward: no safe connection to {uri}: this client does not trust")
     assert "--tls-ca" in hint

@@ -204,7 +204,7 @@ def test_a_row_of_a_log_table_that_is_lost_doubled_or_changed_is_named(tiered: T
         assert ("offsets", "0", f"bucket 0: offset {first} is missing") in faults(tiered.check(tiered.log, Level.OFFSETS))
         assert ("rows", "0", "1 row missing") in faults(tiered.check(tiered.log, Level.COUNTS))
         rewrite(file, pa.concat_tables([rows, rows.slice(0, 1)]))
-        assert ("offsets", "0", f"bucket 0: offset {first} is there 2 times") in faults(tiered.check(tiered.log, Level.OFFSETS))
+        assert ("offsets", "0", f"bucket 0: offset {first} occurs 2 times") in faults(tiered.check(tiered.log, Level.OFFSETS))
         rewrite(file, rows)
         replace_column(file, "text", ["wrong", *rows["text"].to_pylist()[1:]])
         details = f"bucket 0: offset {first} has other values in the lake than in the log, in text"

@@ -124,7 +124,7 @@ def test_a_service_without_the_catalog_is_said_to_be_none(session: Session) -> N
         finally:
             await server.stop(grace=None)
 
-    assert "is no Lakeward service, or one older than this plugin" in asyncio.run(strangers())
+    assert "is not a Lakeward service, or is older than this plugin" in asyncio.run(strangers())
 
 
 @pytest.mark.parametrize(

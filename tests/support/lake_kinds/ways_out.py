@@ -67,8 +67,8 @@ IN_ICEBERG: tuple[Case, ...] = (
 _NOTHING: tuple[Hinted, ...] = (
     (errors.LakeTableReplaced, broken.lost_and_the_log_cut, LOG, "'retier') leaves 36 records out of the lake."),
     (errors.LogTruncated, broken.log_cut_beyond_the_lake, LOG, "'accept') leaves 12 records out of the lake."),
-    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, LOG, "bring its newest state back"),
-    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, KEYS, "bring its newest state back"),
+    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, LOG, "restore its newest state"),
+    (errors.LogBehindLake, broken.cluster_restored_from_a_copy, KEYS, "restore its newest state"),
     (errors.LakeTableReplaced, broken.of_another_cluster, LOG, "Put the former lake table back in its place"),
 )
 

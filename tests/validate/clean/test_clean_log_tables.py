@@ -17,7 +17,7 @@ from tiering.model.tables import BucketKey, TableInfo
 from tiering.validate.results import CheckResult, Level
 
 B0 = BucketKey(None, 0)
-BY_LEDGER = "somebody wrote files of it anew, whose rows tell no offsets: proved by the number of rows and their checksum"
+BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_file_that_is_listed_twice_is_named(world: LakeWorld, table: TableInfo
     differences = faults(check(world, table))
     assert differences[0] == ("rows", "0", "50 rows too many")
     assert ("cover", "0", "bucket 0: two files have the offset 100") in differences
-    assert ("offsets", "0", "bucket 0: offset 100 is there 2 times") in differences
+    assert ("offsets", "0", "bucket 0: offset 100 occurs 2 times") in differences
 
 
 def test_a_file_that_lost_its_footer_is_named(world: LakeWorld, table: TableInfo) -> None:
@@ -262,7 +262,7 @@ def test_rows_too_many_in_a_partition_are_a_fault_unless_a_partition_was_dropped
     tick(world.coordinator)
     results = check(world, visits)
     assert not faults(results)
-    text = "1 row too many, or of a former partition of that name: files that somebody wrote anew do not tell"
+    text = "1 row too many, or of a former partition of that name: files that another program rewrote do not show which"
     assert untold(results)[-1] == ("rows", "d0", text)
 
 
@@ -277,6 +277,6 @@ def test_rows_of_a_former_partition_in_files_written_anew_are_no_fault_where_the
             tick(world.coordinator)
     replace_marker(world, visits, replace(marker_of(world, visits), proofs={}))
     compact(world, visits)
-    text = "30 rows too many, or of a former partition of that name: files that somebody wrote anew do not tell"
+    text = "30 rows too many, or of a former partition of that name: files that another program rewrote do not show which"
     results = check(world, visits)
     assert (faults(results), untold(results)) == ([], [("rows", "d0", text)])

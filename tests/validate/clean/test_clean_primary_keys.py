@@ -59,7 +59,7 @@ def test_damages_are_named_by_key(world: LakeWorld, table: TableInfo) -> None:
     rows, newer = read(first), read(second)
     rewrite(first, pa.concat_tables([rows, rows.slice(7, 1)]))
     twice = faults(check(world, table, Level.OFFSETS))
-    assert twice == [("rows", "0", None), ("keys", "0", "bucket 0: key 7 is there 2 times")]
+    assert twice == [("rows", "0", None), ("keys", "0", "bucket 0: key 7 occurs 2 times")]
     rewrite(first, rows.slice(0, 19))
     assert ("values", "0", "bucket 0: key 19, last changed at offset 19, is missing") in faults(check(world, table))
     rewrite(first, pa.concat_tables([rows, rows.slice(5, 1)]))

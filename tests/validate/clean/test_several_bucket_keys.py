@@ -102,7 +102,7 @@ def test_damages_in_files_of_ours_are_named_by_bucket_and_key(world: LakeWorld, 
     ("damage", "complaint"),
     [
         ("missing", "is missing"),
-        ("doubled", "is there 2 times"),
+        ("doubled", "occurs 2 times"),
         ("old", "has other values in the lake"),
         ("dead", "was deleted at offset"),
     ],
@@ -148,7 +148,7 @@ def test_rows_of_a_partition_that_was_dropped_are_counted_and_not_compared(world
     world.storage.drop_partition(places.path, "north")
     results = check(world, places)
     assert not faults(results)
-    assert ("rows", "north", "the marker names no such partition: one that was dropped, or somebody's own") in untold(results)
+    assert ("rows", "north", "the marker names no such partition: a dropped one, or one of another writer") in untold(results)
 
 
 def test_a_log_that_was_cut_leaves_older_rows_of_all_buckets_as_they_are(world: LakeWorld) -> None:

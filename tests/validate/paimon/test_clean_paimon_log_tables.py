@@ -22,7 +22,7 @@ from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.validate.results import CheckResult, Level
 
-BY_LEDGER = "somebody wrote files of it anew, whose rows tell no offsets: proved by the number of rows and their checksum"
+BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_file_that_lost_its_footer_or_has_that_of_another_is_named(world: Paim
     kept = file.read_bytes()
     rewrite(file, read(file).replace_schema_metadata(None))
     [(name, scope, text)] = faults(check(world, table))
-    assert (name, scope, text) == ("footers", "table", f"the file {file} has lost its footer: somebody wrote it anew in its place")
+    assert (name, scope, text) == ("footers", "table", f"the file {file} has lost its footer: another program rewrote it in place")
     shutil.copy(other, file)
     differences = faults(check(world, table, Level.OFFSETS))
     assert differences[0] == ("footers", "table", f"the file {file} has the footer of a file of round {footer(other)['lakeward.round']}")

@@ -57,7 +57,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], list[tuple[str, str, str | None
     ),
     "a doubled row": (
         doubled,
-        [("rows", "0", "1 row too many"), ("offsets", "0", "bucket 0: offset 7 is there 2 times")],
+        [("rows", "0", "1 row too many"), ("offsets", "0", "bucket 0: offset 7 occurs 2 times")],
     ),
     "a changed value": (
         lambda file: replace_column(file, "text", ["wrong", *read(file)["text"].to_pylist()[1:]]),
@@ -73,7 +73,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], list[tuple[str, str, str | None
             ("rows", "0", "1 row missing"),
             ("rows", "1", "1 row too many"),
             ("offsets", "0", "bucket 0: offset 0 is missing"),
-            ("offsets", "1", "bucket 1: offset 0 is there 2 times"),
+            ("offsets", "1", "bucket 1: offset 0 occurs 2 times"),
         ],
     ),
     "no offset": (

@@ -61,7 +61,7 @@ def without(file: Path, key: int) -> None:
 DAMAGES: dict[str, tuple[Callable[[list[Path]], None], list[tuple[str, str, str | None]]]] = {
     "a doubled key": (
         lambda files: rewrite(files[0], pa.concat_tables([read(files[0]), read(files[0]).slice(7, 1)])),
-        [("rows", "0", None), ("keys", "0", "bucket 0: key 7 is there 2 times")],
+        [("rows", "0", None), ("keys", "0", "bucket 0: key 7 occurs 2 times")],
     ),
     "a missing key": (
         lambda files: without(files[0], 19),
@@ -90,13 +90,13 @@ DAMAGES: dict[str, tuple[Callable[[list[Path]], None], list[tuple[str, str, str 
     "another key to merge by": (
         lambda files: replace_column(files[1], "_KEY_id", [4, 5]),
         [
-            ("keys", "0", "bucket 0: key 3 is there 2 times"),
+            ("keys", "0", "bucket 0: key 3 occurs 2 times"),
             ("values", "0", "bucket 0: key 4, last changed at offset 4, is missing"),
         ],
     ),
     "a row in another bucket": (
         lambda files: replace_column(files[0], "__bucket", [9, *read(files[0])["__bucket"].to_pylist()[1:]]),
-        [("rows", "0", None), ("rows", "9", "the marker names no such bucket: somebody else wrote these rows")],
+        [("rows", "0", None), ("rows", "9", "the marker names no such bucket: another program wrote these rows")],
     ),
 }
 

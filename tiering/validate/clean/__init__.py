@@ -1,1 +1,1 @@
-"""What is different about lake tables with a clean layout: bucket and offsets come from the footers of their files."""
+"""Checks of lake tables with a clean layout: bucket and offsets come from the footers of their files."""

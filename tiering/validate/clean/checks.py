@@ -1,7 +1,7 @@
 """The checks of a table with a clean layout.
 
-Where all files of a bucket are ours their footers tell the offset of each row, and the same checks run as with system columns. Where
-somebody wrote files anew, totals are compared (`ledger`). Of a primary-key table rows are compared by their keys and values.
+If Lakeward wrote all files of a bucket, their footers have the offset of each row, and the same checks run as with system columns. If
+another program rewrote files, totals are compared (`ledger`). Rows of a primary-key table are compared by key and values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tiering.validate.subject import Stretch, Subject
 
 
 def check_contents(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
-    """All checks of `level`."""
+    """Runs all checks of `level`."""
     problems = [facts.problem for facts in engine.footers if facts.problem is not None]
     total = len(engine.footers)
     report.add("footers", "table", not problems, total, total - len(problems), problems[0] if problems else None)
@@ -48,7 +48,7 @@ def check_contents(lake: ReadableLake, engine: Engine, subject: Subject, report:
 
 
 def _set_former_apart(engine: Engine, report: Report) -> None:
-    """Counts rows of partitions that were dropped and made anew under the same name, and leaves them out of the view `lake`."""
+    """Counts rows of partitions that were dropped and recreated under the same name, and removes them from the view `lake`."""
     place = f"r.{PLACE_COLUMN}, r.{BUCKET_COLUMN}"
     sql = f"SELECT {place}, count(*) FROM lake_rows AS r JOIN living AS a ON {IS_FORMER} GROUP BY ALL ORDER BY ALL"
     former = engine.rows(sql) if engine.table.partition_keys else []
@@ -69,15 +69,15 @@ def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Rep
         log_checks.check_offsets(engine, report, whole, blocks)
     if level.depth >= Level.ROWS.depth:
         log_checks.check_rows(engine, report, whole, blocks)
-    has_former_rows = cache(lambda: may_have_former_rows(lake, subject))  # markers are read once, and only if it matters
+    has_former_rows = cache(lambda: may_have_former_rows(lake, subject))  # markers are read once, and only if a check needs them
     for scope in scopes:
         members = [stretch for stretch in subject.stretches if scope.has(*stretch.place)]
         check_scope(engine, report, scope, members, proofs, level, has_former_rows)
 
 
 def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: Stretch) -> Stretch:
-    """`stretch` with those ranges without rows that the marker does not name: from before its proof began, as where another tiering
-    service moved an end. The log tells them; where it is not kept any more nothing does."""
+    """Returns `stretch` with the ranges without rows that the marker does not name. They are from before the bucket's proof began, for
+    instance where another tiering service moved an offset. The log shows them as long as it has these records."""
     proof = None if subject.marker is None else subject.marker.proofs.get(stretch.bucket)
     since = stretch.tiered if proof is None else proof.since
     runs = [*_runs(engine, stretch), *stretch.empty]
@@ -100,8 +100,8 @@ def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
 
 
 def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequence[Stretch]) -> None:
-    """From footers and the marker alone. Where offsets are there twice, those rows count that nobody deleted by position: a
-    reconciliation goes on behind the last row that lives."""
+    """Checks footers and marker alone. If offsets are there twice, only rows without a position delete count: a reconciliation continues
+    behind the last row that is not deleted."""
     proofs = {} if subject.marker is None else subject.marker.proofs
     covered = {stretch.bucket: stretch for stretch in whole}
     for stretch in subject.stretches:
@@ -129,7 +129,7 @@ def _check_primary_keys(engine: Engine, subject: Subject, report: Report, level:
 
 
 def _check_runs(engine: Engine, subject: Subject, report: Report) -> None:
-    """From footers and the marker alone: the files of a merge tree are those that rounds wrote, or merges, whose footers tell of them."""
+    """Checks footers and marker alone: each file of a merge tree is from a round, or a merge whose footer names its inputs."""
     proofs = {} if subject.marker is None else subject.marker.proofs
     foreign = {(facts.file.place, facts.bucket) for facts in engine.footers if facts.footer is None}
     for stretch in subject.stretches:
@@ -142,7 +142,7 @@ def _check_runs(engine: Engine, subject: Subject, report: Report) -> None:
 
 
 def _check_checksums(engine: Engine, subject: Subject, report: Report) -> None:
-    """Rows that the log does not hold any more: those of each file against the checksum in its footer."""
+    """Checks rows that the log no longer has: the rows of each file against the checksum in its footer."""
     cut = {stretch.bucket: stretch.held[0] for stretch in subject.stretches}
     files = [facts for facts in engine.footers if facts.footer is not None and _is_below(facts, cut.get(facts.footer.bucket, 0))]
     if not files:
@@ -153,7 +153,7 @@ def _check_checksums(engine: Engine, subject: Subject, report: Report) -> None:
 
 
 def _is_below(facts: FileFacts, log_start: int) -> bool:
-    """Whether the log may lack changes from which rows of the file came."""
+    """Returns whether rows of the file may come from changes that the log no longer has."""
     assert facts.footer is not None
     runs = facts.footer.runs
     return log_start > (runs[0][0] if runs else 0)

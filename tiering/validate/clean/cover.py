@@ -1,5 +1,5 @@
-"""Whether files of ours and the marker's ranges without rows cover the offsets of a log table's bucket, each once; and whether a
-primary-key bucket has the files of all rounds. Pure: no row is read."""
+"""Checks whether the files of a clean table are complete, without reading a row. The offsets of a log table's bucket must be in Lakeward's
+files or in the marker's ranges without rows, each once. A primary-key bucket must have the files of all rounds. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.validate.subject import Stretch
 
 
 def cover_problem(stretch: Stretch, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
-    """What is wrong first: an offset twice, outside, or in no file; files that do not add up to what the marker counted."""
+    """Returns the first problem, or None: an offset twice, outside, or in no file; files that do not add up to the marker's totals."""
     covered = [*(run for footer in footers for run in footer.runs), *stretch.empty]
     name, reached = f"bucket {stretch.name}", stretch.start
     for start, stop in sorted(covered):
@@ -30,7 +30,7 @@ def cover_problem(stretch: Stretch, footers: Sequence[FileFooter], proof: Bucket
 
 
 def overlap_problem(stretch: Stretch, footers: Iterable[FileFooter]) -> str | None:
-    """What is wrong with those files of a bucket that are left, where somebody wrote others anew."""
+    """Returns the problem of the remaining files of Lakeward in a bucket in which another program rewrote files, or None."""
     reached: int | None = None
     for start, stop in sorted(run for footer in footers for run in footer.runs):
         if reached is not None and start < reached:
@@ -42,13 +42,13 @@ def overlap_problem(stretch: Stretch, footers: Iterable[FileFooter]) -> str | No
 
 
 def has_overlap(footers: Iterable[FileFooter]) -> bool:
-    """Whether two files have the same offset."""
+    """Returns whether two files have the same offset."""
     runs = sorted(run for footer in footers for run in footer.runs)
     return any(after[0] < before[1] for before, after in pairwise(runs))
 
 
 def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
-    """What is wrong with the files of a primary-key bucket that rounds alone write: one that is missing, or there twice."""
+    """Returns the problem of a primary-key bucket to which only rounds write, or None: a file that is missing, or there twice."""
     checksum = sum_of(footer.written_checksum for footer in footers)
     if checksum == proof.checksum:
         return None

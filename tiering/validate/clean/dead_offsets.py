@@ -1,4 +1,4 @@
-"""Footers of a clean log table's files without the rows that somebody deleted by position: their offsets may stand in a later file."""
+"""Reads the footers of a clean log table's files without the rows that position deletes name: a later file may have their offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiering.validate.lake_view import text_literal
 
 
 def living_footers(engine: Engine, files: FileLists, facts: Sequence[FileFacts]) -> list[FileFooter]:
-    """The footers of `facts` with the offsets of those rows that no position delete names. Raises duckdb.Error."""
+    """Returns the footers of `facts` with the offsets of the rows that no position delete names. Raises duckdb.Error."""
     dead: defaultdict[str, list[int]] = defaultdict(list)
     if files.position_deletes:
         paths = ", ".join(text_literal(file.path) for file in files.position_deletes)
@@ -27,7 +27,7 @@ def living_footers(engine: Engine, files: FileLists, facts: Sequence[FileFacts])
 
 
 def living_runs(runs: Iterable[Run], dead: Sequence[int]) -> tuple[Run, ...]:
-    """What of `runs` is left where the rows at the positions `dead` of their file are gone."""
+    """Returns `runs` without the rows at the positions `dead` of their file."""
     positions = merged((position, position + 1) for position in dead)
     left: list[Run] = []
     first = 0

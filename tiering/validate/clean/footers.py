@@ -1,4 +1,4 @@
-"""The footers of a clean table's data files, read by DuckDB, and the view that gives each row its bucket and offset by them."""
+"""Reads the footers of a clean table's data files with DuckDB, and makes the view that adds bucket and offset to each row."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
 
 PARTITION_COLUMN = f"{RESERVED_PREFIX}partition"
-"""The id of a row's partition, NULL if its file does not tell it."""
+"""Column with the id of a row's partition; NULL if the file does not have it."""
 OURS_COLUMN = f"{RESERVED_PREFIX}ours"
-"""Whether its file has a footer of ours."""
+"""Column that is true for a row in a file with a footer of Lakeward."""
 FILE_PREFIX = "lakeward-"
 FILES_AT_A_TIME = 1_000
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A live data file. `footer` None: somebody else wrote it, or it is a file of ours that is not what was written. `problem`: what is
-    wrong with a file of ours."""
+    """A live data file. `footer` is None if another program wrote the file, or if a file of Lakeward was changed. `problem`: what is wrong
+    with a file of Lakeward."""
 
     file: LakeFile
     footer: FileFooter | None = None
@@ -32,12 +32,12 @@ class FileFacts:
 
     @property
     def bucket(self) -> int | None:
-        """None: only its rows' partition is known."""
+        """Bucket of the file's rows; None if only their partition is known."""
         return self.file.bucket if self.footer is None else self.footer.bucket.bucket_id
 
 
 def read_footers(run: RunQuery, files: Sequence[LakeFile], identity: FileIdentity) -> tuple[FileFacts, ...]:
-    """What each file says. Raises duckdb.Error."""
+    """Returns the facts of each file. Raises duckdb.Error."""
     metadata: dict[str, dict[str, str]] = {}
     for first in range(0, len(files), FILES_AT_A_TIME):
         paths = ", ".join(text_literal(file.path) for file in files[first : first + FILES_AT_A_TIME])
@@ -56,12 +56,12 @@ def _facts(file: LakeFile, metadata: dict[str, str], identity: FileIdentity) -> 
     if footer is None:
         is_ours = name.startswith(FILE_PREFIX)
         return FileFacts(
-            file, problem=f"the file {file.path} has lost its footer: somebody wrote it anew in its place" if is_ours else None
+            file, problem=f"the file {file.path} has lost its footer: another program rewrote it in place" if is_ours else None
         )
     if not name.startswith(f"{FILE_PREFIX}{footer.round_id}-"):
         if name.startswith(FILE_PREFIX):
             return FileFacts(file, problem=f"the file {file.path} has the footer of a file of round {footer.round_id}")
-        return FileFacts(file)  # a tool took over the footers of files that it wrote anew
+        return FileFacts(file)  # a tool copied the footer when it rewrote the file
     complaint = identity.complaint(footer, file.place or None, file.bucket)
     if complaint is not None and not identity.is_of_table(footer):
         return FileFacts(file, problem=f"the file {file.path} {complaint}")
@@ -71,12 +71,12 @@ def _facts(file: LakeFile, metadata: dict[str, str], identity: FileIdentity) -> 
 
 
 def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name: str) -> None:
-    """Makes the view `name` of those rows with `__bucket`, `__offset` (NULL where no footer tells it), PARTITION_COLUMN and OURS_COLUMN."""
+    """Makes the view `name` of `rows` with `__bucket`, `__offset` (NULL if no footer has it), PARTITION_COLUMN and OURS_COLUMN."""
     run("CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, is_ours BOOLEAN)", {})
     run("CREATE TEMP TABLE file_runs (path VARCHAR, first BIGINT, stop BIGINT, start BIGINT)", {})
     places: list[tuple[str, int | None, int | None, bool]] = []
     runs: list[tuple[str, int, int, int]] = []
-    for fact in {fact.file.path: fact for fact in facts}.values():  # one that is listed twice is read twice
+    for fact in {fact.file.path: fact for fact in facts}.values():  # a file that is listed twice is read twice
         partition_id = None if fact.footer is None else fact.footer.bucket.partition_id
         places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None))
         first = 0

@@ -1,7 +1,8 @@
-"""What is proved where somebody wrote files anew, such as a compaction: totals, against the marker and against the log where it is whole.
+"""Proves totals where another program rewrote files, such as a compaction: against the marker, and against the log if it is complete.
 
-The marker counts what rounds wrote (`tiering.lake.proof.bucket_proof`): rows and their checksums per bucket. Files of others do not tell
-the offsets of their rows, and of an unbucketed table not even the bucket: then all buckets of the partition are one scope.
+The marker has the totals of the rows that rounds wrote (`tiering.lake.proof.bucket_proof`): their number and checksum per bucket. Files of
+other programs do not have the offsets of their rows, and in an unbucketed table not even the bucket. Then all buckets of the partition are
+one scope.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject
 
-BY_LEDGER = "somebody wrote files of it anew, whose rows tell no offsets: proved by the number of rows and their checksum"
+BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"
 LONGEST_CHAIN = 1_000
-"""Markers that are looked at: each is read from a snapshot of its own."""
+"""Most markers that are compared: each is read from its own snapshot."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """One bucket, or with `bucket` None all buckets of a partition (`place` "" without partitions)."""
+    """One bucket, or all buckets of a partition if `bucket` is None. `place` is "" without partitions."""
 
     place: str
     bucket: int | None
@@ -44,12 +45,12 @@ class Scope:
         return f"{self.place}/{self.bucket}" if self.place else str(self.bucket)
 
     def has(self, place: str, bucket: int | None) -> bool:
-        """Whether rows of that place belong to it."""
+        """Returns whether rows of that place belong to the scope."""
         return self.place == place and (self.bucket is None or bucket == self.bucket)
 
 
 def rewritten_scopes(engine: Engine) -> list[Scope]:
-    """Where rows lie in files of somebody else."""
+    """Returns the scopes with rows in files of other programs."""
     sql = f"SELECT DISTINCT {PLACE_COLUMN}, {BUCKET_COLUMN} FROM lake WHERE NOT {OURS_COLUMN}"
     scopes = {Scope(place, bucket) for place, bucket in engine.rows(sql)}
     whole = {scope.place for scope in scopes if scope.bucket is None}
@@ -65,7 +66,7 @@ def check_scope(
     level: Level,
     may_have_former_rows: Callable[[], bool],
 ) -> None:
-    """Compares the scope's rows with what the marker counted, and at level rows with the log, as far as that is whole.
+    """Compares the scope's rows with the totals in the marker, and at level rows with the log, as far as the log is complete.
 
     `may_have_former_rows`: whether there may have been another partition under the name of one that is there.
     """
@@ -77,7 +78,7 @@ def check_scope(
         if level.depth >= Level.ROWS.depth and members and all(stretch.readable == (stretch.start, stretch.tiered) for stretch in members):
             _compare_with_log(engine, report, scope, members, rows, may_have_former_rows)
             return
-        report.add("rows", scope.name, None, None, rows, "somebody else wrote files of it, and the marker does not count all of its rows")
+        report.add("rows", scope.name, None, None, rows, "another program wrote files of it, and the marker does not count all of its rows")
         return
     expected = sum(proof.rows for proof in known if proof is not None)
     difference = count_details(expected, rows)
@@ -94,20 +95,21 @@ def check_scope(
 def _compare_with_log(
     engine: Engine, report: Report, scope: Scope, members: list[Stretch], rows: int, may_have_former_rows: Callable[[], bool]
 ) -> None:
-    """Where the marker does not count all rows, such as those of another tiering service, and the log holds all of them."""
+    """Compares rows with the log if the marker does not count all of them, such as rows of another tiering service, and the log has all of
+    them."""
     in_log = sum((_sum_of_log(engine, stretch) for stretch in members), RowSum())
     if rows > in_log.rows and scope.place and may_have_former_rows():
         report.add("rows", scope.name, None, in_log.rows, rows, _too_many_or_former(in_log.rows, rows))
         return
     in_lake = _checksum_of_lake(engine, scope)
-    text = "by the log alone: somebody else wrote files of it, and the marker does not count all of its rows"
+    text = "by the log alone: another program wrote files of it, and the marker does not count all of its rows"
     report.add("rows", scope.name, rows == in_log.rows, in_log.rows, rows, text)
     report.add("values", scope.name, in_lake == in_log.checksum, f"{in_log.checksum:016x}", f"{in_lake:016x}", text)
 
 
 def _too_many_or_former(expected: int, rows: int) -> str:
-    """For people."""
-    return f"{count_details(expected, rows)}, or of a former partition of that name: files that somebody wrote anew do not tell"
+    """Returns the difference in words."""
+    return f"{count_details(expected, rows)}, or of a former partition of that name: files that another program rewrote do not show which"
 
 
 def _sum_of_log(engine: Engine, stretch: Stretch) -> RowSum:
@@ -120,7 +122,7 @@ def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
 
 
 def _is_counted(stretch: Stretch, proof: BucketProof | None) -> bool:
-    """Whether the marker counts all rows of a bucket; one without any needs no proof."""
+    """Returns whether the marker counts all rows of a bucket. A bucket without rows needs no proof."""
     return stretch.start == stretch.tiered if proof is None else proof.since == stretch.start
 
 
@@ -145,13 +147,14 @@ def _rows_of(scope: Scope) -> tuple[str, Mapping[str, object]]:
 
 
 def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None]:
-    """How many rounds were looked at, and what breaks the chain of their markers: as far back as snapshots are kept."""
+    """Returns how many rounds were compared, and what breaks the chain of their markers. The chain reaches back as far as snapshots
+    exist."""
     markers, marker, rounds = _markers(lake, subject), subject.marker, 0
     while marker is not None:
         rounds += 1
         base = marker.base_round_id
         if base is not None and base not in markers:
-            return rounds, None  # its snapshot was expired
+            return rounds, None  # its snapshot expired
         others = [other for other in markers.values() if other.round_id != marker.round_id]
         if (problem := _link_problem({} if base is None else markers[base].proofs, marker, others)) is not None:
             return rounds, problem
@@ -160,8 +163,8 @@ def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None
 
 
 def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
-    """Whether rows of a dropped partition may be in the lake: some marker names one, or markers do not reach back to its first snapshot,
-    or another tiering service, whose partitions no marker names, took part."""
+    """Returns whether the lake may have rows of a dropped partition. That is so if a marker names one, if markers do not reach back to the
+    first snapshot, or if another tiering service wrote, whose partitions no marker names."""
     snapshots = subject.view.snapshots.values()
     if any(is_foreign_tiering(snapshot) for snapshot in snapshots):
         return True
@@ -176,7 +179,7 @@ def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
 
 
 def _markers(lake: ReadableLake, subject: Subject) -> dict[str, Marker]:
-    """By round, those of the newest snapshots that are kept."""
+    """Returns the markers of the newest snapshots, by round."""
     newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
     written = [snapshot.snapshot_id for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]
     return {marker.round_id: marker for number in written if (marker := lake.marker_at(subject.view, number)) is not None}
@@ -191,6 +194,6 @@ def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> s
         former = before[bucket].chain if goes_on else ""
         if proof.chain == chain_link(former, marker.round_id, reached.tiered, proof.rows, proof.checksum, proof.empty):
             continue
-        if all(other.proofs.get(bucket) != proof for other in others):  # else a reconciliation went back to where that one stood
+        if all(other.proofs.get(bucket) != proof for other in others):  # else a reconciliation went back to the offset of that marker
             return f"the marker of round {marker.round_id} does not go on from that of round {marker.base_round_id} in bucket {bucket}"
     return None

@@ -1,1 +1,1 @@
-"""The checks of a primary-key table."""
+"""Checks of a primary-key table."""

@@ -1,8 +1,8 @@
-"""The checks of a primary-key table: one row a key, and that row the newest change of its key.
+"""Checks a primary-key table: one row per key, and that row is the newest change of its key.
 
-The newest change of a key is looked for in all of the log that the cluster still holds, also below the offset at which the first round
-began. Where the log was cut, the newest KV snapshot tells the rows that were last changed before the log begins; where no KV snapshot
-tells them, no check says that they are right.
+The checks search the newest change of a key in all of the log that the cluster still has, also below the offset at which the first round
+began. If the log was cut, the newest KV snapshot has the rows that were last changed before the log begins. Without such a KV snapshot no
+check says that these rows are right.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
 
 FORMER = "neither in the log nor in the KV snapshot: of a former partition of that name, taken as they are"
-UNNAMED = "not in the log, or of a former partition of that name: files that somebody wrote anew do not tell"
+UNNAMED = "not in the log, or of a former partition of that name: files that another program rewrote do not show which"
 
 
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> QuickProof:
-    """The quick proof of the table; the checks of a scope ask it first."""
+    """Returns the quick proof of the table. The checks of a scope use it first."""
     return QuickProof(engine, key_scopes(engine, stretches), level)
 
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
-    """Checks that a scope has as many rows as the log has keys whose newest change is no delete."""
+    """Checks that a scope has as many rows as the log has keys whose newest change is not a delete."""
     left = dict(proof.counted)
     for scope in proof.scopes:
         rows = sum(left.pop(place) for place in list(left) if scope.has(*place))
         if not scope.members:
-            report.add("rows", scope.name, None, None, rows, "the marker names no such partition: one that was dropped, or somebody's own")
+            report.add("rows", scope.name, None, None, rows, "the marker names no such partition: a dropped one, or one of another writer")
         elif proof.holds(scope):
             report.add("rows", scope.name, True, rows, rows)
         else:
@@ -98,9 +98,9 @@ def _wrong_keys(engine: Engine, scope: KeyScope) -> str | None:
     mine = f"FROM lake WHERE {scope.condition}"
     twice = f"SELECT {texts}, count(*) {mine} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1"
     for *key, times in engine.rows(twice, scope.parameters):
-        return f"{_place(scope)}: key {_key(key)} is there {times} times"
+        return f"{_place(scope)}: key {_key(key)} occurs {times} times"
     if scope.bucket is None:
-        return None  # its rows tell no offsets
+        return None  # its rows have no offsets
     tiered = scope.members[0].tiered
     [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {tiered}", scope.parameters)
     return None if beyond is None else f"{_place(scope)}: offset {beyond} lies beyond {tiered}"
@@ -156,7 +156,7 @@ def _first_difference(engine: Engine, scope: KeyScope, changes: NewestChanges) -
 
 
 _SNAPSHOT_DIFFERENCES = {True: "is missing; the KV snapshot has it", False: "has other values in the lake than in the KV snapshot"}
-"""By whether the row is missing."""
+"""Text of a difference, by whether the row is missing."""
 
 
 def _is_same(engine: Engine, scope: KeyScope) -> str:
@@ -171,7 +171,7 @@ def _is_same(engine: Engine, scope: KeyScope) -> str:
 
 
 def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missing: bool) -> str:
-    """Of a row that tells no offset."""
+    """Returns the difference of a row without an offset in words."""
     if at is None:
         return f"{where} is in the lake; the log has no change of it"
     if is_deleted:
@@ -182,16 +182,16 @@ def _difference_in_values(where: str, at: int | None, is_deleted: bool, is_missi
 
 
 def _is_unclear(engine: Engine) -> str:
-    """SQL that is true for a row `l` of the lake whose key's state at the end of the lake copy cannot be told."""
+    """Returns SQL that is true for a row `l` of the lake whose key's state at the end of the lake copy is unknown."""
     return f"EXISTS (SELECT 1 FROM unclear AS u WHERE {same_key(engine, 'u', 'l')})"
 
 
 def _is_older(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
-    """SQL that is true for a row whose change the log need not hold any more.
+    """Returns SQL that is true for a row whose change the log may no longer have.
 
-    A log that reaches back to its start holds all changes, except those of rows from a KV snapshot in a partition: these may belong to
-    a former partition of that name. In a clean table any row may be older than a log that was cut, and of a former partition what lies
-    in a file that somebody else wrote. Where a KV snapshot tells the rows of a log that was cut, only rows of unclear keys are left.
+    A log that reaches back to its start has all changes, except for rows from a KV snapshot in a partition: these may belong to a former
+    partition of that name. In a clean table any row may be older than a log that was cut, and any row in a file of another program may be
+    of a former partition. If a KV snapshot has the rows from before the log begins, only rows of unclear keys are left.
     """
     low = scope.log_start
     if low > 0 and changes.problem is None:
@@ -209,16 +209,16 @@ def _untouched(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
 
 
 def _may_outlive_delete(scope: KeyScope) -> str:
-    """SQL that is true for a row `l` that may be a dropped partition's although the newest change `n` of its key is a delete.
+    """Returns SQL that is true for a row `l` that may be of a dropped partition although the newest change `n` of its key is a delete.
 
-    No round applies a delete from before the KV snapshot with which the bucket began. In a file that a user rewrote, nothing tells whose
-    the row is.
+    No round applies a delete from before the KV snapshot with which the bucket began. In a file that another program rewrote, rows do not
+    show their partition.
     """
     return f"(n.{CHANGE} = {DELETED} AND n.{BEFORE_START} AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
 
 
 def _place(scope: KeyScope) -> str:
-    """For people."""
+    """Returns the scope's name in words."""
     return f"bucket {scope.name}" if scope.bucket is not None else f"partition {scope.place}" if scope.place else "table"
 
 

@@ -1,7 +1,7 @@
-"""What a check of a primary-key table compares at a time: one bucket, or all buckets of a partition where rows do not tell theirs.
+"""Divides a primary-key table into scopes that are compared at once: one bucket, or all buckets of a partition if rows do not show theirs.
 
-That is so in a clean table with several bucket keys, where somebody wrote files anew: rows of all buckets may lie in one file. A key is
-in one bucket only, so the rows of all of them together are compared with the newest changes of all their keys.
+Rows do not show their bucket in a clean table with several bucket keys after another program rewrote files: rows of all buckets may be in
+one file. A key is in one bucket only, so the rows of all buckets are compared with the newest changes of all their keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tiering.validate.subject import Stretch
 
 @dataclass(frozen=True)
 class KeyScope:
-    """`members` of the partition `place` ("" without partitions). `bucket` None = all its buckets."""
+    """The buckets `members` of the partition `place` ("" without partitions). `bucket` None = all its buckets."""
 
     place: str
     bucket: int | None
@@ -25,31 +25,31 @@ class KeyScope:
 
     @property
     def name(self) -> str:
-        """For people: `3`, `partition/3`, `partition` or `table`."""
+        """Name in texts: `3`, `partition/3`, `partition` or `table`."""
         return self.members[0].name if self.bucket is not None else self.place or "table"
 
     @property
     def condition(self) -> str:
-        """SQL that is true for its rows in the view `lake`."""
+        """SQL condition for the scope's rows in the view `lake`."""
         return f"{PLACE_COLUMN} = $place" if self.bucket is None else IN_BUCKET
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        """Of `condition`."""
+        """Parameters of `condition`."""
         return {"place": self.place} if self.bucket is None else place_parameters(self.members[0])
 
     @property
     def log_start(self) -> int:
-        """From which offset on the logs of all members hold every change."""
+        """Offset from which on the logs of all members have every change."""
         return max(member.held[0] for member in self.members)
 
     def has(self, place: str, bucket: int | None) -> bool:
-        """Whether rows of that place belong to it."""
+        """Returns whether rows of that place belong to the scope."""
         return self.place == place and self.bucket in (None, bucket)
 
 
 def key_scopes(engine: Engine, stretches: Iterable[Stretch]) -> tuple[KeyScope, ...]:
-    """The scopes of these buckets, and of partitions that were dropped where rows do not tell their bucket."""
+    """Returns the scopes of these buckets, and of dropped partitions whose rows do not show their bucket."""
     stretches = tuple(stretches)
     mixed: Sequence[str] = ()
     if not engine.layout.has_row_offsets:

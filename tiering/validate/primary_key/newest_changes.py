@@ -1,8 +1,8 @@
-"""The newest change of each key of a scope: by the log, and by a KV snapshot where the log was cut.
+"""Finds the newest change of each key of a scope: in the log, and in a KV snapshot if the log was cut.
 
-A KV snapshot holds the last row of each key below its offset. A key without a change in the log since the log begins has that row,
-provided that the snapshot is not older than the log's beginning. A key that is changed between the end of the lake copy and the offset
-of a newer snapshot cannot be told: it goes to the table `unclear`.
+A KV snapshot holds the last row of each key below its offset. A key without a change in the log since the log begins has that row, provided
+that the snapshot is not older than the log's beginning. If a key changed between the end of the lake copy and the offset of a newer
+snapshot, its state is unknown, and it goes to the table `unclear`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ DELETED = int(ChangeType.DELETE)
 AT, TIME = f"{RESERVED_PREFIX}at", f"{RESERVED_PREFIX}time"
 CHANGE, DIGEST = f"{RESERVED_PREFIX}change", f"{RESERVED_PREFIX}digest"
 BEFORE_START = f"{RESERVED_PREFIX}before_start"
-"""Columns that are made here: offset, time, change type, hash of the user's columns; whether the first round began behind the offset."""
+"""Columns of the table `newest`: offset, time, change type, hash of the user's columns, and whether the first round began behind the
+offset."""
 
 
 @dataclass(frozen=True)
 class NewestChanges:
-    """What the tables `newest` and `unclear` hold of one scope.
+    """Contents of the tables `newest` and `unclear` for one scope.
 
     `problem`: why keys that were last changed before the log begins are not in `newest`; None = all keys of the scope are in the tables.
     """
@@ -42,7 +43,7 @@ def fold(engine: Engine, scope: KeyScope) -> NewestChanges:
 
     `newest`: offset, time, change type and hash of the user's columns of each key's newest change. A row of a KV snapshot has
     SNAPSHOT_OFFSET for its offset. `__before_start`: the change was made before the KV snapshot with which the first round of the bucket
-    began. `unclear`: keys whose state at the end of the lake copy cannot be told.
+    began. `unclear`: keys whose state at the end of the lake copy is unknown.
     """
     keys = _keys(engine)
     values = {
@@ -66,12 +67,12 @@ def fold(engine: Engine, scope: KeyScope) -> NewestChanges:
 
 
 def same_key(engine: Engine, first: str, second: str) -> str:
-    """SQL that is true for rows `first` and `second` with the same key."""
+    """Returns SQL that is true for rows `first` and `second` with the same key."""
     return " AND ".join(f"{first}.{quoted(key)} = {second}.{quoted(key)}" for key in engine.table.primary_key)
 
 
 def lake_rows(engine: Engine, scope: KeyScope) -> str:
-    """SQL of the scope's rows in the lake, with the columns of `newest` that they have; `scope.parameters` are its parameters."""
+    """Returns SQL of the scope's rows in the lake, with the columns of `newest` that they have. `scope.parameters` are its parameters."""
     digest = engine.hash_of(*engine.own_columns)
     time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
     columns = f"{_keys(engine)}, {OFFSET_COLUMN} AS {AT}, {time} AS {TIME}, {digest} AS {DIGEST}, {ours} AS {OURS_COLUMN}"
@@ -79,12 +80,12 @@ def lake_rows(engine: Engine, scope: KeyScope) -> str:
 
 
 def is_below_log(engine: Engine, scope: KeyScope) -> str:
-    """SQL that is true for a row `l` of the lake that tells no change from where the log begins on."""
+    """Returns SQL that is true for a row `l` of the lake that has no change at or after the log's start."""
     return f"(l.{AT} < {scope.log_start})" if engine.layout.has_row_offsets else "TRUE"
 
 
 def may_be_former(engine: Engine, scope: KeyScope) -> str:
-    """SQL that is true for a row `l` from before the log begins that may be of a dropped partition with the same name."""
+    """Returns SQL that is true for a row `l` from before the log begins that may be of a dropped partition with the same name."""
     return f"({bool(scope.place)} AND ({engine.layout.has_row_offsets} OR NOT l.{OURS_COLUMN}))"
 
 
@@ -111,7 +112,7 @@ def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) ->
 
 
 def _read_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
-    """Does `_filled_from_snapshots`; once more if the cluster deleted a KV snapshot meanwhile, with the newest ones that it has then."""
+    """Calls `_filled_from_snapshots`, and repeats it once with the newest KV snapshots if the cluster deleted one meanwhile."""
     try:
         return _filled_from_snapshots(engine, cut)
     except KvSnapshotGone:
@@ -120,16 +121,16 @@ def _read_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
 
 
 def _filled_from_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
-    """Fills `kept` and `unclear` anew, and returns what `_read_snapshot` does for each stretch."""
+    """Empties and fills `kept` and `unclear`, and returns the result of `_read_snapshot` for each stretch."""
     engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
     engine.rows("DELETE FROM unclear")
     return [_read_snapshot(engine, stretch) for stretch in cut]
 
 
 def _read_snapshot(engine: Engine, stretch: Stretch) -> str | None:
-    """Adds to `kept` the snapshot's rows of keys without a change in the log, and to `unclear` keys that are changed behind the lake's end.
+    """Adds the snapshot's rows of keys without a change in the log to `kept`, and keys that changed behind the lake's end to `unclear`.
 
-    Returns why the snapshot tells nothing; None = it does.
+    Returns why the snapshot is of no use; None if it was used.
     """
     low, stop = stretch.held
     snapshot = engine.newest_kv_snapshots().get(stretch.bucket)
@@ -147,7 +148,7 @@ def _read_snapshot(engine: Engine, stretch: Stretch) -> str | None:
 
 
 def _leave_skipped_out(engine: Engine, scope: KeyScope, skipped: int) -> None:
-    """Moves keys that differ to `unclear` if skipped records explain them: the KV state has these records, and their keys are not known.
+    """Moves keys that differ to `unclear` if skipped records explain them: the KV state has these records, but their keys are unknown.
 
     A skipped record explains one key. More differences than skipped records are a fault of the lake.
     """

@@ -1,8 +1,8 @@
-"""The quick proof of a scope (`key_scopes`), mostly a bucket: the lake has as many rows as keys live by the log, with the same checksum.
+"""The quick proof of a scope (`key_scopes`), mostly a bucket: the lake has as many rows as the log has live keys, with the same checksum.
 
-Where the proof holds, the rows are the newest changes of their keys, each once, and no check looks further. Where it does not hold (a
-difference, rows from a KV snapshot, a log that was cut), it proves nothing, and the checks look closer. It reads in any order and in
-a stream: only the keys of a bucket are in memory, or in DuckDB's temporary folder.
+If the proof holds, the rows are the newest changes of their keys, each once, and no further check is needed. If it does not hold (a
+difference, rows from a KV snapshot, a log that was cut), it proves nothing, and the checks compare the rows. It reads streams in any order:
+only the keys of a bucket are in memory, or in DuckDB's temporary folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _total(sides: Sequence[_Side]) -> tuple[int, int]:
 
 
 class QuickProof:
-    """Proves `scopes` of one table at one level: by their rows alone, by keys and offsets, or by all columns."""
+    """Proves `scopes` of one table at one level: by the number of rows, by keys and offsets, or by all columns."""
 
     def __init__(self, engine: Engine, scopes: Sequence[KeyScope], level: Level) -> None:
         self._engine = engine
@@ -44,11 +44,11 @@ class QuickProof:
 
     @property
     def counted(self) -> Mapping[tuple[str, int | None], int]:
-        """Rows of the lake by place."""
+        """Number of rows in the lake, by place."""
         return {place: side.rows for place, side in self._lake.items()}
 
     def holds(self, scope: KeyScope) -> bool:
-        """True if the scope is proved right at this level; False says only that it is not proved."""
+        """Returns True if the scope is proved right at this level; False = it is not proved."""
         place = (scope.place, scope.bucket)
         if place not in self._proved:
             self._proved[place] = self._compare(scope, [side for place, side in self._lake.items() if scope.has(*place)])
@@ -56,7 +56,7 @@ class QuickProof:
 
     def _compare(self, scope: KeyScope, lake: Sequence[_Side]) -> bool:
         if scope.log_start > 0:
-            return False  # rows that were last changed before the log begins may be missing: the log alone does not tell them
+            return False  # rows that were last changed before the log begins may be missing, which the log cannot show
         log = [self._read_log(stretch) for stretch in scope.members]
         return _total(lake) == _total(log)
 
@@ -69,7 +69,7 @@ class QuickProof:
         return {(place, bucket): _Side(rows, int(digest)) for place, bucket, rows, digest in self._engine.rows(sql)}
 
     def _read_log(self, stretch: Stretch) -> _Side:
-        """Rows and checksum of the newest changes of the keys that are not deleted."""
+        """Returns the number and checksum of the newest changes of the keys that are not deleted."""
         start, stop = stretch.held
         wanted = [OFFSET_COLUMN, CHANGE_TYPE_COLUMN, *self._engine.table.primary_key, *self._columns]
         with self._engine.log(stretch, start, stop, list(dict.fromkeys(wanted))) as log:
@@ -85,7 +85,7 @@ _LIVES = f"{1 << 64}::UHUGEINT"
 
 
 def _newest(engine: Engine, digest: str, log: str) -> str:
-    """SQL of the greatest (offset, whether it lives, digest) of each key, in the bits of one number: far cheaper than `arg_max`."""
+    """Returns SQL of the greatest (offset, whether it lives, digest) of each key, in the bits of one number: far cheaper than `arg_max`."""
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     lives = f"({CHANGE_TYPE_COLUMN} <> {int(ChangeType.DELETE)})::UBIGINT"
     return (

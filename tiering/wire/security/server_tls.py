@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ServerTls:
-    """Files, PEM. `client_ca` None = clients show no certificate; else all of them must show one that it vouches for."""
+    """Files, PEM. `client_ca` None = clients show no certificate; else every client must show a certificate of an issuer in it."""
 
     certificate: Path
     key: Path

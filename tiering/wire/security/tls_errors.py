@@ -12,28 +12,32 @@ from tiering.access.client_access import ClientAccess
 from tiering.errors import InsecureConnection
 
 PROBE_SECONDS = 1.0
-"""Of a handshake that only explains an error."""
+"""Time limit of a handshake that only explains an error."""
 
 _CLOSED = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
 _VERIFIED = (
-    ("certificate has expired", "its certificate has expired", "Have the service's certificate renewed: it takes new files as it runs."),
-    ("certificate is not yet valid", "its certificate does not hold yet", "Compare the clocks of both machines."),
+    (
+        "certificate has expired",
+        "its certificate has expired",
+        "Renew the service's certificate. It reads new files without a restart.",
+    ),
+    ("certificate is not yet valid", "its certificate is not valid yet", "Compare the clocks of both machines."),
     (
         "Hostname Verification Check failed",
-        "its certificate is of another name",
+        "its certificate has another name",
         "Use a name of the certificate in the uri, or have one made that names this host or address.",
     ),
     ("WRONG_VERSION_NUMBER", "it does not speak TLS", "Start the service with --server-cert and --server-key, or leave out --tls-ca."),
     (
         "CERTIFICATE_VERIFY_FAILED",
-        "nobody whom this client trusts vouches for its certificate",
-        "Name the certificate of who issued it with --tls-ca, or in LAKEWARD_TLS_CA.",
+        "this client does not trust the issuer of its certificate",
+        "Name the issuer's certificate with --tls-ca, or in LAKEWARD_TLS_CA.",
     ),
 )
 
 
 def insecure_connection(details: str, uri: str, target: str, access: ClientAccess) -> InsecureConnection | None:
-    """The error for a call that failed with this text; None if it was not for TLS."""
+    """Returns the error for a call that failed with this text; None if TLS was not the reason."""
     for sign, problem, hint in _VERIFIED:
         if sign in details:
             return InsecureConnection(f"no safe connection to {uri}: {problem}", hint=hint)
@@ -52,7 +56,7 @@ def _of_plain_text(uri: str, target: str) -> InsecureConnection | None:
         return None
     return InsecureConnection(
         f"the service at {uri} speaks TLS, and this client does not",
-        hint="Name the certificate of who issued the service's with --tls-ca, or in LAKEWARD_TLS_CA.",
+        hint="Name the issuer of the service's certificate with --tls-ca, or in LAKEWARD_TLS_CA.",
     )
 
 

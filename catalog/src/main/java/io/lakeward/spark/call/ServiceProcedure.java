@@ -26,9 +26,9 @@ import org.apache.spark.sql.types.StructType;
  * A procedure of the service. Spark matches arguments to parameters, fills in defaults and casts;
  * the service executes the CALL.
  *
- * <p>It and what it is bound to are two classes: Spark takes whatever is a BoundProcedure for bound
- * already, and then invokes it before it has matched an argument that needs more than one pass of
- * the analyzer, such as a map of INT and BIGINT.
+ * <p>The procedure and the bound procedure are two classes: Spark treats every BoundProcedure as
+ * bound already, and then invokes it before it has matched an argument that needs more than one
+ * pass of the analyzer, such as a map of INT and BIGINT.
  */
 public final class ServiceProcedure implements UnboundProcedure {
 
@@ -60,7 +60,7 @@ public final class ServiceProcedure implements UnboundProcedure {
     return qualifiedName;
   }
 
-  /** As plans and error messages of Spark show it. */
+  /** The name that plans and error messages of Spark show. */
   @Override
   public String toString() {
     return qualifiedName;

@@ -5,12 +5,12 @@ import java.util.Map;
 import java.util.function.Supplier;
 
 /**
- * Keeps something of each user who asked lately: a session may be shared by several users, and
- * nothing that the service showed one of them is for another. Not thread-safe.
+ * Caches one value per recent user: several users may share a session, and no user may see what the
+ * service showed to another. Not thread-safe.
  */
 final class PerUser<T> {
 
-  /** Users kept; more than a shared session has at a time. */
+  /** Most users in the cache; more than a shared session has at a time. */
   private static final int USERS = 1_000;
 
   private final Map<String, T> kept =
@@ -21,7 +21,7 @@ final class PerUser<T> {
         }
       };
 
-  /** What is kept of the user; made if there is nothing. */
+  /** The cached value of the user; made if there is none. */
   T of(String user, Supplier<T> maker) {
     return kept.computeIfAbsent(user, missing -> maker.get());
   }

@@ -39,7 +39,7 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
     return name;
   }
 
-  /** As plans and error messages of Spark show it. */
+  /** The name that plans and error messages of Spark show. */
   @Override
   public final String toString() {
     return name;

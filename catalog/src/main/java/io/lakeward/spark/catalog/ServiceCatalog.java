@@ -62,8 +62,8 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   }
 
   /**
-   * As {@link #initialize}; throws LakewardException for an unsupported Spark and for a wrong
-   * option. Does not connect.
+   * Does the same as {@link #initialize}; throws LakewardException for an unsupported Spark and for
+   * a wrong option. Does not connect.
    */
   void start(String name, CaseInsensitiveStringMap options) throws LakewardException {
     SparkVersion.check(org.apache.spark.package$.MODULE$.SPARK_VERSION());
@@ -97,7 +97,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
     return name;
   }
 
-  /** As plans and error messages of Spark show it. */
+  /** The name that plans and error messages of Spark show. */
   @Override
   public String toString() {
     return name + " (Lakeward at " + service.target() + ")";

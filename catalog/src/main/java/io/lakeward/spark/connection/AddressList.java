@@ -33,7 +33,7 @@ final class AddressList extends NameResolverProvider {
 
   private AddressList() {}
 
-  /** What a channel takes for the addresses, which have commas between them. */
+  /** The target of a channel for the addresses, which have commas between them. */
   static String target(String addresses) {
     try {
       return new URI(SCHEME, "", "/" + addresses, null).toString();
@@ -120,7 +120,10 @@ final class AddressList extends NameResolverProvider {
               });
     }
 
-    /** All that have an address, in the order of the list; a name that nobody knows is left out. */
+    /**
+     * All hosts with an address, in the order of the list; a host that cannot be resolved is left
+     * out.
+     */
     private StatusOr<List<EquivalentAddressGroup>> resolved() {
       List<EquivalentAddressGroup> groups = new ArrayList<>();
       Status unknown = Status.UNAVAILABLE;

@@ -7,12 +7,12 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What the plugin shows of itself and asks of the service, by files: it holds no secret, and may be
- * printed. An option goes before its environment variable, as tiering/access/client_access.py has
- * them.
+ * The credentials of the plugin and its trust in the service, as paths of files: it holds no
+ * secret, and may be printed. An option goes before its environment variable, as
+ * tiering/access/client_access.py has them.
  *
  * @param tokenFile the file with the token; empty = the one in the user's folder, if there is one
- * @param tlsCa who may vouch for the service; with it TLS is spoken
+ * @param tlsCa the trusted issuers of the service's certificate; it turns TLS on
  * @param tlsCert the client's own certificate
  * @param tlsKey the key of that certificate
  */
@@ -47,7 +47,7 @@ public record ClientAccess(
     if (access.tokenFile.isPresent() && exposed.isPresent()) {
       throw new LakewardException(
           ("the token in %s is not sent to %s in clear text: start the service with --server-cert and"
-                  + " --server-key, and set %s to the file of who may vouch for its certificate")
+                  + " --server-key, and set %s to the file with the issuer of its certificate")
               .formatted(access.tokenFile.get(), exposed.get(), tlsCa.name()));
     }
     return access;

@@ -24,8 +24,8 @@ public final class ServiceChannels {
   private static final ConcurrentMap<Key, ManagedChannel> CHANNELS = new ConcurrentHashMap<>();
 
   /**
-   * As in tiering/wire/channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
-   * usual proxies.
+   * The same values as in tiering/wire/channel.py: a dead peer is noticed within 40 s, below the
+   * idle time-outs of usual proxies.
    */
   private static final long KEEP_ALIVE_SECONDS = 30;
 

@@ -12,12 +12,12 @@ import javax.net.ssl.SSLSocketFactory;
 /** Why a connection with, or without, TLS did not come to be, in the words of tls_errors.py. */
 public final class TlsProblems {
 
-  /** Of a handshake that only explains an error. */
+  /** Time limit of a handshake that only explains an error. */
   private static final int PROBE_MILLIS = 1_000;
 
   private TlsProblems() {}
 
-  /** What to say of a call for which no service answered; empty if it was not for TLS. */
+  /** The explanation for a call that no service answered; empty if TLS was not the reason. */
   public static Optional<String> of(
       Status status, String option, String target, ClientAccess access) {
     for (Throwable cause = status.getCause(); cause != null; cause = cause.getCause()) {
@@ -63,15 +63,15 @@ public final class TlsProblems {
       return Optional.of("its certificate has expired; have it renewed");
     }
     if (text.contains("CertificateNotYetValid")) {
-      return Optional.of("its certificate does not hold yet; compare the clocks of both machines");
+      return Optional.of("its certificate is not valid yet; compare the clocks of both machines");
     }
     if (text.contains("No subject alternative") || text.contains("No name matching")) {
       return Optional.of(
-          "its certificate is of another name; use one of its names in " + option + "uri");
+          "its certificate has another name; use one of its names in " + option + "uri");
     }
     if (text.contains("unable to find valid certification path")) {
       return Optional.of(
-          "nobody whom this Spark trusts vouches for its certificate; name who issued it with "
+          "this Spark does not trust the issuer of its certificate; name the issuer with "
               + option
               + "tls.ca");
     }
@@ -83,9 +83,9 @@ public final class TlsProblems {
         || text.contains("bad_certificate")
         || text.contains("unknown_ca")) {
       return Optional.of(
-          "it does not take the certificate of this Spark; set "
+          "it refuses the certificate of this Spark; set "
               + option
-              + "tls.cert and tls.key to one that its --client-ca vouches for");
+              + "tls.cert and tls.key to one that an issuer in its --client-ca signed");
     }
     return Optional.empty();
   }

@@ -31,7 +31,7 @@ final class AggregateTranslator {
     this.columns = columns;
   }
 
-  /** The same aggregation for the service, if it has all functions. */
+  /** The aggregation for the service, if the service has all of its functions. */
   Optional<Pushed> translate(Aggregation aggregation) {
     List<StructField> fields = new ArrayList<>();
     List<String> groupBy = new ArrayList<>();

@@ -15,7 +15,10 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
  */
 final class ConditionTranslator {
 
-  /** As deep as any statement that people write; the service refuses what is far deeper. */
+  /**
+   * Deepest nesting; no statement that people write is deeper, and the service refuses a far deeper
+   * one.
+   */
   private static final int DEEPEST = 30;
 
   private final FilterTranslator filters;

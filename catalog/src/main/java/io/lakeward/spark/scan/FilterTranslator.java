@@ -36,7 +36,7 @@ final class FilterTranslator {
           ">=", Operator.GREATER_OR_EQUAL,
           "STARTS_WITH", Operator.STARTS_WITH);
 
-  /** The same comparison with its sides exchanged. */
+  /** Returns the equivalent comparison with exchanged sides. */
   private static final Map<String, String> MIRRORED =
       Map.of("=", "=", "<>", "<>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 

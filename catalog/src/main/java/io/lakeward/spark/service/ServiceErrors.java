@@ -22,7 +22,7 @@ final class ServiceErrors {
   private static final Metadata.Key<byte[]> DETAILS =
       Metadata.Key.of("lakeward-error-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
-  /** The class of what a standby says without a leader (tiering/cli/processes/forwarding.py). */
+  /** The error class of a standby without a leader (tiering/cli/processes/forwarding.py). */
   private static final String NO_LEADER = "ServiceUnreachable";
 
   private final String catalog;
@@ -47,8 +47,8 @@ final class ServiceErrors {
   }
 
   /**
-   * Whether a service that did not answer may do so in a moment. One with which no safe connection
-   * can be made will not.
+   * Whether a service that did not answer may do so in a moment. A service without a secure
+   * connection will not.
    */
   boolean mayComeBack(StatusRuntimeException error) {
     return isUnreachable(error) && TlsProblems.of(error.getStatus(), "", target, access).isEmpty();
@@ -59,7 +59,7 @@ final class ServiceErrors {
     return new LakewardException(text(error), error);
   }
 
-  /** The same for a call that looked up the table {@code name}. */
+  /** The error to show for a failed call that looked up the table {@code name}. */
   LakewardException translate(StatusRuntimeException error, String name) {
     return error.getStatus().getCode() == Status.Code.NOT_FOUND
         ? LakewardException.unknown(Missing.TABLE_OR_VIEW_NOT_FOUND, name, text(error))
@@ -103,7 +103,7 @@ final class ServiceErrors {
           "the Lakeward service at %s did not answer within %d ms. Try again, or raise %stimeout."
               .formatted(target, timeout.toMillis(), option);
       case UNIMPLEMENTED ->
-          ("what answers at %s is no Lakeward service, or one older than this plugin (%s)."
+          ("the server at %s is not a Lakeward service, or is older than this plugin (%s)."
                   + " Check %suri.")
               .formatted(target, reason(status), option);
       case CANCELLED -> "the statement was cancelled";

@@ -21,9 +21,9 @@ public final class SparkUser {
   private SparkUser() {}
 
   /**
-   * The user whom this Spark serves: of a Connect session, else of a Thrift session. Empty where a
-   * statement is the process's own: then the call is made as whoever its token or certificate
-   * proves, and for no other user. Throws LakewardException where the session hides its user.
+   * The user whom this Spark serves: of a Connect session, else of a Thrift session. Empty for a
+   * statement of the process itself: then the call has the identity of its token or certificate,
+   * and no other user. Throws LakewardException if the session hides its user.
    */
   public static String served() {
     if (!ConnectSessions.isServed()) {
@@ -32,13 +32,13 @@ public final class SparkUser {
     return ofActiveSession().orElseGet(SparkUser::ofOperation);
   }
 
-  /** The user of the statement, for a service that asks nobody who they are. */
+  /** The user of the statement, for a service without authentication. */
   public static String current() {
     String served = served();
     return served.isEmpty() ? CurrentUserContext.getCurrentUser() : served;
   }
 
-  /** A Thrift server says for whom a thread works. */
+  /** A Thrift server records the user of a thread. */
   private static String ofThrift() {
     String user = CurrentUserContext.CURRENT_USER().get();
     return user == null ? "" : user;
@@ -69,7 +69,9 @@ public final class SparkUser {
         .orElse("");
   }
 
-  /** What Connect knows of the session: no statement of a user changes it, as SET changes tags. */
+  /**
+   * The user in Connect's own list of sessions, which no statement can change. SET can change tags.
+   */
   private static Optional<String> ofActiveSession() {
     Option<SparkSession> session = SparkSession.getActiveSession();
     return session.isEmpty() ? Optional.empty() : ConnectSessions.user(session.get().sessionUUID());

@@ -19,7 +19,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What a service may send at most, and what happens to more. */
+/** The limits of a service's answer, and the errors for larger answers. */
 class ReadLimitsTest {
 
   private static final ReadLimits LIMITS =
