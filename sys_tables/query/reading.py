@@ -32,9 +32,10 @@ def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, 
 
     `null_columns`: where the whole answer is one batch, a column of nothing but NULLs has Arrow's null type.
 
-    Raises InvalidArgument, at the first piece, for a column, condition, order, aggregate or limit that the table cannot have.
+    Raises, at the first piece, InvalidArgument for a column, condition, order, aggregate or limit that the table cannot have, and
+    AccessDenied for a caller without the privilege that the table requires.
     """
-    return joined(_pieces(table, lambda: table.rows(view, scan), view.now, scan, null_columns))
+    return joined(_pieces(table, lambda: table.read(view, scan), view.now, scan, null_columns))
 
 
 def read_rows(table: SystemTable, make_rows: MakeRows, observed: datetime, scan: ScanRequest) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
 from sys_tables.tables.tiering_rounds import row_of
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.durations import short_duration
 from tiering.errors import ClusterUnavailable
@@ -70,6 +71,7 @@ _OF_THE_ROUND = ("plan", "lease", "read", "write", "commit", "ack")
 @system_table(
     "freshness_misses",
     FreshnessMissRow,
+    requires=DESCRIBE_EACH_TABLE,
     comment="Promises of freshness that are or were broken, the newest first, with what took longest.",
     is_history=True,
 )

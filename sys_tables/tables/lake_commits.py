@@ -10,6 +10,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -40,6 +41,7 @@ class LakeCommitRow:
 @system_table(
     "lake_commits",
     LakeCommitRow,
+    requires=DESCRIBE_EACH_TABLE,
     comment="Commits to the lake that were granted, the newest first: the ledger of who may have written what.",
     newest_first=("prepared_at", "round_id"),
     is_history=True,

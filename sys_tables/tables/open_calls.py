@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import EVERY_CALLER, OPERATE_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -24,7 +25,14 @@ class OpenCallRow:
     running_ms: int = column("How long it has run, in milliseconds.")
 
 
-@system_table("open_calls", OpenCallRow, comment="CALLs that the service works on now, the oldest first.")
+@system_table(
+    "open_calls",
+    OpenCallRow,
+    requires=EVERY_CALLER,
+    requires_note="The table shows the caller's own CALLs.",
+    further=((OPERATE_ON_SERVICE, "CALLs of other callers"),),
+    comment="CALLs that the service works on now, the oldest first.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[OpenCallRow]:
     for call in view.open_calls():
         running_ms = max(0, (view.now - call.started_time) // timedelta(milliseconds=1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -23,7 +24,7 @@ class OptionRow:
     description: str = column("What it means.")
 
 
-@system_table("options", OptionRow, comment="The options that are in force, by scope and name.")
+@system_table("options", OptionRow, requires=EVERY_CALLER, comment="The options that are in force, by scope and name.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[OptionRow]:
     for option in view.options():
         yield OptionRow(**vars(option))

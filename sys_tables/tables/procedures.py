@@ -9,6 +9,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.sql_types import column_list
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -36,7 +37,7 @@ class ProcedureRow:
     description: str = column("What it does.")
 
 
-@system_table("procedures", ProcedureRow, comment="The procedures that can be called, with parameters and output.")
+@system_table("procedures", ProcedureRow, requires=EVERY_CALLER, comment="The procedures that can be called, with parameters and output.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[ProcedureRow]:
     for procedure in scan.procedures:
         parameters = tuple(ParameterItem(p.name, p.type, p.required, p.default, p.comment) for p in procedure.parameters)

@@ -14,6 +14,7 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.sql_types import column_list
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
 from tiering.model.tables import TableInfo
 
@@ -41,7 +42,7 @@ class TableRow:
     created_at: datetime = column("When it was created.")
 
 
-@system_table("tables", TableRow, comment="The source tables and their options.")
+@system_table("tables", TableRow, requires=DESCRIBE_EACH_TABLE, comment="The source tables and their options.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableRow]:
     database_name, table_name = scan.equals("database_name"), scan.equals("table_name")
     counts_wanted = not scan.used_columns or "partitions" in scan.used_columns

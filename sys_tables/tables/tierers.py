@@ -9,6 +9,7 @@ from datetime import datetime
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import OPERATE_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -29,7 +30,12 @@ class TiererRow:
     records_per_second: float | None = column("Records that its running rounds read in a second, on the average; NULL if none has begun.")
 
 
-@system_table("tierers", TiererRow, comment="The processes that tier. One that is lost, or has stopped, is shown for a day.")
+@system_table(
+    "tierers",
+    TiererRow,
+    requires=OPERATE_ON_SERVICE,
+    comment="The processes that tier. One that is lost, or has stopped, is shown for a day.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TiererRow]:
     for tierer in view.tierers():
         yield TiererRow(**vars(tierer))

@@ -9,6 +9,7 @@ from datetime import datetime
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE, SELECT_ON_TABLE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -44,7 +45,13 @@ class TieringBucketRow:
     lake_only_records: int | None = column("Cold: records that only the lake has; NULL in a primary-key table, whose lake has rows.")
 
 
-@system_table("tiering_buckets", TieringBucketRow, comment="How far the lake is with each bucket of each lake table.")
+@system_table(
+    "tiering_buckets",
+    TieringBucketRow,
+    requires=DESCRIBE_EACH_TABLE,
+    further=((SELECT_ON_TABLE, "`stopped_at_record`"),),
+    comment="How far the lake is with each bucket of each lake table.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringBucketRow]:
     for bucket in view.buckets(scan.equals("database_name"), scan.equals("table_name")):
         yield TieringBucketRow(**vars(bucket))

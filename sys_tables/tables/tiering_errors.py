@@ -10,6 +10,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -40,6 +41,8 @@ class TieringErrorRow:
 @system_table(
     "tiering_errors",
     TieringErrorRow,
+    requires=DESCRIBE_EACH_TABLE,
+    requires_note="`next_action` is a statement if the caller may run it, and otherwise names the privilege to ask for.",
     comment="Kinds of errors that ended rounds, a row a table, phase and class, the newest first.",
     newest_first=("last_seen",),
     is_history=True,

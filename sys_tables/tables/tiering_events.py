@@ -11,6 +11,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
+from tiering.access.requirements import DESCRIBE_EACH_TABLE, OPERATE_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -36,6 +37,8 @@ class TieringEventRow:
 @system_table(
     "tiering_events",
     TieringEventRow,
+    requires=DESCRIBE_EACH_TABLE,
+    further=((OPERATE_ON_SERVICE, "`event_id`, and events about no table"),),
     comment="What happened to the tables, the newest first. How much is kept is an option of the coordinator.",
     newest_first=("occurred_at", "event_id"),
     is_history=True,

@@ -11,6 +11,7 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 
 
@@ -80,6 +81,7 @@ class TieringRoundRow:
 @system_table(
     "tiering_rounds",
     TieringRoundRow,
+    requires=DESCRIBE_EACH_TABLE,
     comment="Attempts to tier a table, the newest first, with what each did and where its time went.",
     newest_first=("pending_time", "round_id"),
     is_history=True,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -36,7 +37,12 @@ class TieringSplitRow:
     state: str = column("QUEUED, RUNNING, DONE; STOPPED: ended early, a later round goes on; FAILED: this attempt did.")
 
 
-@system_table("tiering_splits", TieringSplitRow, comment="The splits of running rounds, and how far each of them is now.")
+@system_table(
+    "tiering_splits",
+    TieringSplitRow,
+    requires=DESCRIBE_EACH_TABLE,
+    comment="The splits of running rounds, and how far each of them is now.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringSplitRow]:
     for split in view.splits(scan.equals("database_name"), scan.equals("table_name"), scan.equals("round_id")):
         yield TieringSplitRow(**vars(split))

@@ -9,6 +9,7 @@ from datetime import datetime
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE, SELECT_ON_TABLE
 from tiering.coordinator.interface import CheckResult, CoordinatorView
 
 
@@ -36,7 +37,13 @@ def row_of(result: CheckResult) -> ValidationResultRow:
     return ValidationResultRow(**vars(result))
 
 
-@system_table("validation_results", ValidationResultRow, comment="What validations found, the newest first.")
+@system_table(
+    "validation_results",
+    ValidationResultRow,
+    requires=DESCRIBE_EACH_TABLE,
+    further=((SELECT_ON_TABLE, "`details`"),),
+    comment="What validations found, the newest first.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[ValidationResultRow]:
     database_name, table_name = scan.equals("database_name"), scan.equals("table_name")
     for result in view.validations():

@@ -13,6 +13,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.procedure import Call, Procedure, procedure
 from sys_tables.declare.system_table import SystemTable, system_table
 from sys_tables.registry import Registry, default_registry
+from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import UnknownProcedure, UnknownTable
 
 
@@ -27,7 +28,7 @@ class NoParameters:
 
 
 def table(name: str) -> SystemTable:
-    @system_table(name, Row, comment="Colours.")
+    @system_table(name, Row, requires=EVERY_CALLER, comment="Colours.")
     def rows(view: Any, scan: Any) -> list[Row]:
         return []
 

@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 
 from sys_tables.reference import markdown_table
+from sys_tables.registry import default_registry
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege
-from tiering.access.requirements import PROCEDURES, RPCS, SYSTEM_TABLES, On, Requirement
+from tiering.access.requirements import PROCEDURES, RPCS, On, Requirement
 from tiering.attribute_docs import attribute_docs
 
 _Needs = Callable[[Requirement], bool]
@@ -36,9 +37,9 @@ def render() -> str:
     """Returns the text of the page."""
     header = ("privilege", "what it is for", "rows of system tables", "procedures", "RPCs")
     notes: dict[str, list[str]] = {}
-    for name, line in SYSTEM_TABLES.items():
-        if line.note:
-            notes.setdefault(line.note, []).append(f"`{name}`")
+    for table in default_registry().tables:
+        if table.requires_note:
+            notes.setdefault(table.requires_note, []).append(f"`{table.name}`")
     groups = (f"`{name}` ({', '.join(privileges)})" for name, privileges in GROUPS.items())
     rules = [
         _RULES,
@@ -61,8 +62,10 @@ def _rows() -> Iterator[list[str]]:
 
 
 def _row(name: str, meaning: str, needs: _Needs) -> list[str]:
-    tables = [f"`{name}`" for name, line in SYSTEM_TABLES.items() if needs(line.requirement)]
-    tables += [f"`{name}` ({text})" for name, line in SYSTEM_TABLES.items() for other, text in line.more.items() if needs(other)]
+    tables = [f"`{table.name}`" for table in default_registry().tables if needs(table.requires)]
+    tables += [
+        f"`{table.name}` ({text})" for table in default_registry().tables for requirement, text in table.further if needs(requirement)
+    ]
     procedures = (procedure for procedure, line in PROCEDURES.items() if needs(line))
     rpcs = (_short(rpc) for rpc, line in RPCS.items() if line.on not in _DECIDED_ELSEWHERE and needs(line))
     return [name, meaning, ", ".join(tables), _list(procedures), _list(rpcs)]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from tiering.access.audit import AuditEntry
 from tiering.access.grants import PolicyState
+from tiering.access.requirements import Requirement
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 from tiering.coordinator.memory.history import History, HistoryRange
@@ -90,7 +91,14 @@ class NamesView(Protocol):
 
 
 class CoordinatorView(NamesView, Protocol):
-    """A read-only view of one moment. It is cheap to create, and any thread may call its methods."""
+    """A read-only view of one moment. It is cheap to create, and any thread may call its methods.
+
+    It omits tables that the caller may not see. `require` checks privileges on the service: `tierers`, `policies` and `audit` do not.
+    """
+
+    def require(self, requirement: Requirement) -> None:
+        """Raises AccessDenied if the requirement is about the service, and the caller does not meet it."""
+        ...
 
     def table(self, path: TablePath) -> TableInfo:
         """Returns the table. Raises UnknownTable, UnknownDatabase."""
@@ -153,11 +161,11 @@ class CoordinatorView(NamesView, Protocol):
         ...
 
     def policies(self) -> PolicyState:
-        """Returns the policies in force. Raises AccessDenied for a caller without ADMIN."""
+        """Returns the policies in force."""
         ...
 
     def audit(self) -> Iterator[AuditEntry]:
-        """Yields the audit trail, the newest entry first. Raises AccessDenied for a caller without ADMIN."""
+        """Yields the audit trail, the newest entry first."""
         ...
 
     def options(self) -> Sequence[EffectiveOption]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import ADMIN_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -31,7 +32,13 @@ class AuditRow:
     idempotency_key: str | None = column("The key that names the operation.")
 
 
-@system_table("audit", AuditRow, comment="Who did what, from where, and what became of it, the newest first. For ADMIN.", is_history=True)
+@system_table(
+    "audit",
+    AuditRow,
+    requires=ADMIN_ON_SERVICE,
+    comment="Who did what, from where, and what became of it, the newest first. For ADMIN.",
+    is_history=True,
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[AuditRow]:
     for entry in view.audit():
         yield AuditRow(**{**vars(entry), "occurred_at": datetime.fromisoformat(entry.occurred_at)})

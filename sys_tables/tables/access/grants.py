@@ -9,6 +9,7 @@ from datetime import datetime
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import ADMIN_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -25,7 +26,12 @@ class GrantRow:
     loaded_at: datetime | None = column("Since when the policies are in force.")
 
 
-@system_table("grants", GrantRow, comment="The policies in force, in the order of their file; first what is wrong with it. For ADMIN.")
+@system_table(
+    "grants",
+    GrantRow,
+    requires=ADMIN_ON_SERVICE,
+    comment="The policies in force, in the order of their file; first what is wrong with it. For ADMIN.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[GrantRow]:
     state = view.policies()
     if state.problem is not None:

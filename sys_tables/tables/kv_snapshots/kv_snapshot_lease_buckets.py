@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
 from tiering.model.tables import TableInfo
 
@@ -26,7 +27,9 @@ class KvSnapshotLeaseBucketRow:
     available: bool | None = column("Whether the snapshot's files are there; NULL if the cluster cannot tell, as Fluss.")
 
 
-@system_table("kv_snapshot_lease_buckets", KvSnapshotLeaseBucketRow, comment="The KV snapshots that leases keep alive.")
+@system_table(
+    "kv_snapshot_lease_buckets", KvSnapshotLeaseBucketRow, requires=DESCRIBE_EACH_TABLE, comment="The KV snapshots that leases keep alive."
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseBucketRow]:
     lease_id = scan.equals("lease_id")
     leases = [lease for lease in view.leases() if lease_id in (None, lease.lease_id)]

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE, OPERATE_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -28,7 +29,14 @@ class KvSnapshotLeaseRow:
     state: str = column("ACTIVE; EXPIRING with less than a tenth of its time left; EXPIRED until the next clean-up.")
 
 
-@system_table("kv_snapshot_leases", KvSnapshotLeaseRow, comment="Live leases on KV snapshots.")
+@system_table(
+    "kv_snapshot_leases",
+    KvSnapshotLeaseRow,
+    requires=DESCRIBE_EACH_TABLE,
+    requires_note="The numbers count only tables that the caller may describe.",
+    further=((OPERATE_ON_SERVICE, "leases without a table that the caller may describe"),),
+    comment="Live leases on KV snapshots.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRow]:
     lease_id = scan.equals("lease_id")
     for lease in view.leases():

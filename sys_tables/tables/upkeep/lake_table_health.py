@@ -10,10 +10,16 @@ from collections.abc import Iterator
 
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
 from tiering.lake.health.table_health import TableHealth
 
 
-@system_table("lake_table_health", TableHealth, comment="How good each lake table is to read: files, deletes, snapshots and metadata.")
+@system_table(
+    "lake_table_health",
+    TableHealth,
+    requires=DESCRIBE_EACH_TABLE,
+    comment="How good each lake table is to read: files, deletes, snapshots and metadata.",
+)
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableHealth]:
     return view.lake_health(scan.equals("database_name"), scan.equals("table_name"), scan.names)

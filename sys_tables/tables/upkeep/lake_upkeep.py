@@ -14,6 +14,7 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
+from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 
 
@@ -61,6 +62,7 @@ class LakeUpkeepRow:
 @system_table(
     "lake_upkeep",
     LakeUpkeepRow,
+    requires=DESCRIBE_EACH_TABLE,
     comment="What upkeep did to the lake tables, the newest first: files, bytes, manifests, snapshots, and why it ended.",
     newest_first=("pending_time", "round_id"),
     is_history=True,

@@ -31,6 +31,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService
+from tiering.access.requirements import EVERY_CALLER
 from tiering.cli.main import app
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import ClusterUnavailable
@@ -122,19 +123,19 @@ class Secretive:
     at: datetime | None = column("A time.")
 
 
-@system_table("secretive", Secretive, comment="Rows with secrets.")
+@system_table("secretive", Secretive, requires=EVERY_CALLER, comment="Rows with secrets.")
 def secretive(view: CoordinatorView, scan: ScanRequest) -> Iterator[Secretive]:
     options = {"s3.secret-access-key": "hush-1", "uri": "postgresql://me:hush-2@db/lake", "plain": "kept"}
     words = ("password=hush-3", "kept too")
     yield Secretive("see https://host/f?X-Amz-Signature=hush-4 and \u2603", options, words, "hush-5", datetime(2026, 1, 1, tzinfo=UTC))
 
 
-@system_table("nothing", Secretive, comment="No rows.")
+@system_table("nothing", Secretive, requires=EVERY_CALLER, comment="No rows.")
 def nothing(view: CoordinatorView, scan: ScanRequest) -> Iterator[Secretive]:
     yield from ()
 
 
-@system_table("broken", Secretive, comment="Fails after its first rows.")
+@system_table("broken", Secretive, requires=EVERY_CALLER, comment="Fails after its first rows.")
 def broken(view: CoordinatorView, scan: ScanRequest) -> Iterator[Secretive]:
     yield from secretive.rows(view, scan)
     raise ClusterUnavailable("cannot ask the cluster at postgresql://me:hush-6@db", hint="Start it.")

@@ -17,6 +17,7 @@ from support.worlds.memory_coordinator import MemoryCoordinator, table_info
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StoreError
 
@@ -36,17 +37,17 @@ class NewRow:
     text: str = column("A text.")
 
 
-@system_table("changing", OldRow, comment="As it was.")
+@system_table("changing", OldRow, requires=EVERY_CALLER, comment="As it was.")
 def as_it_was(view: CoordinatorView, scan: ScanRequest) -> Iterator[OldRow]:
     yield OldRow(1, "a")
 
 
-@system_table("changing", NewRow, comment="As it is.")
+@system_table("changing", NewRow, requires=EVERY_CALLER, comment="As it is.")
 def as_it_is(view: CoordinatorView, scan: ScanRequest) -> Iterator[NewRow]:
     yield NewRow("one", "a")
 
 
-@system_table("broken", OldRow, comment="Cannot be read.")
+@system_table("broken", OldRow, requires=EVERY_CALLER, comment="Cannot be read.")
 def broken(view: CoordinatorView, scan: ScanRequest) -> Iterator[OldRow]:
     yield OldRow(1, "a")
     raise StoreError("the state store is locked", hint="Is another coordinator running?")

@@ -14,6 +14,7 @@ from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StoreError
 
@@ -30,7 +31,7 @@ class NumberRow:
     name: str | None = column("Its name; NULL for every third.")
 
 
-@system_table("numbers", NumberRow, comment="Numbers.")
+@system_table("numbers", NumberRow, requires=EVERY_CALLER, comment="Numbers.")
 def numbers(view: CoordinatorView, scan: ScanRequest) -> Iterator[NumberRow]:
     for number in range(ROWS):
         yield NumberRow(number, f"n{number:02}" if number % 3 else None)
@@ -103,7 +104,7 @@ def test_a_statement_asks_once_however_often_its_rows_are_taken(server: Any, fra
 def test_after_an_error_the_same_plan_asks_again(serve: Serve, session: Session) -> None:
     locked = [True]
 
-    @system_table("moody", NumberRow, comment="Not always there.")
+    @system_table("moody", NumberRow, requires=EVERY_CALLER, comment="Not always there.")
     def moody(view: CoordinatorView, scan: ScanRequest) -> Iterator[NumberRow]:
         if locked[0]:
             raise StoreError("the state store is locked")

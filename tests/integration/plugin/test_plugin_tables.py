@@ -15,6 +15,7 @@ from support.worlds.memory_coordinator import MemoryCoordinator, table_info, tab
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable, system_table
+from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -50,7 +51,7 @@ KINDS = [
 ]
 
 
-@system_table("kinds", KindRow, comment="Every type.")
+@system_table("kinds", KindRow, requires=EVERY_CALLER, comment="Every type.")
 def kinds(view: CoordinatorView, scan: ScanRequest) -> Iterator[KindRow]:
     yield from KINDS
 
@@ -62,7 +63,7 @@ class NumberRow:
 
 
 def numbers(name: str, rows: int) -> SystemTable:
-    @system_table(name, NumberRow, comment="Counts.")
+    @system_table(name, NumberRow, requires=EVERY_CALLER, comment="Counts.")
     def table(view: CoordinatorView, scan: ScanRequest) -> Iterator[NumberRow]:
         for number in range(rows):
             yield NumberRow(number, f"{number:08d} {'x' * 600}")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
+from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 
 
@@ -40,6 +41,6 @@ ROWS = [
 ]
 
 
-@system_table("values", ValueRow, comment="Values.")
+@system_table("values", ValueRow, requires=EVERY_CALLER, comment="Values.")
 def values(view: CoordinatorView, scan: ScanRequest) -> Iterator[ValueRow]:
     yield from ROWS

@@ -10,6 +10,7 @@ from support.worlds.memory_coordinator import NOON, table_status
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry
+from tiering.access.requirements import EVERY_CALLER
 
 THREE = (
     table_status("d.a", status="Failed", last_error="boom", error_count=2, consecutive_failures=2, lag_ms=9_000, fraction_completed=0.25),
@@ -37,4 +38,4 @@ class NarrowWordRow:
 
 def words(row_class: type, rows: Callable[[], Iterator[Any]]) -> Registry:
     """A registry with one table, `sys.words`."""
-    return Registry([SystemTable("words", row_class, "Words.", lambda view, scan: rows())])
+    return Registry([SystemTable("words", row_class, "Words.", EVERY_CALLER, lambda view, scan: rows())])

@@ -12,6 +12,7 @@ import pyarrow as pa
 from support.worlds.memory_store import MemoryStore
 from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
+from tiering.access.requirements import Requirement
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
@@ -92,6 +93,9 @@ class MemoryView:
     all_tierers: Sequence[TiererStatus] = ()
     all_options: Sequence[EffectiveOption] = ()
     history: History = field(default_factory=MemoryStore)
+
+    def require(self, requirement: Requirement) -> None:
+        """Every caller may read every table."""
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         return self.all_partitions

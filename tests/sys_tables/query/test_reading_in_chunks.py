@@ -17,6 +17,7 @@ from sys_tables.declare.scan import Aggregate, Filter, Function, Operator, Order
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import ROWS_AT_ONCE
 from sys_tables.query.reading import read_table
+from tiering.access.requirements import EVERY_CALLER, Requirement
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument
 
@@ -50,9 +51,12 @@ class Rows:
 class View:
     now = datetime(2024, 1, 1, tzinfo=UTC)
 
+    def require(self, requirement: Requirement) -> None:
+        """Every caller may read the table."""
+
 
 def read(rows: Rows, **scan: Any) -> pa.Table:
-    table = SystemTable("rows", Row, "", rows.make)
+    table = SystemTable("rows", Row, "", EVERY_CALLER, rows.make)
     pieces = b"".join(read_table(table, cast(CoordinatorView, View()), ScanRequest(**scan)))
     return pa.ipc.open_stream(io.BytesIO(pieces)).read_all()
 

@@ -11,6 +11,7 @@ from support.worlds.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordi
 from sys_tables.declare.columns import column, comment_of
 from sys_tables.declare.system_table import system_table
 from sys_tables.registry import Registry
+from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
 from tiering.model.tables import SnapshotRetention, TableType
 
@@ -28,7 +29,7 @@ class ColourRow:
     colour: str = column("Its name.")
 
 
-@system_table("colours", ColourRow, comment="Colours.")
+@system_table("colours", ColourRow, requires=EVERY_CALLER, comment="Colours.")
 def colours(view: Any, scan: Any) -> list[ColourRow]:
     return [ColourRow("red"), ColourRow("blue")]
 

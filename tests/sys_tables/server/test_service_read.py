@@ -18,6 +18,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.arrow_stream import PIECE_BYTES, ROWS_AT_ONCE
 from sys_tables.registry import Registry, default_registry
+from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import InvalidArgument
 from tiering.model.status import TableStatus
 
@@ -69,7 +70,7 @@ class LateWordRow:
     word: str | None = column("NULL in all rows but the last.")
 
 
-@system_table("late_words", LateWordRow, comment="One batch of NULLs, and a word.")
+@system_table("late_words", LateWordRow, requires=EVERY_CALLER, comment="One batch of NULLs, and a word.")
 def late_words(view: Any, scan: Any) -> Iterator[LateWordRow]:
     yield from (LateWordRow(None) for _ in range(ROWS_AT_ONCE))
     yield LateWordRow("last")
@@ -157,7 +158,7 @@ def test_aggregates_come_instead_of_rows(run: Run) -> None:
 
 
 def test_rows_of_several_batches_arrive_as_one_stream(run: Run) -> None:
-    @system_table("many", WordRow, comment="Many.")
+    @system_table("many", WordRow, requires=EVERY_CALLER, comment="Many.")
     def many(view: Any, scan: Any) -> Iterator[WordRow]:
         yield from (WordRow(f"w{number:05}", number % 7) for number in range(12_000))
 
@@ -215,7 +216,7 @@ def test_a_slow_table_does_not_starve_others_and_a_gone_client_frees_its_share(r
     release = threading.Event()
     closed = threading.Event()
 
-    @system_table("slow", WordRow, comment="Slow.")
+    @system_table("slow", WordRow, requires=EVERY_CALLER, comment="Slow.")
     def slow(view: Any, scan: Any) -> Iterator[WordRow]:
         try:
             release.wait()

@@ -12,6 +12,7 @@ from typing import Protocol
 from tiering.access.audit import AuditEntry, AuditTrail
 from tiering.access.grants import EVERYTHING, NO_POLICIES, Access, PolicyState
 from tiering.access.privileges import SERVICE, Privilege, Resource
+from tiering.access.requirements import On, Requirement
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.cluster.capabilities import StandingBuckets, StandingRecord
 from tiering.coordinator.decisions.moment import Moment
@@ -98,6 +99,10 @@ class View:
     @property
     def now(self) -> datetime:
         return self._moment.wall
+
+    def require(self, requirement: Requirement) -> None:
+        if requirement.on is On.SERVICE and requirement.privilege is not None:
+            self._access.require(requirement.privilege, SERVICE)
 
     def databases(self) -> Sequence[str]:
         databases = self._cluster.databases()
@@ -239,18 +244,12 @@ class View:
         return [call for call in self._open_calls if call.principal == self._access.identity.principal]
 
     def tierers(self) -> Sequence[TiererStatus]:
-        """Raises AccessDenied without OPERATE, because the numbers of a tierer include tables that the caller may not see."""
-        self._access.require(Privilege.OPERATE, SERVICE)
         return tierer_statuses(self._moment, self._tierers, self._records.values())
 
     def policies(self) -> PolicyState:
-        """Raises AccessDenied without ADMIN, because policies name tables."""
-        self._access.require(Privilege.ADMIN, SERVICE)
         return self._policies()
 
     def audit(self) -> Iterator[AuditEntry]:
-        """Raises AccessDenied without ADMIN."""
-        self._access.require(Privilege.ADMIN, SERVICE)
         return iter(()) if self._audit is None else self._audit.entries()
 
     def options(self) -> Sequence[EffectiveOption]:
