@@ -8,6 +8,7 @@ import pytest
 
 from support.repository import ROOT
 from tiering import errors
+from tiering.cli import status_proto
 from tiering.cli.reference import CATALOG_OPTIONS, pages, render
 
 JAVA = (ROOT / CATALOG_OPTIONS).read_text()
@@ -61,3 +62,12 @@ def test_options_of_tables_commands_and_the_coordinator_have_defaults_and_flags(
     coordinator = section(text, "## Options of the coordinator")
     assert "| `service_timeout_ms` | `--service-timeout-ms` | 120,000 |" in coordinator
     assert "| `tick_interval_ms` |  | 200 |" in coordinator
+
+
+def test_a_new_column_of_the_status_gets_a_field_with_the_next_number_in_the_order_of_the_columns() -> None:
+    proto = (ROOT / "proto/tiering/rpc/v1/status.proto").read_text()
+    without_reason = proto.replace("  optional string status_reason = 14;\n", "")
+    assert without_reason != proto
+    assert status_proto.render(without_reason) == proto.replace("status_reason = 14;", "status_reason = 61;")
+    with pytest.raises(ValueError, match="without a column: gone"):
+        status_proto.render(proto.replace("int64 table_id = 10;", "int64 table_id = 10;\n  int64 gone = 62;"))

@@ -1,8 +1,8 @@
-"""Generates the reference pages in Markdown from the definitions in the code.
+"""Generates the reference pages in Markdown, and the fields of a status on the wire, from the definitions in the code.
 
 Run `python -m tiering.cli.reference` in the root of the repository. It writes `docs/reference.md` (the system tables and procedures),
-`docs/errors.md`, `docs/security-grants.md`, and `docs/options.md` (the options of the catalog, of tables, of all commands, and of the
-coordinator). A test compares the files with the code.
+`docs/errors.md`, `docs/security-grants.md`, `docs/options.md` (the options of the catalog, of tables, of all commands, and of the
+coordinator), and the fields of `PbTableTieringStatus` in `status.proto`. A test compares the files with the code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sys_tables import reference
 from sys_tables.reference import markdown_table
 from sys_tables.registry import default_registry
 from tiering.attribute_docs import attribute_docs
-from tiering.cli import error_page, grants_page
+from tiering.cli import error_page, grants_page, status_proto
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.terminal.access_options import CONNECTION
@@ -46,6 +46,7 @@ def pages(root: Path) -> dict[Path, str]:
         root / "docs/options.md": render(java),
         root / "docs/errors.md": error_page.render(),
         root / "docs/security-grants.md": grants_page.render(),
+        (proto := root / "proto/tiering/rpc/v1/status.proto"): status_proto.render(proto.read_text(encoding="utf-8")),
     }
 
 

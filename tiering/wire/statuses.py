@@ -17,10 +17,10 @@ from tiering.model.tables import TablePath
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
 from tiering.wire.common import path_from_pb, path_to_pb, time_from_pb, time_to_pb
 
-_ELSEWHERE = ("database_name", "table_name", "observed_time")
+ELSEWHERE = ("database_name", "table_name", "observed_time")
 """Fields that the message's path and the response carry."""
 
-_FIELDS = tuple(field.name for field in fields(TableStatus) if field.name not in _ELSEWHERE)
+_FIELDS = tuple(field.name for field in fields(TableStatus) if field.name not in ELSEWHERE)
 _TIME_FIELDS = frozenset(field.name for field in fields(TableStatus) if str(field.type).startswith("datetime"))
 _NULLABLE_FIELDS = frozenset(field.name for field in fields(TableStatus) if str(field.type).endswith("| None"))
 _MESSAGE_FIELDS = PbTableTieringStatus.DESCRIPTOR.fields_by_name
