@@ -4,8 +4,7 @@ of a known kind of token. Pure, and linear in the text.
 Linear, since this runs on texts that others chose: every pattern is anchored or bounded on its left, repeats are possessive or bounded,
 a value that was scanned is never scanned again, and after MAX_PLACES places that look suspicious the rest counts as one secret.
 
-Quoted and encoded texts hold secrets too: JSON within JSON, `%3D`, `&quot;`, `\\u0022`, letters of other scripts that look alike. They
-are folded to what they stand for first, with the place of every character kept.
+Quoted and encoded texts hold secrets too: JSON within JSON, `%3D`, `&quot;`, `\\u0022`. `folded_text` decodes such escapes first.
 """
 
 from __future__ import annotations

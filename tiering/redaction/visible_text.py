@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 
-from tiering.redaction.folded_text import INVISIBLE
-
-_UNSEEN = rf"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}"
+_INVISIBLE = (
+    r"\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
+)
+"""Characters without a glyph, as a class of a pattern."""
+_UNSEEN = rf"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_INVISIBLE}"
 _BUT_LINES = re.compile(f"[{_UNSEEN}]")
 _ALL = re.compile(f"[{_UNSEEN}\n\t]")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
