@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tiering.coordinator.server.garbage_collection import RareCollections
+from tiering.coordinator.server.background import RareCollections
 
 
 class Cycle:
