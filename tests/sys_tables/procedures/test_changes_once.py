@@ -344,9 +344,9 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
         ),
         ("pause_tiering", '{"path": {"database_name": "..", "table_name": "x"}}', "has no argument 'path'"),
         ("pause_tiering", '{"table": {"database_name": "..", "table_name": "x"}}', "the argument 'table' is invalid: it is not a text"),
-        ("skip_record", '{"table": "sales.orders", "bucket_id": "a", "offset": 0}', "the argument 'bucket_id' cannot be"),
+        ("skip_record", '{"table": "sales.orders", "bucket_id": "a", "offset": 0}', "the argument 'bucket_id' is invalid"),
         ("tier_database", '{"database_name": "sales"}', "has no argument 'database_name'"),
-        ("wait_for_tiering", '{"table": "sales.orders", "offsets": {"0": "a"}}', "the argument 'offsets.0' cannot be"),
+        ("wait_for_tiering", '{"table": "sales.orders", "offsets": {"0": "a"}}', "the argument 'offsets.0' is invalid"),
     ],
 )
 def test_arguments_that_cannot_be_are_refused_by_name(procedure: str, text: str, problem: str) -> None:

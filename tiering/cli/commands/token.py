@@ -39,7 +39,7 @@ def tokens_path(data: Path, tokens: Path | None) -> Path:
 
 def create(
     principal: Annotated[
-        str, typer.Argument(metavar="PRINCIPAL", help="Principal of the token: its name in grants, events and the audit log.")
+        str, typer.Argument(metavar="PRINCIPAL", help="Principal that the token is for, as grants, events and the audit log name it.")
     ],
     data: DataOption = Path("lakeward-data"),
     tokens: TokensOption = None,

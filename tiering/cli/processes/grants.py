@@ -32,7 +32,7 @@ def open_grants(settings: GrantSettings, access: AccessSettings, data: Path, sta
     """
     if settings.policy is not None and access.auth is Auth.NONE:
         raise InvalidArgument(
-            "--policy needs --auth: without it, the service does not know its callers",
+            "--policy needs --auth. Without it, the service does not know its callers",
             hint="Add --auth token, mtls or oidc (docs/security.md).",
         )
     grants = Grants(settings.policy)

@@ -79,7 +79,7 @@ InsecureOption = Annotated[
     typer.Option(help="Allow an address other than loopback without TLS or --auth, also for the metrics pages.", rich_help_panel=_SERVER),
 ]
 IssuerOption = Annotated[
-    str | None, typer.Option("--oidc-issuer", metavar="URL", help="Issuer of the tokens: their claim `iss`.", rich_help_panel=_PROVIDER)
+    str | None, typer.Option("--oidc-issuer", metavar="URL", help="Issuer of the tokens, as in the claim `iss`.", rich_help_panel=_PROVIDER)
 ]
 AudienceOption = Annotated[
     str | None,

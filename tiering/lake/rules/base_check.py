@@ -403,7 +403,7 @@ def _ahead(
     moved = "" if view.reference is None else f", or was its {view.reference} moved back"
     replaced = "" if foreign is None else f", or did snapshot {foreign.snapshot_id} of the other service replace one of Lakeward's"
     return RecordAheadOfLake(
-        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tiered}), but the records have {surplus}",
+        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tiered}); recorded as tiered: {surplus}",
         hint=f"Was the lake rolled back or restored from a backup{moved}{replaced}? Restore its newest state, then "
         f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
         table_path=view.path,

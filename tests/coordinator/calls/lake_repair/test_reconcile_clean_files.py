@@ -68,7 +68,7 @@ def test_a_refused_retier_names_no_action_that_finds_nothing_to_do(world: LakeWo
     world.by_hand.put_in(others.path, visits.path, file_of(world, visits, "us"), file_of(world, others, "us"))
     with pytest.raises(errors.CannotReconcile) as refusal:
         retier(world, others)
-    assert "would be accepted" not in (refusal.value.hint or "")
+    assert "is possible" not in (refusal.value.hint or "")
     assert "lake table" in (refusal.value.hint or "")
     accepted = asyncio.run(world.coordinator.control.perform(ReconcileLake(others.path, "accept", caller="alice", dry_run=True)))
     assert accepted.outcome == "not_needed"

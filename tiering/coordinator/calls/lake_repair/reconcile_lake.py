@@ -216,7 +216,7 @@ class Reconciler:
         return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
 
     def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
-        """Returns the decision. Raises CannotReconcile with a hint that names the actions that would be accepted instead."""
+        """Returns the decision. Raises CannotReconcile with a hint that names the actions that are possible instead."""
         try:
             return self.decider.decide(action, inspection)
         except (errors.CannotReconcile, errors.SchemaDrift) as refusal:
@@ -226,7 +226,7 @@ class Reconciler:
             suggestion = " or ".join(reconcile_call(path, other) for other in others)
             keeping = keeping_table_hint(path)
             new_table = "" if keeping in refusal.hint else new_table_hint(path)  # no hint that may drop the only copy of rows
-            suggestion = f"{suggestion} would be accepted; dry_run => true shows what it does." if suggestion else new_table
+            suggestion = f"{suggestion} is possible; dry_run => true shows what it does." if suggestion else new_table
             if None in acceptable.values():
                 suggestion = f"The lake does not answer: call again to see all accepted actions. As far as is known: {suggestion}"
             if isinstance(refusal, errors.CannotReconcile):
@@ -236,7 +236,7 @@ class Reconciler:
             raise errors.CannotReconcile(refusal.message, hint=suggestion, **refusal.ids) from refusal
 
     def _would_be_accepted(self, action: ReconcileAction, inspection: Inspection) -> bool | None:
-        """Returns whether the action would be accepted; None if that is unknown now."""
+        """Returns whether the action is possible; None if that is unknown now."""
         if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
         if inspection.passes and action not in LOOK_AT_ROWS:
