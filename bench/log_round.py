@@ -41,7 +41,8 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
+from tiering.lake.table_options import LAYOUT
 from tiering.model.names import table_path
 from tiering.model.splits import TieringLogSplit
 
@@ -112,7 +113,7 @@ def service(folder: Path) -> Iterator[Service]:
 def load(uri: str, source: Source, name: str, rows: int, scratch: Path, style: ParquetStyle) -> tuple[int, float]:
     """Fills a table; its rows, and MB of Arrow data."""
     path = table_path("bench", name)
-    options = {**HOUR, "table.datalake.format": style.lake_format, LAYOUT_OPTION: str(style.layout)}
+    options = {**HOUR, "table.datalake.format": style.lake_format, LAYOUT.name: str(style.layout)}
     loaded = size = 0
     with RemoteEmbeddedCluster(uri) as cluster:
         cluster.create_database("bench", ignore_if_exists=True)

@@ -46,10 +46,11 @@ from running.figures import finish, parse
 
 from tiering.lake.base import Committable, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.iceberg.primary_key.bucket_files import decode_bucket_files
-from tiering.lake.layouts import Layout, configured_layout
+from tiering.lake.layouts import Layout
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.registry import local_lake_properties, open_lake
+from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import BucketKey, TableInfo
 
 CORES = os.cpu_count() or 1
@@ -143,7 +144,7 @@ class Lakeward:
     def floor(self, changes: Round, folder: Path) -> float:
         """Seconds; to be measured before the round, on the files that it finds."""
         view = self.lake.ensure_table(self._table)
-        columns = tuple(configured_layout(self._table.properties).lake_schema(self._table).names)
+        columns = tuple(LAYOUT.of(self._table.properties).lake_schema(self._table).names)
         jobs = _paimon_floor(changes, folder, columns)
         if self._table.lake_format == "iceberg":
             jobs = _iceberg_floor(changes, folder, columns, self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs)))
@@ -240,7 +241,7 @@ def measure(
         mine = Lakeward(folder / "data", pool, source.table, check)
         first = source.load(rows)
         taken, peak = mine.tier(first, source)
-        layout = configured_layout(table.properties)
+        layout = LAYOUT.of(table.properties)
         measured = [Figures(layout, rows, 1.0, rows, mine.written_mb, {"lakeward": taken}, {"lakeward": peak})]
         for competitor in competitors.by_name.values():
             competitor.load(f"rows{rows}", first)

@@ -1,4 +1,4 @@
-"""Names of properties whose values every caller may see: of a lake's catalog and its storage, and of tables.
+"""Names of properties of a lake's catalog and its storage whose values every caller may see.
 
 A property that is not listed here is a secret, even if its name looks harmless. Its value is never sent or shown.
 """
@@ -88,21 +88,3 @@ CATALOG_PROPERTIES = frozenset(
     }
 )
 """Public properties of a lake's catalog and storage."""
-
-TABLE_OPTIONS = frozenset(
-    {
-        "table.datalake.auto-expire-snapshot",
-        "table.datalake.auto-compaction",
-        "table.datalake.enabled",
-        "table.datalake.format",
-        "table.datalake.freshness",
-        "table.datalake.layout",
-        "table.datalake.round.bytes",
-        "table.datalake.snapshot.max-age",
-        "table.datalake.snapshot.min-count",
-        "table.datalake.target-file-size",
-        "table.kv.snapshot.interval",
-        "table.log.ttl",
-    }
-)
-"""Public options of tables of the embedded cluster."""

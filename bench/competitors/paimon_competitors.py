@@ -22,9 +22,9 @@ from support.fluss_paimon.plugin import tiering_class_path
 from support.java_sources import compiled_jar
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java
-from tiering.lake.layouts import configured_layout
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.writing.parquet_files import java_encodings
+from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType, TableInfo
 
 ROW_KINDS = {ChangeType.INSERT: 0, ChangeType.UPDATE_BEFORE: 1, ChangeType.UPDATE_AFTER: 2, ChangeType.DELETE: 3}
@@ -59,7 +59,7 @@ class PaimonTables:
     def __init__(self, folder: Path, table: TableInfo, threads: int) -> None:
         self._folder = folder
         self._table = table
-        self.columns = configured_layout(table.properties).lake_schema(table).names
+        self.columns = LAYOUT.of(table.properties).lake_schema(table).names
         """Of a row in the lake."""
         libraries = tiering_class_path()
         jar = compiled_jar(_SOURCES, libraries, ROOT / "build" / "paimon-java.jar")

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.cluster.embedded.log.bucketing import bucket_ids, bucketing_for
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
+from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 BATCH_ROWS = 50_000
@@ -33,7 +34,7 @@ SCHEMA = pa.schema(
 def primary_key_table(buckets: int, lake_format: str, layout: Layout) -> TableInfo:
     """The source table of all rounds."""
     path, created = TablePath("bench", "primary_key"), datetime(2024, 1, 1, tzinfo=UTC)
-    options = {LAYOUT_OPTION: str(layout)}
+    options = {LAYOUT.name: str(layout)}
     return TableInfo(
         1, path, TableType.PRIMARY_KEY, SCHEMA, buckets, created, primary_key=("id",), lake_format=lake_format, properties=options
     )

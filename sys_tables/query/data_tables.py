@@ -12,8 +12,7 @@ from tiering.coordinator.interface import NamesView
 from tiering.durations import format_duration
 from tiering.errors import LakeDisabled
 from tiering.lake.registry import format_names, has_format, spark_runtime
-from tiering.lake.rules.upkeep.snapshot_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
-from tiering.lake_table_options import shown_options
+from tiering.lake.table_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo, TablePath
@@ -142,8 +141,8 @@ def lake_history(table: TableInfo) -> str:
     """Returns how far back the lake copy can be read, and which options of the table say so."""
     kept = table.snapshot_retention
     if kept is None:
-        return f"Lakeward removes no snapshot of {table.path}, because its option {AUTO_EXPIRE} is false"
+        return f"Lakeward removes no snapshot of {table.path}, because its option {AUTO_EXPIRE.name} is false"
     return (
-        f"Snapshots of {table.path} are kept for {format_duration(kept.max_age_ms)} (its option {SNAPSHOT_MAX_AGE}), and the newest "
-        f"{kept.min_count} always ({SNAPSHOT_MIN_COUNT})"
+        f"Snapshots of {table.path} are kept for {format_duration(kept.max_age_ms)} (its option {SNAPSHOT_MAX_AGE.name}), and the newest "
+        f"{kept.min_count} always ({SNAPSHOT_MIN_COUNT.name})"
     )

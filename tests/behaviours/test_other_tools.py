@@ -23,7 +23,7 @@ from support.worlds.validated import check, faults
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
 from tiering.lake.rules.upkeep import small_files
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TableType
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
@@ -157,8 +157,8 @@ def story(kind: LakeKind, table_type: TableType) -> Iterator[Story]:
         world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
         try:
             table = world.table("orders") if table_type is TableType.LOG else world.primary_key_table("orders", schema=PRIMARY_KEY_SCHEMA)
-            world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
-            world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE, "1 min")
+            world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
+            world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE.name, "1 min")
             yield Story(world, table)
         finally:
             world.close()

@@ -19,13 +19,13 @@ from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.calls.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
 from tiering.errors import LakeUnavailable
+from tiering.lake import table_options
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.commit import old_metadata
 from tiering.lake.iceberg.schema.layout import PREVIOUS_VERSIONS
 from tiering.lake.registry import local_lake_properties
-from tiering.lake.rules.upkeep import snapshot_options
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 
@@ -59,7 +59,7 @@ def properties_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> Ma
 
 @pytest.fixture(params=[SQL, HADOOP, *(pytest.param(kind, marks=pytest.mark.in_turn("world")) for kind in (HDFS, SQL_S3, REST_S3))])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AnyCatalogWorld]:
-    monkeypatch.setattr(snapshot_options, "LEAST_MAX_AGE_MS", 1)
+    monkeypatch.setattr(table_options, "LEAST_MAX_AGE_MS", 1)
     monkeypatch.setattr(old_metadata, "GUARD_MS", 0)
     lake_world = AnyCatalogWorld(tmp_path, lake_properties=properties_of(request.param, tmp_path, request))
     lake_world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
@@ -69,8 +69,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def expiring_table(world: AnyCatalogWorld) -> TableInfo:
     table = world.table(f"orders_{uuid.uuid4().hex[:8]}")  # one REST server serves all tests
-    world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE, "1 ms")
-    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
+    world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE.name, "1 ms")
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
     world.storage.set_table_option(table.path, f"iceberg.{PREVIOUS_VERSIONS}", str(VERSIONS))
     return world.storage.table(table.path)
 

@@ -29,8 +29,9 @@ from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.base import LakeView
-from tiering.lake.layouts import Layout, configured_layout
+from tiering.lake.layouts import Layout
 from tiering.lake.rules.hints import is_empty
+from tiering.lake.table_options import LAYOUT
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 
@@ -113,7 +114,7 @@ def names_partitions_alone(source: Source) -> bool:
 
 def cannot_be_counted(source: Source) -> bool:
     """Whether rows, as somebody else writes them, tell no offsets."""
-    return source.has_primary_key or configured_layout(source.info.properties) is Layout.CLEAN
+    return source.has_primary_key or LAYOUT.of(source.info.properties) is Layout.CLEAN
 
 
 def broken(source: Source) -> errors.LakewardError | None:

@@ -26,7 +26,7 @@ from tiering import errors
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.instants import to_milliseconds
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MIN_COUNT
+from tiering.lake.table_options import SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder
@@ -204,7 +204,7 @@ def test_a_query_as_of_a_time_reads_within_the_maximum_age_and_fails_beyond_it(
     monkeypatch.setattr(world, "lake", IcebergLake(world.lake_properties, world.clock))
     table = tiered("as_of")
     tag_oldest(world, table)
-    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
     times = []
     for start, hours in ((160, 1), (200, 80), (240, 10), (280, 1)):
         world.clock.advance(hours * 3_600)

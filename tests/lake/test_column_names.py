@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from support.worlds.memory_coordinator import table_info
 from tiering.errors import InvalidName
 from tiering.lake.iceberg.schema import layout as iceberg
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
 from tiering.lake.paimon.schema import layout as paimon
+from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import TableInfo
 
 LAYOUTS = {"iceberg": iceberg.table_layout, "paimon": paimon.table_layout}
@@ -36,7 +37,7 @@ COLUMNS = st.lists(st.tuples(NAMES, KINDS), min_size=1, max_size=4, unique_by=la
 
 
 def table_of(columns: list[tuple[str, pa.DataType]], layout: Layout) -> TableInfo:
-    return table_info("sales.orders", schema=pa.schema(columns), properties={LAYOUT_OPTION: layout.value})
+    return table_info("sales.orders", schema=pa.schema(columns), properties={LAYOUT.name: layout.value})
 
 
 def one_case(character: str) -> str:

@@ -13,7 +13,8 @@ from pyiceberg.types import StringType
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument, SchemaDrift
-from tiering.lake.layouts import Layout, configured_layout, layout_of
+from tiering.lake.layouts import Layout, layout_of
+from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
 
@@ -25,10 +26,10 @@ def test_columns_tell_the_layout_of_a_lake_table_that_is_there() -> None:
 
 
 def test_the_option_tells_that_of_a_new_one() -> None:
-    assert configured_layout({}) is Layout.SYSTEM_COLUMNS
-    assert configured_layout({"table.datalake.layout": "Clean"}) is Layout.CLEAN
+    assert LAYOUT.of({}) is Layout.SYSTEM_COLUMNS
+    assert LAYOUT.of({"table.datalake.layout": "Clean"}) is Layout.CLEAN
     with pytest.raises(InvalidArgument, match=r"table.datalake.layout is 'tidy'") as refusal:
-        configured_layout({"table.datalake.layout": "tidy"})
+        LAYOUT.of({"table.datalake.layout": "tidy"})
     assert refusal.value.hint == "It may be: system-columns, clean."
 
 

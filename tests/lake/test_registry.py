@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tiering.cluster.embedded.metadata.options import parse_lake_options
 from tiering.errors import InvalidArgument
 from tiering.lake import registry
 from tiering.lake.base import LakeFormat
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import format_names, has_format, lake_opener, open_lake, own_settings
+from tiering.lake.table_options import FORMAT
 
 BROUGHT_FORMAT = """
 from support.lakes.memory_lake import MemoryLake
@@ -71,9 +71,9 @@ def test_a_distribution_brings_a_format(install: Install, tmp_path: Path) -> Non
 def test_a_table_may_ask_for_a_format_that_a_distribution_brings(install: Install) -> None:
     option = {"table.datalake.format": "brought"}
     with pytest.raises(InvalidArgument, match="'brought'"):
-        parse_lake_options(option)
+        FORMAT.of(option)
     install("lakeward-brought", {"brought": "brought_lake:FORMAT"}, {"brought_lake": BROUGHT_FORMAT})
-    assert parse_lake_options(option).format == "brought"
+    assert FORMAT.of(option) == "brought"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, EnumType
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import typer.main
@@ -27,9 +26,9 @@ from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.terminal.access_options import CONNECTION
 from tiering.cli.terminal.help_page import EXAMPLE, FIRST_GROUPS, group_of
-from tiering.cluster.embedded.metadata import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.lake.table_options import TABLE_OPTIONS
 from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
 CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogOptions.java")
@@ -65,7 +64,7 @@ def render(catalog_options_java: str) -> str:
         " `lakeward set-option` change them later. Lakeward refuses an unknown option that begins with `table.` or `iceberg.`, and any"
         " option with a line break or another control character. It stores all other options with the table and does not show their"
         " values, which may be secrets.",
-        markdown_table(("option", "default", "meaning"), _table_rows(table_options)),
+        markdown_table(("option", "default", "meaning"), _table_rows()),
         "### Options of the lake table",
         "Lakeward sets the option `iceberg.<name>` of a table as the property `<name>` of its lake table. Only the options in this list are"
         " allowed, so that a table cannot choose code, a location or a storage. Lakeward ignores any other such property, also one that an"
@@ -118,14 +117,9 @@ def _javadoc(text: str) -> str:
     return re.sub(r"\{@code ([^}]*)\}", r"`\1`", plain)
 
 
-def _table_rows(module: ModuleType) -> Iterator[list[str]]:
-    documented = attribute_docs(inspect.getsource(module))
-    names = {value: name for name, value in vars(module).items() if isinstance(value, str)}
-    for option in table_options.KNOWN_OPTIONS:
-        meaning = documented.get(names[option])
-        if meaning is None:
-            raise ValueError(f"{module.__name__}: the option {names[option]} has no docstring")
-        yield [f"`{option}`", f"`{table_options.DEFAULTS[option]}`", meaning]
+def _table_rows() -> Iterator[list[str]]:
+    for option in TABLE_OPTIONS.values():
+        yield [f"`{option.name}`", f"`{option.default}`", option.meaning]
 
 
 def _lake_table_rows() -> Iterator[list[str]]:

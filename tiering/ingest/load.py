@@ -14,14 +14,15 @@ import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
 from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
-from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, check_documented_option, parse_lake_options
+from tiering.cluster.embedded.metadata.options import check_documented_option
 from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
-from tiering.durations import format_duration
+from tiering.durations import LEAST_FRESHNESS_MS, format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.ingest.files import ParsedFile, Shape, parsed_files
 from tiering.ingest.formats import Reading
+from tiering.lake.table_options import ENABLED, FRESHNESS
 from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
@@ -175,14 +176,14 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
                 f"the table {table.path} has the column {name!r} as {table.schema.field(name).type}, not {kind}",
                 hint="To write to the table as it is, leave the column's type out.",
             )
-    given_options = parse_lake_options(_properties(options))
+    freshness_ms = max(FRESHNESS.of(_properties(options)), LEAST_FRESHNESS_MS)
     for property_name, existing, requested, is_given in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
         ("bucket keys", table.bucket_keys, options.bucket_keys, options.bucket_keys is not None),
         ("the primary key", table.primary_key, options.primary_key, options.primary_key is not None),
         ("partition columns", table.partition_keys, options.partition_by, options.partition_by is not None),
         ("its lake enabled", table.lake_enabled, options.lake, options.lake is not None),
-        ("a freshness", format_duration(table.freshness_ms), format_duration(given_options.freshness_ms), options.freshness is not None),
+        ("a freshness", format_duration(table.freshness_ms), format_duration(freshness_ms), options.freshness is not None),
     ):
         if is_given and existing != requested:
             raise InvalidArgument(
@@ -200,10 +201,10 @@ def _check_option_names(options: IngestOptions) -> None:
 
 def _properties(options: IngestOptions) -> dict[str, str]:
     shorthands = {
-        LAKE_ENABLED: ("--lake", None if options.lake is None else str(options.lake).lower()),
-        LAKE_FRESHNESS: ("--freshness", options.freshness),
+        ENABLED.name: ("--lake", None if options.lake is None else str(options.lake).lower()),
+        FRESHNESS.name: ("--freshness", options.freshness),
     }
-    properties = {LAKE_ENABLED: "true", **options.table_options}
+    properties = {ENABLED.name: "true", **options.table_options}
     for name, (flag, value) in shorthands.items():
         if value is None:
             continue

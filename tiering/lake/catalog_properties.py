@@ -13,7 +13,7 @@ from itertools import chain
 from urllib.parse import parse_qsl, urlencode
 
 from tiering.errors import InvalidArgument
-from tiering.lake_table_options import check_text
+from tiering.lake.iceberg_options import check_text
 from tiering.public_properties import ALLOWED_LOCATIONS as ALLOWED_LOCATIONS
 from tiering.public_properties import CATALOG_NAME as CATALOG_NAME
 from tiering.public_properties import CATALOG_PROPERTIES as PUBLIC

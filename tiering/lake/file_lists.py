@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlparse
 
 import pyarrow as pa
@@ -14,6 +18,13 @@ from tiering.lake.marker import Marker
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 """Key by which pyarrow names the field id in a field's metadata."""
+
+THREADS = 8
+"""Files that `LocalCopies` copies at the same time."""
+BUFFER_BYTES = 1 << 20
+
+OpenLocation = Callable[[str], AbstractContextManager[Any]]
+"""Opens a file of the lake as a binary stream. Raises FileNotFoundError and the lake's own errors."""
 
 
 @dataclass(frozen=True)
@@ -102,3 +113,37 @@ class ReadableLake(Protocol):
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
         """Returns the marker of the snapshot, or of its nearest ancestor that has one. Raises MarkerCorrupt, LakeUnavailable."""
         ...
+
+
+class LocalCopies:
+    """Files of a store that are copied into `folder`, for an engine that reads only local files. `fetch` copies them.
+
+    `errors` turns the store's errors during the copy of a location into the lake's own errors.
+    """
+
+    def __init__(self, folder: Path, opened: OpenLocation, errors: Callable[[str], AbstractContextManager[None]]) -> None:
+        self._folder = folder
+        self._opened = opened
+        self._errors = errors
+        self._files: dict[str, Path] = {}
+
+    def path_of(self, location: str) -> str:
+        """Returns the future path of the copy: a number and the file's own name."""
+        if location not in self._files:
+            self._files[location] = self._folder / f"{len(self._files)}-{location.rsplit('/', 1)[-1]}"
+        return str(self._files[location])
+
+    def fetch(self) -> None:
+        """Copies the files. A file that is not in the store is left out. Raises LakeUnavailable, ForbiddenLocation."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(self._copy, self._files.items()))
+
+    def _copy(self, file: tuple[str, Path]) -> None:
+        location, path = file
+        with (
+            self._errors(location),
+            suppress(FileNotFoundError),
+            self._opened(location) as source,
+            path.open("xb") as target,
+        ):
+            shutil.copyfileobj(source, target, BUFFER_BYTES)

@@ -10,15 +10,12 @@ A lake table keeps the layout with which it was created, and its columns tell wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from enum import StrEnum
 
 import pyarrow as pa
 
-from tiering.errors import InvalidArgument
 from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo
-
-LAYOUT_OPTION = "table.datalake.layout"
 
 
 class Layout(StrEnum):
@@ -40,18 +37,6 @@ class Layout(StrEnum):
     def lake_schema(self, table: TableInfo) -> pa.Schema:
         """Returns the columns of `table`'s lake table, in order."""
         return table.lake_schema() if self.has_row_offsets else table.schema
-
-
-DEFAULT_LAYOUT = Layout.SYSTEM_COLUMNS
-
-
-def configured_layout(properties: Mapping[str, str]) -> Layout:
-    """Returns the layout of a new lake table for a table with these options. Raises InvalidArgument that names the option."""
-    value = properties.get(LAYOUT_OPTION, DEFAULT_LAYOUT)
-    try:
-        return Layout(value.lower())
-    except ValueError as error:
-        raise InvalidArgument(f"the option {LAYOUT_OPTION} is {value[:60]!r}", hint=f"It may be: {', '.join(Layout)}.") from error
 
 
 def layout_of(columns: Collection[str], former_columns: Collection[str] = ()) -> Layout:

@@ -46,7 +46,7 @@ def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def is_public_property(name: str) -> bool:
-    """Whether anybody may see the value of a property of a lake or a catalog. Of tables: `lake_table_options.public_options`."""
+    """Whether anybody may see the value of a property of a lake or a catalog."""
     return name in CATALOG_PROPERTIES
 
 

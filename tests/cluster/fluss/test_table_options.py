@@ -9,8 +9,7 @@ import pytest
 from support.repository import ROOT
 from tiering.cluster.fluss.table_options import check_option, in_fluss_words, is_of_fluss
 from tiering.errors import InvalidArgument
-from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
-from tiering.lake.rules.upkeep.snapshot_options import AUTO_EXPIRE
+from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_fluss_says_whether_snapshots_expire_and_lakeward_says_which() -> None:
 
 @pytest.mark.parametrize("page", ["upkeep.md", "on-call.md"])
 def test_pages_that_name_an_option_of_upkeep_say_what_works_where_fluss_does_not_alter_it(page: str) -> None:
-    for name in (AUTO_COMPACTION, AUTO_EXPIRE):
+    for name in (AUTO_COMPACTION.name, AUTO_EXPIRE.name):
         with pytest.raises(InvalidArgument, match="Fluss cannot alter"):
             check_option(name, "true")
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

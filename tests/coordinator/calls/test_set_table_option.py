@@ -15,7 +15,7 @@ from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
-from tiering.lake_table_options import COLUMN, LAKE_TABLE_OPTIONS, PREFIX
+from tiering.lake.iceberg_options import COLUMN, LAKE_TABLE_OPTIONS, PREFIX
 from tiering.model.call_results import SetOptionResult
 from tiering.model.tables import TablePath
 

@@ -22,6 +22,7 @@ from support.worlds.validated import check, faults
 from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.shared_lake import CHANGELOG_IMAGE
+from tiering.lake.table_options import TableOption
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType, TableInfo
@@ -65,7 +66,8 @@ def READ(storage: object, table: TableInfo, split: TieringSplit) -> object:
 
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 def test_real_lakes_hold_each_key_once_in_the_end(tmp_path: Path, kind: LakeKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "KNOWN_OPTIONS", (*options.KNOWN_OPTIONS, CHANGELOG_IMAGE))
+    image = TableOption(CHANGELOG_IMAGE, "FULL", lambda text, name: text, "")
+    monkeypatch.setattr(options, "TABLE_OPTIONS", {**options.TABLE_OPTIONS, CHANGELOG_IMAGE: image})
     world = LakeWorld(tmp_path, kind=kind)
     share(world)
     world.storage.reader = lambda table, split: WithoutBeforeImages(world, table, split)  # type: ignore[method-assign,assignment,return-value]

@@ -23,9 +23,9 @@ from support.worlds.data_folders import FolderWorld
 from support.worlds.validated import check, faults
 from tiering import crash_points
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.lake import table_options
 from tiering.lake.iceberg.schema.layout import PREVIOUS_VERSIONS
-from tiering.lake.rules.upkeep import snapshot_options
-from tiering.lake_table_options import PREFIX
+from tiering.lake.iceberg_options import PREFIX
 from tiering.model.rounds import RoundState
 
 ROUND = """
@@ -35,9 +35,10 @@ from support.background import tick
 from support.lake_kinds.kinds import LAKE_KINDS
 from support.worlds.data_folders import FolderWorld
 from tiering.lake.iceberg.commit import old_metadata
-from tiering.lake.rules.upkeep import small_files, snapshot_options
+from tiering.lake import table_options
+from tiering.lake.rules.upkeep import small_files
 from tiering.model.upkeep import UpkeepOrder
-small_files.SMALL_FILES, old_metadata.GUARD_MS, snapshot_options.LEAST_MAX_AGE_MS = 1, 0, 0
+small_files.SMALL_FILES, old_metadata.GUARD_MS, table_options.LEAST_MAX_AGE_MS = 1, 0, 0
 folder, kind, path, seconds, is_upkeep = sys.argv[1:]
 [kind] = [known for known in LAKE_KINDS if known.name == kind]
 world = FolderWorld(Path(folder), kind)
@@ -104,7 +105,7 @@ def last_operations(source: Source) -> list[str]:
 def test_wherever_a_process_dies_in_upkeep_the_next_round_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: LakeKind, points: Sequence[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_options, "LEAST_MAX_AGE_MS", 0)
+    monkeypatch.setattr(table_options, "LEAST_MAX_AGE_MS", 0)
     with opened(tmp_path, kind, 0) as world:
         source = Source(world, False, False)
         tier_two_files(source)
@@ -129,7 +130,7 @@ def test_wherever_a_process_dies_in_upkeep_the_next_round_goes_on(
 def test_wherever_a_process_dies_in_an_upkeep_round_the_next_round_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: LakeKind, keys: bool, points: Sequence[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_options, "LEAST_MAX_AGE_MS", 0)
+    monkeypatch.setattr(table_options, "LEAST_MAX_AGE_MS", 0)
     with opened(tmp_path, kind, 0) as world:
         source = Source(world, keys, False)
     for times, point in enumerate(points, 1):

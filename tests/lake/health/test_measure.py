@@ -19,10 +19,10 @@ from support.worlds.validated import local
 from tiering.lake.health.measure import LakeMeasure, MeasuredLake
 from tiering.lake.health.score import score_of
 from tiering.lake.iceberg.reading import health
-from tiering.lake.layouts import LAYOUT_OPTION
+from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import ChangeType, TableInfo, TableType
 
-CLEAN = {LAYOUT_OPTION: "clean"}
+CLEAN = {LAYOUT.name: "clean"}
 
 
 @pytest.fixture

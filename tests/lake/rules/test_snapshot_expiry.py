@@ -17,13 +17,15 @@ from tiering.lake.rules.upkeep.snapshot_expiry import (
     SLOTS,
     UNKNOWN_HEAD,
     UNREFERENCED_MAX_AGE_MS,
+    ExpiryRule,
     TableHistory,
     TableReference,
     TableSnapshot,
     expired_snapshots,
+    expiry_rule,
     kept_snapshots,
 )
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, ExpiryRule, expiry_rule
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.tables import SnapshotRetention
 from tiering.model.upkeep import ExpiryOrder
 
@@ -228,7 +230,7 @@ def test_what_stays_of_the_main_branch_is_bounded(ages: list[int], max_age_ms: i
 
 def test_an_order_is_taken_literally_and_its_gaps_are_filled_by_the_options() -> None:
     now = datetime.fromtimestamp(NOW / 1_000, UTC)
-    options = {SNAPSHOT_MAX_AGE: "2 h", SNAPSHOT_MIN_COUNT: "7"}
+    options = {SNAPSHOT_MAX_AGE.name: "2 h", SNAPSHOT_MIN_COUNT.name: "7"}
     off, on = table_info("d.t", properties=options), table_info("d.t", snapshot_retention=SnapshotRetention(HOUR, 3))
     assert expiry_rule(off, None, NOW) is None, "nobody asked for it"
     assert expiry_rule(on, None, NOW) == ExpiryRule(SnapshotRetention(HOUR, 3))

@@ -16,9 +16,9 @@ from support.lakes.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
 from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.types import iceberg_type
-from tiering.lake.layouts import configured_layout
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
+from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.bucket_hash import combined_bucket_ids
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
@@ -176,7 +176,7 @@ class PrimaryKeyTable:
                     rows_by_key.pop(key)
                 elif change.kind is not ChangeType.UPDATE_BEFORE:
                     rows_by_key[key] = {name: change.row.get(name) for name in self.info.schema.names}
-                    if configured_layout(self.info.properties).has_row_offsets:
+                    if LAYOUT.of(self.info.properties).has_row_offsets:
                         rows_by_key[key] |= {"__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
         return [rows_by_key[key] for key in sorted(rows_by_key)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
+from tiering.lake.table_options import LAYOUT
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class LakeKind:
     @property
     def options(self) -> Mapping[str, str]:
         """Of a source table whose lake table is to be of this kind."""
-        return {"table.datalake.format": self.format, LAYOUT_OPTION: self.layout.value}
+        return {"table.datalake.format": self.format, LAYOUT.name: self.layout.value}
 
     @property
     def name(self) -> str:

@@ -29,7 +29,8 @@ from tiering.errors import LakewardError
 from tiering.lake.iceberg.commit.staging import FileChanges
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.layout import table_layout
-from tiering.lake_table_options import LAKE_TABLE_OPTIONS, public_options
+from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS
+from tiering.lake.table_options import public_options
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 B0 = BucketKey(None, 0)

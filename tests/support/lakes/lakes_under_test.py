@@ -22,7 +22,7 @@ from tiering.lake.catalog_properties import storage_properties
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
@@ -30,6 +30,7 @@ from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder, warehouse_in_s3
 from tiering.lake.paimon.storage.s3 import S3Storage
 from tiering.lake.registry import local_lake_properties, open_lake
+from tiering.lake.table_options import LAYOUT
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
 
@@ -110,7 +111,7 @@ class CleanLake(IcebergLake):
     """Makes tables with the layout clean."""
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
-        clean = replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties})
+        clean = replace(table, properties={LAYOUT.name: Layout.CLEAN, **table.properties})
         return super().ensure_table(clean, may_create=may_create)
 
 
@@ -196,7 +197,7 @@ class CleanPaimonLake(PaimonLake):
     """Makes tables with the layout clean."""
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
-        clean = replace(table, properties={LAYOUT_OPTION: Layout.CLEAN, **table.properties})
+        clean = replace(table, properties={LAYOUT.name: Layout.CLEAN, **table.properties})
         return super().ensure_table(clean, may_create=may_create)
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced
-from tiering.lake import serializers
 from tiering.lake.base import (
     NO_PROPERTIES,
     Committable,
@@ -31,6 +30,7 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import absent_table, replaced_hint
+from tiering.lake.writing import serializers
 from tiering.model.tables import OFFSET_COLUMN, SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]

@@ -15,15 +15,16 @@ from tiering.clock import RandomIds
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
 from tiering.lake.registry import open_lake
+from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LAYOUTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "iceberg": {layout: {LAYOUT_OPTION: layout} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
-    "paimon": {layout: {LAYOUT_OPTION: layout, "table.datalake.format": "paimon"} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
+    "iceberg": {layout: {LAYOUT.name: layout} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
+    "paimon": {layout: {LAYOUT.name: layout, "table.datalake.format": "paimon"} for layout in (Layout.SYSTEM_COLUMNS, Layout.CLEAN)},
 }
 """By the format of the lake its tables' layouts, each with the table options that choose it."""
 

@@ -41,10 +41,8 @@ UNIT = (
     "tests/test_client.py",
     "tests/test_docs.py",
     "tests/test_durations.py",
-    "tests/test_lake_table_options.py",
     "tests/test_name_matching.py",
     "tests/test_pace.py",
-    "tests/test_round_bytes.py",
     "tests/test_stages.py",
 )
 """Folders and files of unit tests, but for LEFT_TO_TEST_ALL."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from support.worlds.lake_world import LakeWorld
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MIN_COUNT
+from tiering.lake.table_options import SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 
 
 def expiring_table(world: LakeWorld) -> TableInfo:
     table = world.table("orders")
-    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
     return table
 
 

@@ -13,7 +13,7 @@ from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.memory.sql_store import SqlStore
-from tiering.lake.layouts import LAYOUT_OPTION
+from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import TableInfo, TablePath
 
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
@@ -37,7 +37,7 @@ def create(world: LakeWorld, path: TablePath, buckets: int, **options: str) -> T
     world.storage.create_database(path.database_name, ignore_if_exists=True)
     properties = {"table.datalake.enabled": options.get("lake", "true"), "table.datalake.freshness": options.get("freshness", "1 s")}
     if "layout" in options:
-        properties[LAYOUT_OPTION] = options["layout"]
+        properties[LAYOUT.name] = options["layout"]
     table = world.storage.create_table(path, TableSpec(SCHEMA, buckets, properties=properties))
     tick(world.coordinator)
     return table

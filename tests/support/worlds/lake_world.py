@@ -31,9 +31,10 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.leases import Leases
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.layouts import LAYOUT_OPTION, Layout
+from tiering.lake.layouts import Layout
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties, open_lake
+from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
 from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_answer, report_to_pb
@@ -237,7 +238,7 @@ class LakeWorld(InlineDeployment):
     ) -> None:
         if kind is not None:
             self.lake_format = kind.format
-        self.lake_options: Mapping[str, str] = {LAYOUT_OPTION: Layout.SYSTEM_COLUMNS} if kind is None else kind.options
+        self.lake_options: Mapping[str, str] = {LAYOUT.name: Layout.SYSTEM_COLUMNS} if kind is None else kind.options
         super().__init__(local_lake_properties(folder) if lake_properties is None else lake_properties, store)
         self.storage = self._open_cluster(folder / "cluster")
         self.coordinator = self._start()

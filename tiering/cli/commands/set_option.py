@@ -14,8 +14,6 @@ from tiering.durations import freshness_warning, parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
 
-LAKE_FRESHNESS = "table.datalake.freshness"
-
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -53,7 +51,9 @@ def set_option(
             set_each(dry_run=True)  # a wrong option then changes none of the options
         rows = set_each(dry_run=False)
     print_rows(rows, output)
-    if freshness := changes.get(LAKE_FRESHNESS):
+    from tiering.lake.table_options import FRESHNESS  # other commands and help pages do not need it, and would start later
+
+    if freshness := changes.get(FRESHNESS.name):
         warn(freshness_warning(parse_duration_ms(freshness)))
 
 

@@ -18,13 +18,13 @@ from tiering.cli.terminal.lake_options import NamedLake
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.kind import missing_modules
 from tiering.cluster.fluss.settings import USERNAME_VARIABLE
-from tiering.cluster.fluss.table_json import LAKE_FORMAT
 from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
 from tiering.extras import install_hint
 from tiering.lake.catalog_properties import FILESYSTEM
 from tiering.lake.registry import format_names, has_format, open_lake
+from tiering.lake.table_options import FORMAT
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -194,4 +194,4 @@ def _described(client: FlussClient, path: pb.PbTablePath) -> _Table:
         ids = [partition.partition_id for partition in partitions][-PARTITIONS_LOOKED_AT:]
         answer = client.coordinator(pb.MetadataRequest(partitions_id=ids)) if ids else pb.MetadataResponse()
         buckets = [bucket for partition in answer.partition_metadata for bucket in partition.bucket_metadata]
-    return _Table(f"{path.database_name}.{path.table_name}", description.get("properties", {}).get(LAKE_FORMAT), buckets)
+    return _Table(f"{path.database_name}.{path.table_name}", description.get("properties", {}).get(FORMAT.name), buckets)

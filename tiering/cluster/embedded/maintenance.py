@@ -16,10 +16,10 @@ from tiering.cluster.embedded.kv.snapshot_files import remove_files
 from tiering.cluster.embedded.log.retention import cut_logs, plan_cuts
 from tiering.cluster.embedded.metadata.database import Metadata
 from tiering.cluster.embedded.metadata.listing import TableListing
-from tiering.cluster.embedded.metadata.options import MaintenanceOptions, parse_maintenance_options
 from tiering.cluster.embedded.metadata.snapshot_rows import last_snapshot_times
 from tiering.cluster.embedded.metadata.table_rows import table_exists
 from tiering.errors import LakewardError, UnknownTable
+from tiering.lake.table_options import KV_SNAPSHOT_INTERVAL, LOG_TTL
 from tiering.model.tables import TableInfo, TableType
 
 PERIOD_S = 10.0
@@ -35,7 +35,7 @@ class Maintenance:
         self._root = root
         self._metadata = metadata
         self._listing = listing
-        self._maintained_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, MaintenanceOptions]]] = ((), ())
+        self._maintained_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, int | None]]] = ((), ())
         self._primary_key_tables = primary_key_tables
         self._clock = clock
         self._lake_is_confirmed: Callable[[int], bool] = _always
@@ -47,34 +47,35 @@ class Maintenance:
 
     def run(self) -> None:
         """Runs one pass over all tables. A failure for one table is logged, and retried in the next pass."""
-        for table, options, last in self._maintained_tables():
+        for table, log_ttl_ms, last in self._maintained_tables():
             try:
                 if table.table_type is TableType.PRIMARY_KEY:
-                    self._take_snapshot(table, options, last)
-                if options.log_ttl_ms is not None:
-                    self._cut_log(table, options.log_ttl_ms)
+                    self._take_snapshot(table, last)
+                if log_ttl_ms is not None:
+                    self._cut_log(table, log_ttl_ms)
             except UnknownTable:
                 continue  # the table was dropped in the meantime
             except (LakewardError, OSError) as error:
                 _log.warning("maintenance_failed", table=str(table.path), error=str(error))
         self._primary_key_tables.sweep()
 
-    def _maintained_tables(self) -> Iterator[tuple[TableInfo, MaintenanceOptions, datetime]]:
-        """Yields the tables that need maintenance (often none of very many), with their options and the time of their last KV snapshot."""
+    def _maintained_tables(self) -> Iterator[tuple[TableInfo, int | None, datetime]]:
+        """Yields the tables that need maintenance (often few of many), with their log's TTL and the time of their last KV snapshot."""
         tables = self._listing.all()
         if self._maintained_of[0] is not tables:
-            parsed = ((table, parse_maintenance_options(table.properties)) for table in tables)
-            self._maintained_of = (tables, [entry for entry in parsed if _needs_maintenance(*entry)])
+            with_ttl = ((table, LOG_TTL.of(table.properties)) for table in tables)
+            needing = [entry for entry in with_ttl if entry[0].table_type is TableType.PRIMARY_KEY or entry[1] is not None]
+            self._maintained_of = (tables, needing)
         if maintained := self._maintained_of[1]:
             with self._metadata.read() as connection:
                 last = last_snapshot_times(connection)
-            for table, options in maintained:
-                yield table, options, last.get(table.table_id, table.created_at)
+            for table, log_ttl_ms in maintained:
+                yield table, log_ttl_ms, last.get(table.table_id, table.created_at)
 
-    def _take_snapshot(self, table: TableInfo, options: MaintenanceOptions, last: datetime) -> None:
+    def _take_snapshot(self, table: TableInfo, last: datetime) -> None:
         since = self._clock.now() - last
         # A snapshot time in the future means that the clock was ahead. The age of that snapshot is unknown, so the next one is due.
-        if since < timedelta(0) or since >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
+        if since < timedelta(0) or since >= timedelta(milliseconds=KV_SNAPSHOT_INTERVAL.of(table.properties)):
             self._primary_key_tables.snapshot(table.path)
 
     def _cut_log(self, table: TableInfo, ttl_ms: int) -> None:
@@ -104,10 +105,6 @@ class Maintenance:
 
 def _always(table_id: int) -> bool:
     return True
-
-
-def _needs_maintenance(table: TableInfo, options: MaintenanceOptions) -> bool:
-    return table.table_type is TableType.PRIMARY_KEY or options.log_ttl_ms is not None
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument
-from tiering.lake.layouts import configured_layout
+from tiering.lake.table_options import TABLE_OPTIONS, TableOption
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import TableInfo, TablePath
 
@@ -115,14 +115,13 @@ class TableChanges:
             before = stored.info
             table_rows.insert_columns(connection, path, add_columns)
             info = table_rows.update_properties(connection, path, options, self._clock.now())
-            layout, former_layout = configured_layout(info.properties), configured_layout(before.properties)
-            moves = (info.lake_format, layout) != (before.lake_format, former_layout)
-            if moves and read_lake_record(connection, info.table_id) is not None:
-                raise _other_lake_table(info, before)
+            fixed = [option for option in TABLE_OPTIONS.values() if option.only_before_lake_table]
+            changed = [option for option in fixed if option.of(info.properties) != option.of(before.properties)]
+            if changed and read_lake_record(connection, info.table_id) is not None:
+                raise _other_lake_table(changed[0], info, before)
             _check_bucketing(stored, info)
             # A table that an older version accepted may still be altered in other ways, for example to disable its lake.
-            is_other = (info.schema, info.lake_format, layout) != (before.schema, before.lake_format, former_layout)
-            if info.lake_enabled and (not before.lake_enabled or is_other):
+            if info.lake_enabled and (not before.lake_enabled or changed or info.schema != before.schema):
                 self._check_lake(info)
             if dry_run:
                 connection.rollback()
@@ -143,11 +142,10 @@ def _check_bucketing(stored: table_rows.StoredTable, info: TableInfo) -> None:
         )
 
 
-def _other_lake_table(info: TableInfo, before: TableInfo) -> InvalidArgument:
+def _other_lake_table(option: TableOption[str], info: TableInfo, before: TableInfo) -> InvalidArgument:
     """Returns the error for an option that the lake table took over when it was created."""
-    kind, now, former = "format", info.lake_format, before.lake_format
-    if now == former:
-        kind, now, former = "layout", str(configured_layout(info.properties)), str(configured_layout(before.properties))
+    kind = option.name.rpartition(".")[2]
+    now, former = option.of(info.properties), option.of(before.properties)
     return InvalidArgument(
         f"the lake {kind} of {info.path} cannot become {now}: its lake table is {former} already",
         hint=f"Create a new table with that {kind}, and load it.",

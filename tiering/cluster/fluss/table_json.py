@@ -19,19 +19,13 @@ import structlog
 from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
-from tiering.durations import LEAST_FRESHNESS_MS, parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
-from tiering.lake.rules.upkeep.compaction_options import merges_small_files, target_file_bytes_of
-from tiering.lake.rules.upkeep.snapshot_options import snapshot_retention_of
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo, TablePath, TableType
-from tiering.round_bytes import round_bytes_of
+from tiering.lake import table_options
+from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE, FORMAT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, TABLE_OPTIONS
+from tiering.model.tables import TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
-LAKE_ENABLED = "table.datalake.enabled"
-LAKE_FRESHNESS = "table.datalake.freshness"
-LAKE_FORMAT = "table.datalake.format"
-"""Set by the cluster itself when a table is created, from its `datalake.format`."""
 _CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
 """Options from `datalake.<format>.<name>` in the cluster's configuration (observed on 0.9.1)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,18 +89,26 @@ def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_options(info: TableInfo, properties: Mapping[str, str], defaults: UpkeepDefaults = FLUSS_DEFAULTS) -> TableInfo:
-    """Returns the table with these options and the values that depend on them."""
-    return replace(
-        info,
-        properties=properties,
-        lake_enabled=properties.get(LAKE_ENABLED, "false").lower() == "true",
-        lake_format=properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT).lower(),
-        freshness_ms=_freshness_ms(info.path, properties),
-        round_bytes=_round_bytes(info.path, properties),
-        snapshot_retention=_snapshot_retention(info.path, properties, defaults),
-        auto_compaction=merges_small_files(properties, default=defaults.auto_compaction),
-        target_file_bytes=_target_file_bytes(info.path, properties),
-    )
+    """Returns the table with these options and the values that follow from them. A value that cannot be read counts as absent."""
+    readable = _readable(info.path, properties)
+    on = {AUTO_COMPACTION.name: defaults.auto_compaction, AUTO_EXPIRE.name: defaults.auto_expire_snapshot}
+    table = table_options.with_options(info, readable, {name: str(is_on).lower() for name, is_on in on.items()})
+    # The cluster decides the format, also one that Lakeward does not write.
+    return replace(table, properties=properties, lake_format=properties.get(FORMAT.name, FORMAT.default).lower())
+
+
+def _readable(path: TablePath, properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns the options whose values can be read, without the format. If an option of expiry cannot be read, no snapshot expires."""
+    readable = {name: value for name, value in properties.items() if name != FORMAT.name}
+    for name in readable.keys() & TABLE_OPTIONS.keys():
+        try:
+            TABLE_OPTIONS[name].of(properties)
+        except InvalidArgument as error:
+            _log.warning("a table's option cannot be read; its default is used", table=str(path), option=name, error=error.message)
+            del readable[name]
+            if name in (AUTO_EXPIRE.name, SNAPSHOT_MAX_AGE.name, SNAPSHOT_MIN_COUNT.name):
+                readable[AUTO_EXPIRE.name] = "false"
+    return readable
 
 
 def _schema(document: Mapping[str, Any]) -> tuple[pa.Schema, str | None]:
@@ -140,39 +142,6 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
 
 def _lake_field(field: pa.Field[Any]) -> pa.Field[Any]:
     return field.with_type(lake_type(field.type))
-
-
-def _freshness_ms(path: TablePath, properties: Mapping[str, str]) -> int:
-    text = properties.get(LAKE_FRESHNESS)
-    try:
-        return DEFAULT_FRESHNESS_MS if text is None else max(LEAST_FRESHNESS_MS, parse_duration_ms(text, LAKE_FRESHNESS))
-    except InvalidArgument as error:
-        _log.warning("a table's freshness cannot be read; the default is used", table=str(path), error=error.message)
-        return DEFAULT_FRESHNESS_MS
-
-
-def _round_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
-    try:
-        return round_bytes_of(properties)
-    except InvalidArgument as error:
-        _log.warning("the size of a table's rounds cannot be read; only its freshness is used", table=str(path), error=error.message)
-        return None
-
-
-def _snapshot_retention(path: TablePath, properties: Mapping[str, str], defaults: UpkeepDefaults) -> SnapshotRetention | None:
-    try:
-        return snapshot_retention_of(properties, expires_by_default=defaults.auto_expire_snapshot)
-    except InvalidArgument as error:
-        _log.warning("the options of a table's snapshots cannot be read; no snapshot expires", table=str(path), error=error.message)
-        return None
-
-
-def _target_file_bytes(path: TablePath, properties: Mapping[str, str]) -> int | None:
-    try:
-        return target_file_bytes_of(properties)
-    except InvalidArgument as error:
-        _log.warning("the size of a table's data files cannot be read; the lake table's own is used", table=str(path), error=error.message)
-        return None
 
 
 def _time(milliseconds: int) -> datetime:

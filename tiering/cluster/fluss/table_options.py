@@ -5,25 +5,23 @@ Fluss's own options are set with AlterTable. The coordinator keeps Lakeward's op
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
-from tiering.durations import check_freshness, parse_duration_ms
+from tiering.durations import check_freshness
 from tiering.errors import InvalidArgument
-from tiering.lake.rules.upkeep.compaction_options import TARGET_FILE_SIZE, target_file_bytes_of
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, snapshot_retention_of
-from tiering.lake_table_options import check_table_options, check_text
+from tiering.lake.iceberg_options import check_table_options, check_text
+from tiering.lake.table_options import ENABLED, FRESHNESS, TABLE_OPTIONS, OnFluss
 from tiering.name_matching import nearest_names
-from tiering.round_bytes import ROUND_BYTES, round_bytes_of
 
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
-ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
+ALTERABLE = (*(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is OnFluss.ALTERABLE), LOCAL_SEGMENTS)
 """Options that Fluss 0.9.1 can alter. It refuses any other `table.` option, so such an option is refused here, with that reason."""
-OWN = frozenset({ROUND_BYTES, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, TARGET_FILE_SIZE})
+OWN = frozenset(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is OnFluss.LAKEWARD)
 """Lakeward's options among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
     *ALTERABLE,
+    *(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is OnFluss.NEW_TABLES),
     "table.auto-increment.cache-size",
     "table.auto-partition.enabled",
     "table.auto-partition.key",
@@ -32,16 +30,12 @@ KNOWN_OF_FLUSS = (
     "table.auto-partition.time-unit",
     "table.auto-partition.time-zone",
     "table.changelog.image",
-    "table.datalake.auto-compaction",
-    "table.datalake.auto-expire-snapshot",
-    "table.datalake.format",
     "table.delete.behavior",
     "table.kv.format",
     "table.kv.format-version",
     "table.log.arrow.compression.type",
     "table.log.arrow.compression.zstd.level",
     "table.log.format",
-    "table.log.ttl",
     "table.merge-engine",
     "table.merge-engine.versioned.ver-column",
     "table.replication.factor",
@@ -71,7 +65,8 @@ def check_option(name: str, value: str | None) -> None:
     check_text(name, value or "")
     if not is_of_fluss(name):
         if value is not None:
-            _check_own({name: value})
+            check_own({name: value})
+            check_table_options({name: value})
         return
     if name not in ALTERABLE:
         raise InvalidArgument(
@@ -81,23 +76,22 @@ def check_option(name: str, value: str | None) -> None:
         )
     if value is None:
         return
-    if name == LAKE_ENABLED and value.lower() not in ("true", "false"):
-        raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It may be: true, false.")
-    if name == LAKE_FRESHNESS:
-        check_freshness(parse_duration_ms(value, name))
+    if name in TABLE_OPTIONS:
+        TABLE_OPTIONS[name].of({name: value})
+    if name == FRESHNESS.name:
+        check_freshness(FRESHNESS.of({name: value}))
     if name == LOCAL_SEGMENTS and not (value.isascii() and value.isdigit() and int(value) > 0):
         raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It is a number of segments, 1 or more.")
 
 
-def _check_own(option: dict[str, str]) -> None:
-    """Raises InvalidArgument for an invalid value of one of Lakeward's options."""
-    round_bytes_of(option)
-    snapshot_retention_of(option, expires_by_default=False)
-    target_file_bytes_of(option)
-    if not OWN & option.keys():
-        check_table_options(option)
+def check_own(options: Mapping[str, str]) -> None:
+    """Raises InvalidArgument for an invalid value of one of Lakeward's options, whose values Fluss does not check."""
+    for name in sorted(OWN & options.keys()):
+        TABLE_OPTIONS[name].of(options)
 
 
 def in_fluss_words(name: str, value: str) -> str:
     """Returns the value in the form that Fluss reads: its durations allow no ISO 8601, no fractions, and no blanks within some units."""
-    return f"{parse_duration_ms(value, name)}ms" if name == LAKE_FRESHNESS else value.lower() if name == LAKE_ENABLED else value
+    if name == FRESHNESS.name:
+        return f"{FRESHNESS.of({name: value})}ms"
+    return value.lower() if name == ENABLED.name else value

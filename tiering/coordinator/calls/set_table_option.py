@@ -15,7 +15,7 @@ from tiering.cluster.capabilities import TableOptionSetting
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation, ResultT
-from tiering.lake_table_options import lake_table_properties
+from tiering.lake.iceberg_options import lake_table_properties
 from tiering.model.call_results import SetOptionResult
 from tiering.model.tables import TableInfo, TablePath
 

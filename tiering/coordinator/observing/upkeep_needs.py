@@ -21,7 +21,7 @@ from tiering.coordinator.decisions.upkeep.schedule import waits_for as waits_in_
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_health import HealthSource
-from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
+from tiering.lake.table_options import AUTO_COMPACTION
 from tiering.model.upkeep import UpkeepOrder
 from tiering.pace import Rest, no_rest
 
@@ -134,7 +134,7 @@ class UpkeepNeeds:
     def _nothing_to_do(self, record: TableRecord) -> str:
         info = self._discovery.infos.get(record.table_id)
         if info is not None and not info.auto_compaction:
-            return f"{AUTO_COMPACTION} is off: files are rewritten only by CALL sys.rewrite_data_files"
+            return f"{AUTO_COMPACTION.name} is off: files are rewritten only by CALL sys.rewrite_data_files"
         observation = self._health.observation(record)
         if observation is None:
             return "its health has not been observed yet"

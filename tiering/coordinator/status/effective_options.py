@@ -8,31 +8,15 @@ from collections.abc import Iterator
 
 from tiering.attribute_docs import attribute_docs
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.durations import format_duration
 from tiering.lake.catalog_timeouts import TIMEOUTS
-from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION, LAKES_OWN, TARGET_FILE_SIZE
-from tiering.lake.rules.upkeep.snapshot_options import DEFAULT_MAX_AGE, DEFAULT_MIN_COUNT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
-from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.lake.table_options import TABLE_OPTIONS
 from tiering.model.effective_options import EffectiveOption
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text
-from tiering.round_bytes import NO_LIMIT, ROUND_BYTES
 
 DEFAULT, SET = "default", "set"
 
 _TIMEOUTS = frozenset(timeout.name for timeout in TIMEOUTS)
-
-_TABLE_OPTIONS = (
-    ("table.datalake.enabled", "false", "Whether the table is tiered into the lake."),
-    ("table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), "The promise: the table's lake copy is at most this old."),
-    (ROUND_BYTES, NO_LIMIT, "A round begins early once this much waits. It has no effect where a shared Fluss assigns tables."),
-    ("table.datalake.format", DEFAULT_LAKE_FORMAT, "Format of the lake table."),
-    (SNAPSHOT_MAX_AGE, DEFAULT_MAX_AGE, "A snapshot of the lake table expires at this age. Some older ones stay for time travel."),
-    (SNAPSHOT_MIN_COUNT, str(DEFAULT_MIN_COUNT), "Number of newest snapshots of the lake table that always stay."),
-    (AUTO_COMPACTION, "true", "Whether rounds merge small files of the lake table. On Fluss the default is false."),
-    (TARGET_FILE_SIZE, LAKES_OWN, "Size of the data files of the lake table. none: the lake table's own property or its format's default."),
-)
-"""Options of tables in every kind of cluster. Each kind may have more."""
 
 
 def effective_options(options: CoordinatorOptions | None) -> list[EffectiveOption]:
@@ -73,7 +57,8 @@ def _timeouts(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
 
 def _of_tables() -> Iterator[EffectiveOption]:
     """Yields the values for a table without an option of its own."""
-    for name, default, description in _TABLE_OPTIONS:
-        yield EffectiveOption("table", name, default, default, DEFAULT, description)
-    for name, option in sorted(LAKE_TABLE_OPTIONS.items()):
-        yield EffectiveOption("table", f"{PREFIX}{name}", None, None, DEFAULT, f"{option.meaning} Values: {option.values}.")
+    for option in TABLE_OPTIONS.values():
+        meaning = f"{option.meaning} {option.fluss_note}".strip()
+        yield EffectiveOption("table", option.name, option.default, option.default, DEFAULT, meaning)
+    for name, property_ in sorted(LAKE_TABLE_OPTIONS.items()):
+        yield EffectiveOption("table", f"{PREFIX}{name}", None, None, DEFAULT, f"{property_.meaning} Values: {property_.values}.")

@@ -18,7 +18,6 @@ from pyiceberg.table import Table
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
-from tiering.lake import serializers
 from tiering.lake.base import FileRewrite, LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
@@ -32,13 +31,14 @@ from tiering.lake.iceberg.upkeep.file_rewriter import RewriteTarget, decode_job,
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
 from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
+from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
+from tiering.lake.writing import serializers
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard
 from tiering.lake.writing.sent_rounds import SentRounds
-from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import TableInfo, TableType
 from tiering.redaction.redact import remember_secrets
 
@@ -55,7 +55,7 @@ class TableState:
     schema_json: str
     spec_json: str
     properties: Mapping[str, str]
-    """The allowed properties (`lake_table_options`). All others stay on the driver."""
+    """The allowed properties (`iceberg_options`). All others stay on the driver."""
     places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
     """Settings of the storage only, from the catalog's properties. They may contain its keys."""

@@ -12,7 +12,6 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
-from tiering.lake import serializers
 from tiering.lake.base import FileRewrite, LakeCommitter, LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.schema.layout import UNAWARE
@@ -25,6 +24,7 @@ from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWrite
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
 from tiering.lake.rules.hints import replaced_hint
+from tiering.lake.writing import serializers
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces

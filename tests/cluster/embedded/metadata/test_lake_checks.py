@@ -10,9 +10,9 @@ import pytest
 
 from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, served
 from tiering.clock import RandomIds
-from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import BadRequest, InvalidName, UnknownTable
+from tiering.lake import table_options
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties
 from tiering.model.tables import TableInfo, TablePath
@@ -71,7 +71,7 @@ def test_what_an_older_version_let_in_can_be_altered_in_other_ways(checked: Embe
 
 
 def test_a_table_that_moves_to_another_lake_format_is_checked_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "has_format", lambda name: name in ("iceberg", "narrow"))
+    monkeypatch.setattr(table_options, "has_format", lambda name: name in ("iceberg", "narrow"))
 
     def check(table: TableInfo) -> None:
         if table.lake_format == "narrow":

@@ -21,7 +21,7 @@ from tiering.lake.base import Lake
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder
 from tiering.lake.paimon.storage.local import LocalTableFolder
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
@@ -43,8 +43,8 @@ def table_of_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[t
     world = PaimonWorld(tmp_path, kind=PAIMON_CLEAN)
     world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
     table = world.table("orders") if request.param == "log" else world.primary_key_table("orders")
-    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT, "1")
-    world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE, "1 min")
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
+    world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE.name, "1 min")
     yield world, table
     world.close()
 

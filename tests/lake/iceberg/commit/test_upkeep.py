@@ -22,7 +22,7 @@ from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.rules.base_check import CommitOutcome, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.upkeep import consecutive_expiry
 from tiering.lake.rules.upkeep.snapshot_expiry import SLOTS
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE
 from tiering.model.tables import BucketKey, SnapshotRetention, TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder
 
@@ -179,7 +179,7 @@ def test_a_server_is_asked_to_keep_what_each_reference_names_and_is_not_thinned(
     assert upkeep_of(server, base.handle, base, policy, base.handle.metadata.last_updated_ms + 3_600_001).removed == ()
 
 
-@pytest.mark.parametrize("options", [{}, {SNAPSHOT_MAX_AGE: "1 d"}], ids=["by default", "with an age of the user's"])
+@pytest.mark.parametrize("options", [{}, {SNAPSHOT_MAX_AGE.name: "1 d"}], ids=["by default", "with an age of the user's"])
 def test_of_a_servers_old_snapshots_a_bounded_number_stays_unless_the_user_says_how_long(
     kit: Any, observed: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:

@@ -13,7 +13,7 @@ from support.worlds.stories.odd_values import OddValues
 from support.worlds.stories.parts import StoryParts
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidData
-from tiering.lake.rules.upkeep import snapshot_options
+from tiering.lake import table_options
 from tiering.model.tables import TablePath
 
 ODD = "odd"
@@ -39,7 +39,7 @@ class TableSteps(StoryParts):
             "table.datalake.freshness": f"{FRESHNESS_S} s",
             "table.kv.snapshot.interval": "365 d",
             **self.world.lake_options,
-            **(EXPIRES_EARLY if snapshot_options.LEAST_MAX_AGE_MS == 0 else {}),
+            **(EXPIRES_EARLY if table_options.LEAST_MAX_AGE_MS == 0 else {}),
         }
         if not has_primary_key:
             del properties["table.kv.snapshot.interval"]

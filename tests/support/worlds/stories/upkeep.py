@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 from support.worlds.stories.rounds import RoundSteps
 from tiering.coordinator.decisions.upkeep import requests
-from tiering.lake.rules.upkeep import small_files, snapshot_options
+from tiering.lake import table_options
+from tiering.lake.rules.upkeep import small_files
 from tiering.model.upkeep import UpkeepOrder
 
 
@@ -17,7 +18,7 @@ def upkeep_often() -> Iterator[None]:
     """Else stories are too short for it."""
     with (
         patch.object(small_files, "SMALL_FILES", 1),
-        patch.object(snapshot_options, "LEAST_MAX_AGE_MS", 0),
+        patch.object(table_options, "LEAST_MAX_AGE_MS", 0),
         patch("tiering.lake.iceberg.commit.upkeep.PAUSE_MS", 0),
     ):
         yield

@@ -24,21 +24,15 @@ from tiering.cluster.embedded.metadata.database import (
     segments,
     tables,
 )
-from tiering.cluster.embedded.metadata.options import (
-    LAKE_LAYOUT,
-    check_new_freshness,
-    check_option_name,
-    parse_lake_options,
-    parse_maintenance_options,
-    with_layout,
-)
+from tiering.cluster.embedded.metadata.options import check_new_freshness, check_option_name, check_options, described, with_layout
 from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.instants import from_microseconds, to_microseconds
-from tiering.lake_table_options import check_table_options
+from tiering.lake.iceberg_options import check_table_options
+from tiering.lake.table_options import ENABLED, FORMAT, LAYOUT
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.tables import TableInfo, TablePath, TableType
 
@@ -129,8 +123,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
     check_table_options(spec.properties)
-    lake = parse_lake_options(spec.properties)
-    parse_maintenance_options(spec.properties)
+    check_options(spec.properties)
     inserted = connection.execute(
         sa.insert(tables).values(
             database_name=path.database_name,
@@ -139,13 +132,13 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             schema=schema.serialize().to_pybytes(),
             bucket_count=spec.bucket_count,
             bucket_keys=list(spec.bucket_keys),
-            bucketing=bucketing_for(spec.bucket_keys, lake.format).value,
+            bucketing=bucketing_for(spec.bucket_keys, FORMAT.of(spec.properties)).value,
             partition_keys=list(spec.partition_keys),
             primary_key=list(spec.primary_key),
             created_columns=len(schema),
             properties=with_layout(spec.properties),
             created_us=to_microseconds(now),
-            lake_enabled_us=to_microseconds(now) if lake.enabled else None,
+            lake_enabled_us=to_microseconds(now) if ENABLED.of(spec.properties) else None,
         )
     )
     if not spec.partition_keys:  # buckets of a partition are inserted with the partition
@@ -177,11 +170,10 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     check_table_options(set_properties)
     kept = {name: value for name, value in info.properties.items() if name not in changes}
     properties = {**kept, **set_properties}
-    if LAKE_LAYOUT in info.properties:
+    if LAYOUT.name in info.properties:
         properties = with_layout(properties)
-    enabled = parse_lake_options(properties).enabled
-    parse_maintenance_options(properties)
-    since = (info.lake_enabled_at or now) if enabled else None
+    check_options(properties)
+    since = (info.lake_enabled_at or now) if ENABLED.of(properties) else None
     connection.execute(
         sa.update(tables)
         .where(tables.c.table_id == info.table_id)
@@ -232,8 +224,6 @@ def _find_same(connection: sa.Connection, path: TablePath, table_id: int) -> Tab
 
 
 def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
-    properties = dict(row["properties"])
-    options = parse_lake_options(properties)
     enabled_us = row["lake_enabled_us"]
     schema = _parsed_schema(row["schema"])
     info = TableInfo(
@@ -246,18 +236,10 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         bucket_keys=tuple(row["bucket_keys"]),
         primary_key=tuple(row["primary_key"]),
         partition_keys=tuple(row["partition_keys"]),
-        properties=properties,
-        lake_enabled=options.enabled,
         lake_enabled_at=None if enabled_us is None else from_microseconds(enabled_us),
-        lake_format=options.format,
-        freshness_ms=options.freshness_ms,
-        round_bytes=options.round_bytes,
-        snapshot_retention=options.snapshot_retention,
-        auto_compaction=options.auto_compaction,
-        target_file_bytes=options.target_file_bytes,
         added_columns=tuple(schema.names[row["created_columns"] :]),
     )
-    return StoredTable(info, Bucketing(row["bucketing"]))
+    return StoredTable(described(info, dict(row["properties"])), Bucketing(row["bucketing"]))
 
 
 @lru_cache(maxsize=1_000)

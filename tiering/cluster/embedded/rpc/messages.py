@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.log.segments import Segment
-from tiering.cluster.embedded.metadata.options import parse_lake_options
+from tiering.cluster.embedded.metadata.options import described
 from tiering.cluster.writable import AppendedRange, TableSpec
-from tiering.lake_table_options import shown_options
+from tiering.lake.table_options import shown_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
@@ -36,9 +36,7 @@ def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
 
 
 def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
-    properties = dict(pb.properties)
-    options = parse_lake_options(properties)
-    return TableInfo(
+    table = TableInfo(
         table_id=pb.table_id,
         path=path_from_pb(pb.table_path),
         table_type=TableType(pb.table_type),
@@ -48,17 +46,10 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         bucket_keys=tuple(pb.bucket_keys),
         primary_key=tuple(pb.primary_key),
         partition_keys=tuple(pb.partition_keys),
-        properties=properties,
-        lake_enabled=options.enabled,
         lake_enabled_at=time_from_pb(pb.lake_enabled_at) if pb.HasField("lake_enabled_at") else None,
-        lake_format=options.format,
-        freshness_ms=options.freshness_ms,
-        round_bytes=options.round_bytes,
-        snapshot_retention=options.snapshot_retention,
-        auto_compaction=options.auto_compaction,
-        target_file_bytes=options.target_file_bytes,
         added_columns=tuple(pb.added_columns),
     )
+    return described(table, dict(pb.properties))
 
 
 def spec_to_pb(path: TablePath, spec: TableSpec, ignore_if_exists: bool) -> embedded_pb2.CreateTableRequest:

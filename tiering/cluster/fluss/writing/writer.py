@@ -21,19 +21,16 @@ from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
-from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss, nearest_known
+from tiering.cluster.fluss.table_options import ALTERABLE, check_option, check_own, in_fluss_words, is_of_fluss, nearest_known
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import OVERLOOKED
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
-from tiering.lake.rules.upkeep.compaction_options import target_file_bytes_of
-from tiering.lake.rules.upkeep.snapshot_options import snapshot_retention_of
-from tiering.lake_table_options import check_table_options
+from tiering.lake.iceberg_options import check_table_options
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
-from tiering.round_bytes import round_bytes_of
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 PARTITION_SEPARATOR = "$"
@@ -105,9 +102,7 @@ class FlussWriter:
         `WritableCluster.check_options`.
         """
         check_table_options(properties)
-        round_bytes_of(properties)
-        snapshot_retention_of(properties, expires_by_default=False)
-        target_file_bytes_of(properties)
+        check_own(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Creates a database; Fluss distinguishes names that differ only in case. Implements `WritableCluster.create_database`."""
@@ -120,9 +115,7 @@ class FlussWriter:
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """Creates a table; returns when each bucket has a leader. Implements `WritableCluster.create_table`."""
         path = table_path(path.database_name, path.table_name)
-        round_bytes_of(spec.properties)  # Lakeward's option: Fluss stores any value of it
-        snapshot_retention_of(spec.properties, expires_by_default=False)
-        target_file_bytes_of(spec.properties)
+        check_own(spec.properties)
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
         schema = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in storable_schema(spec.schema)])
         own = {name: in_fluss_words(name, value) for name, value in spec.properties.items() if is_of_fluss(name)}

@@ -12,10 +12,9 @@ from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.set_table_option import set_option
 from tiering.coordinator.requests import Mutation
 from tiering.durations import check_freshness, format_duration, freshness_warning, parse_duration_ms
+from tiering.lake.table_options import FRESHNESS
 from tiering.model.call_results import SetFreshnessResult
 from tiering.model.tables import TableInfo, TablePath
-
-OPTION = "table.datalake.freshness"
 
 
 @dataclass(frozen=True)
@@ -39,4 +38,4 @@ def set_freshness(parts: CallParts, request: SetFreshness) -> SetFreshnessResult
             raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=before.table_id)
         return SetFreshnessResult(request.path, before.freshness_ms, after.freshness_ms, freshness_warning(after.freshness_ms))
 
-    return set_option(parts, request, request.path, OPTION, format_duration(milliseconds), answer)
+    return set_option(parts, request, request.path, FRESHNESS.name, format_duration(milliseconds), answer)

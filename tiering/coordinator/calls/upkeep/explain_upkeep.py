@@ -15,8 +15,7 @@ from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.coordinator.requests import CallRequest
 from tiering.counts import counted
 from tiering.durations import format_duration
-from tiering.lake.rules.upkeep.compaction_options import AUTO_COMPACTION
-from tiering.lake.rules.upkeep.snapshot_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.call_results import ExplainUpkeepResult, UpkeepDecision, UpkeepLine
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
@@ -85,11 +84,11 @@ def _last(record: TableRecord) -> Iterator[UpkeepLine]:
 
 def _options(info: TableInfo) -> Iterator[UpkeepLine]:
     retention = info.snapshot_retention
-    yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_COMPACTION} = {str(info.auto_compaction).lower()}")
-    yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_EXPIRE} = {str(retention is not None).lower()}")
+    yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_COMPACTION.name} = {str(info.auto_compaction).lower()}")
+    yield UpkeepLine(UpkeepDecision.OPTION, f"{AUTO_EXPIRE.name} = {str(retention is not None).lower()}")
     if retention is not None:
-        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MAX_AGE} = {format_duration(retention.max_age_ms)}")
-        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MIN_COUNT} = {retention.min_count}")
+        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MAX_AGE.name} = {format_duration(retention.max_age_ms)}")
+        yield UpkeepLine(UpkeepDecision.OPTION, f"{SNAPSHOT_MIN_COUNT.name} = {retention.min_count}")
 
 
 def _rewrites(parts: CallParts, info: TableInfo, explanation: UpkeepExplanation) -> Iterator[UpkeepLine]:

@@ -28,7 +28,7 @@ from tiering.files.hdfs import Hdfs, hdfs_file_system, open_hdfs
 from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
 from tiering.lake.catalog_properties import storage_properties
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
-from tiering.lake_table_options import allowed_properties
+from tiering.lake.iceberg_options import allowed_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

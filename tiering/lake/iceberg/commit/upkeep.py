@@ -40,6 +40,7 @@ from tiering.clock import Clock, SystemClock
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, GC_ENABLED, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_MAX
+from tiering.lake.iceberg_options import PREFIX
 from tiering.lake.maintenance import ExpiryOutlook
 from tiering.lake.marker import ROUND_ID_KEY
 from tiering.lake.outside_errors import describe
@@ -47,14 +48,15 @@ from tiering.lake.rules.upkeep import consecutive_expiry
 from tiering.lake.rules.upkeep.snapshot_expiry import (
     ORDERED_AT_ONCE,
     REMOVED_AT_ONCE,
+    ExpiryRule,
     TableHistory,
     TableReference,
     TableSnapshot,
     expired_snapshots,
+    expiry_rule,
     kept_snapshots,
 )
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, ExpiryRule, expiry_rule
-from tiering.lake_table_options import PREFIX
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE
 from tiering.model.tables import SnapshotRetention, TableInfo
 from tiering.model.upkeep import ExpiryOrder
 
@@ -208,7 +210,7 @@ def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, st
     """Returns the rule for a table that cannot be thinned. Of snapshots older than an hour only the newest MAX_SNAPSHOTS stay, unless the
     user set an age. A day of commits every 10 s would make metadata files of 12 MB."""
     times = sorted((snapshot.timestamp_ms for snapshot in metadata.snapshots), reverse=True)
-    if SNAPSHOT_MAX_AGE in options or len(times) <= consecutive_expiry.MAX_SNAPSHOTS:
+    if SNAPSHOT_MAX_AGE.name in options or len(times) <= consecutive_expiry.MAX_SNAPSHOTS:
         return rule
     age_ms = max(consecutive_expiry.UNBOUNDED_MS, now_ms - times[consecutive_expiry.MAX_SNAPSHOTS])
     return replace(rule, retention=replace(rule.retention, max_age_ms=min(rule.retention.max_age_ms, age_ms)))

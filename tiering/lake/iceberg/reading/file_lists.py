@@ -14,13 +14,12 @@ from pyiceberg.types import DateType
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
-from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
+from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, LocalCopies
 from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.reading.view import marker_in
 from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
-from tiering.lake.local_copies import LocalCopies
 from tiering.lake.marker import Marker
 from tiering.model.tables import BUCKET_COLUMN
 

@@ -14,8 +14,8 @@ from pyiceberg.transforms import BucketTransform
 from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_totals
 from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
-from tiering.lake.rules.upkeep.compaction_options import reachable_bytes
-from tiering.lake_table_options import allowed_properties
+from tiering.lake.iceberg_options import allowed_properties
+from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
 
 

@@ -28,8 +28,9 @@ from pyiceberg.utils.properties import property_as_int
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.column_names import check_column_names, folded_name
 from tiering.lake.iceberg.schema.types import iceberg_type
-from tiering.lake.layouts import Layout, configured_layout, layout_of
-from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
+from tiering.lake.iceberg_options import PREFIX, lake_table_properties
+from tiering.lake.layouts import Layout, layout_of
+from tiering.lake.table_options import LAYOUT, public_options
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 FORMAT_VERSION = 2
@@ -64,7 +65,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
 
     Raises UnsupportedType, InvalidArgument or InvalidName that names the column.
     """
-    layout = layout or configured_layout(table.properties)
+    layout = layout or LAYOUT.of(table.properties)
     check_column_names(table, paths_are_names=True)
     schema = _schema(table, layout)
     return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table))

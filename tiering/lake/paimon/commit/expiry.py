@@ -22,7 +22,8 @@ from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.snapshots import EARLIEST
 from tiering.lake.paimon.storage.base import CONSUMER, SNAPSHOT, TableFolder
 from tiering.lake.rules.upkeep.consecutive_expiry import ConsecutiveHistory, oldest_kept, reasons_to_keep
-from tiering.lake.rules.upkeep.snapshot_options import SNAPSHOT_MAX_AGE, expiry_rule
+from tiering.lake.rules.upkeep.snapshot_expiry import expiry_rule
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import ExpiryOrder
 
@@ -84,7 +85,7 @@ def _history(loaded: LoadedTable, folder: TableFolder, table: TableInfo, order: 
         reserved=_consumers(folder),
         user_max_age_ms=0 if has_age else _duration_ms(options),
         user_min_count=0 if has_count else _number(options.get(NUM_RETAINED)),
-        is_bounded=not has_age and SNAPSHOT_MAX_AGE not in table.properties and TIME_RETAINED not in options,
+        is_bounded=not has_age and SNAPSHOT_MAX_AGE.name not in table.properties and TIME_RETAINED not in options,
     )
 
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
-from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, MergeRule
-from tiering.lake.local_copies import LocalCopies
+from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, LocalCopies, MergeRule
 from tiering.lake.marker import ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors

@@ -15,7 +15,7 @@ from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT
-from tiering.lake.rules.upkeep.compaction_options import reachable_bytes
+from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
 from tiering.model.tables import TableInfo
 
 INDEX = "index"

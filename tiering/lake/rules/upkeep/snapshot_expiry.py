@@ -22,7 +22,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tiering.model.tables import SnapshotRetention
+from tiering.lake.table_options import snapshot_retention
+from tiering.model.tables import SnapshotRetention, TableInfo
+from tiering.model.upkeep import ExpiryOrder
 
 SLOTS = 96
 """Number of slots within the maximum age: 15 min each for a day."""
@@ -53,6 +55,29 @@ KEPT_BY_USER = "the lake table's own retention (history.expire.*, or that of its
 OFF_MAIN = "never on the main branch"
 UNKNOWN_HEAD = "the newest tiering commit is unknown"
 """Reasons why a snapshot stays, in addition to the names of tags and branches."""
+
+
+@dataclass(frozen=True)
+class ExpiryRule:
+    """The rule by which a commit removes snapshots. `thins`: within the maximum age only one of each slot stays."""
+
+    retention: SnapshotRetention
+    thins: bool = True
+
+
+def expiry_rule(table: TableInfo, order: ExpiryOrder | None, now_ms: int) -> ExpiryRule | None:
+    """Returns the rule for a commit to the table; None = it removes nothing. An order also applies to a table without automatic expiry.
+
+    The table's options replace what the order leaves out. An age that a user orders is taken literally: no younger snapshot is removed.
+    """
+    if order is None:
+        return None if table.snapshot_retention is None else ExpiryRule(table.snapshot_retention)
+    usual = table.snapshot_retention or snapshot_retention(table.properties)
+    min_count = usual.min_count if order.retain_last is None else order.retain_last
+    if order.older_than is None:
+        return ExpiryRule(SnapshotRetention(usual.max_age_ms, min_count), thins=table.snapshot_retention is not None)
+    age_ms = max(0, now_ms - int(order.older_than.timestamp() * 1_000))
+    return ExpiryRule(SnapshotRetention(age_ms, min_count), thins=False)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,8 @@ import pytest
 from pyiceberg.table import TableProperties
 
 from tiering.errors import InvalidArgument
-from tiering.lake_table_options import (
-    LAKE_TABLE_OPTIONS,
-    allowed_properties,
-    check_table_options,
-    lake_table_properties,
-    option_named,
-    public_options,
-)
+from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, allowed_properties, check_table_options, lake_table_properties, option_named
+from tiering.lake.table_options import public_options
 
 FORBIDDEN = (
     "py-io-impl",

@@ -14,8 +14,8 @@ from tiering.lake.iceberg.writing import data_files
 from tiering.lake.iceberg.writing.data_files import decode_files, encode_files
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.serializers import deserialize_write_result, serialize_write_result
 from tiering.lake.writing.sent_rounds import REMEMBERED, SentRounds
+from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 from tiering.model.tables import BucketKey, TablePath
 from tiering.model.upkeep import UpkeepOrder
 

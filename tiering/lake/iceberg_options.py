@@ -14,16 +14,11 @@ from dataclasses import dataclass
 
 from tiering.errors import InvalidArgument
 from tiering.name_matching import nearest_names
-from tiering.public_properties import TABLE_OPTIONS
 
 PREFIX = "iceberg."
 COLUMN = "<column>"
 """Placeholder for a column name, at the end of an option's name."""
 
-HIDDEN_VALUE = "***"
-"""Shown in place of a value that may be a secret."""
-
-_PUBLIC_NAMES = ("bucket.key", "bucket.num", "comment")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _METRICS_MODE = re.compile(r"none|counts|full|truncate\(([1-9][0-9]{0,3})\)", re.IGNORECASE)
@@ -186,20 +181,6 @@ def allowed_properties(properties: Mapping[str, str]) -> dict[str, str]:
 def lake_table_properties(table_options: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties of a lake table from its table's `iceberg.` options, without options that only older versions allowed."""
     return allowed_properties({name.removeprefix(PREFIX): value for name, value in table_options.items() if name.startswith(PREFIX)})
-
-
-def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a table whose values every caller may see. Any option that Lakeward does not know may be a secret."""
-    return {
-        name: value
-        for name, value in table_options.items()
-        if name in _PUBLIC_NAMES or name in TABLE_OPTIONS or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
-    }
-
-
-def shown_options(table_options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a table as every caller may see them: all names, and the values of public options."""
-    return {**dict.fromkeys(table_options, HIDDEN_VALUE), **public_options(table_options)}
 
 
 def _is_allowed(name: str, value: str) -> bool:

@@ -1,0 +1,261 @@
+"""The options of a table, one line each. All checks, listings and pages of table options come from these lines. Pure.
+
+Options whose names begin with `iceberg.` are in `tiering.lake.iceberg_options`. All values are text until `TableOption.of` parses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum, auto
+from typing import Any, Generic, TypeVar
+
+from tiering.durations import LEAST_FRESHNESS_MS, format_duration, parse_duration_ms
+from tiering.errors import InvalidArgument
+from tiering.lake.iceberg_options import PREFIX, option_named
+from tiering.lake.layouts import Layout
+from tiering.lake.registry import format_names, has_format
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo
+
+T = TypeVar("T")
+
+NONE, FOR_EVER = "none", "for ever"
+HIDDEN_VALUE = "***"
+"""Shown in place of a value that may be a secret."""
+LEAST_MAX_AGE_MS = 60_000
+"""Lower bound of the age. With a shorter one, a statement that just began could lose the snapshot that it reads."""
+MAX_MIN_COUNT = 100_000
+
+_PUBLIC_NAMES = ("bucket.key", "bucket.num", "comment")
+_UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?b|bytes?)?", re.ASCII)
+"""Fluss's form of memory sizes (`64mb`, `1 gb`): units are powers of 1,024, and `mib` means the same as `mb`."""
+
+
+class OnFluss(Enum):
+    """The place where a Fluss cluster has an option. `LAKEWARD`: Fluss refuses the option, and the coordinator stores it."""
+
+    UNKNOWN = auto()
+    NEW_TABLES = auto()
+    ALTERABLE = auto()
+    LAKEWARD = auto()
+
+
+@dataclass(frozen=True)
+class TableOption(Generic[T]):
+    """One option. `parse` converts text and the option's name to the value, and raises InvalidArgument that names the option."""
+
+    name: str
+    default: str
+    parse: Callable[[str, str], T]
+    meaning: str
+    on_fluss: OnFluss = OnFluss.UNKNOWN
+    fluss_note: str = ""
+    """A sentence on the option's effect or default on a Fluss cluster, where it differs."""
+    only_before_lake_table: bool = False
+    """Whether the option cannot change once the lake table exists."""
+    if_absent: str | None = None
+    """Value of a table without the option; None = the default. It differs if older versions did not store the option."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def of(self, options: Mapping[str, str]) -> T:
+        """Returns the value for a table with these options. Raises InvalidArgument that names the option."""
+        return self.parse(options.get(self.name, self.if_absent or self.default), self.name)
+
+
+def _boolean(text: str, name: str) -> bool:
+    value = text.strip().lower()
+    if value not in ("true", "false"):
+        raise InvalidArgument(f"the option {name} is {text[:60]!r}; it must be true or false")
+    return value == "true"
+
+
+def _duration_ms(text: str, name: str) -> int:
+    return parse_duration_ms(text, f"value of {name}")
+
+
+def _positive_ms(text: str, name: str) -> int:
+    if not (milliseconds := _duration_ms(text, name)):
+        raise InvalidArgument(f"the option {name} must be longer than zero")
+    return milliseconds
+
+
+def _positive_ms_or_for_ever(text: str, name: str) -> int | None:
+    return None if text == FOR_EVER else _positive_ms(text, name)
+
+
+def _max_age_ms(text: str, name: str) -> int:
+    milliseconds = _duration_ms(text, name)
+    if milliseconds < LEAST_MAX_AGE_MS:
+        shortest = f"The shortest age is {format_duration(LEAST_MAX_AGE_MS)}."
+        raise InvalidArgument(f"the option {name} is {text[:60]!r}", hint=shortest)
+    return milliseconds
+
+
+def _min_count(text: str, name: str) -> int:
+    digits = text.strip()
+    count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+    if not 1 <= count <= MAX_MIN_COUNT:
+        raise InvalidArgument(f"the option {name} is {digits[:60]!r}", hint=f"It is a number of snapshots, 1 to {MAX_MIN_COUNT:,}.")
+    return count
+
+
+def _size(text: str) -> int:
+    """Returns a size such as `64 mb` in bytes; 0 if the text is not a size."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    return 0 if match is None else int(Decimal(match[1]) * _UNITS[match[2] + "b"])
+
+
+def _round_bytes(text: str, name: str) -> int | None:
+    if text.strip().lower() == NONE:
+        return None
+    if not 1 <= (size := _size(text)) <= 1 << 60:
+        raise InvalidArgument(
+            f"the option {name} is {text[:60]!r}, which is not a valid size",
+            hint=f"Write a number and a unit: '64 mb', '1 gb', '500000'. Write {NONE!r} if only the freshness shall begin rounds.",
+        )
+    return size
+
+
+def _file_bytes(text: str, name: str) -> int | None:
+    if text.strip().lower() == NONE:
+        return None
+    if not 1 << 10 <= (size := _size(text)) <= 64 << 30:
+        raise InvalidArgument(
+            f"the option {name} is {text[:60]!r}",
+            hint=f"Write a size from '1 kb' to '64 gb', such as '256 mb'; or {NONE!r} for the lake table's own size.",
+        )
+    return size
+
+
+def _format(text: str, name: str) -> str:
+    if not has_format(text):
+        raise InvalidArgument(f"the option {name} is {text!r}", hint=f"Supported: {', '.join(format_names())}.")
+    return text.lower()
+
+
+def _layout(text: str, name: str) -> Layout:
+    try:
+        return Layout(text.lower())
+    except ValueError as error:
+        raise InvalidArgument(f"the option {name} is {text[:60]!r}", hint=f"It may be: {', '.join(Layout)}.") from error
+
+
+# fmt: off
+ENABLED = TableOption(
+    "table.datalake.enabled", "false", _boolean, on_fluss=OnFluss.ALTERABLE,
+    meaning="Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it creates.",
+)
+FRESHNESS = TableOption(
+    "table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), _duration_ms, on_fluss=OnFluss.ALTERABLE,
+    meaning="Maximum age of the table's lake copy, such as `30 s` or `5 min`.",
+)
+FORMAT = TableOption(
+    "table.datalake.format", DEFAULT_LAKE_FORMAT, _format, on_fluss=OnFluss.NEW_TABLES, only_before_lake_table=True,
+    meaning="Format of the lake table.",
+)
+LAYOUT = TableOption(
+    "table.datalake.layout", Layout.CLEAN.value, _layout, only_before_lake_table=True, if_absent=Layout.SYSTEM_COLUMNS.value,
+    meaning="Layout of a new lake table: `system-columns` or `clean`. An existing lake table keeps its layout; tables of older versions "
+    "have `system-columns`.",
+)
+ROUND_BYTES = TableOption(
+    "table.datalake.round.bytes", NONE, _round_bytes, on_fluss=OnFluss.LAKEWARD,
+    meaning="A round begins before the freshness has passed once this much data waits, such as `256 mb`. `none`: only the freshness "
+    "decides.",
+    fluss_note="It has no effect where a shared Fluss assigns tables.",
+)
+AUTO_EXPIRE = TableOption(
+    "table.datalake.auto-expire-snapshot", "true", _boolean, on_fluss=OnFluss.NEW_TABLES,
+    meaning="Whether snapshots of the lake table expire. The commits of rounds remove them.",
+    fluss_note="On Fluss the default is false.",
+)
+SNAPSHOT_MAX_AGE = TableOption(
+    "table.datalake.snapshot.max-age", "1 d", _max_age_ms, on_fluss=OnFluss.LAKEWARD,
+    meaning="Age at which a snapshot expires. Of the younger snapshots, one stays for each 96th part of the age (15 min of a day), for "
+    "`TIMESTAMP AS OF`.",
+)
+SNAPSHOT_MIN_COUNT = TableOption(
+    "table.datalake.snapshot.min-count", "10", _min_count, on_fluss=OnFluss.LAKEWARD,
+    meaning="Number of the newest snapshots that never expire.",
+)
+AUTO_COMPACTION = TableOption(
+    "table.datalake.auto-compaction", "true", _boolean, on_fluss=OnFluss.NEW_TABLES,
+    meaning="Whether rounds merge small files of the lake table.",
+    fluss_note="On Fluss the default is false.",
+)
+TARGET_FILE_SIZE = TableOption(
+    "table.datalake.target-file-size", NONE, _file_bytes, on_fluss=OnFluss.LAKEWARD,
+    meaning="Size of the lake table's data files, such as `256 mb`: writers end a file at this size, and small files are merged up to it. "
+    "`none`: the lake table's own property, or its format's default.",
+)
+LOG_TTL = TableOption(
+    "table.log.ttl", FOR_EVER, _positive_ms_or_for_ever, on_fluss=OnFluss.NEW_TABLES,
+    meaning="Minimum time for which records stay in the log, such as `7 d`; records that the lake still needs stay longer. Fluss: 7 days.",
+)
+KV_SNAPSHOT_INTERVAL = TableOption(
+    "table.kv.snapshot.interval", "10 min", _positive_ms,
+    meaning="How often a KV snapshot is taken of each changed bucket of a primary-key table (Fluss's `kv.snapshot.interval`).",
+)
+# fmt: on
+
+TABLE_OPTIONS: Mapping[str, TableOption[Any]] = {
+    option.name: option
+    for option in (
+        ENABLED,
+        FRESHNESS,
+        FORMAT,
+        LAYOUT,
+        ROUND_BYTES,
+        AUTO_EXPIRE,
+        SNAPSHOT_MAX_AGE,
+        SNAPSHOT_MIN_COUNT,
+        AUTO_COMPACTION,
+        TARGET_FILE_SIZE,
+        LOG_TTL,
+        KV_SNAPSHOT_INTERVAL,
+    )
+}
+"""The options of a table of the embedded cluster, by name. `on_fluss` tells which of them a table of a Fluss cluster has."""
+
+
+def with_options(table: TableInfo, options: Mapping[str, str], defaults: Mapping[str, str]) -> TableInfo:
+    """Returns the table with these options and the values that follow from them. `defaults` replace the defaults of the lines.
+
+    Raises InvalidArgument that names an option.
+    """
+    effective = {**defaults, **options}
+    return replace(
+        table,
+        properties=options,
+        lake_enabled=ENABLED.of(effective),
+        lake_format=FORMAT.of(effective),
+        freshness_ms=max(FRESHNESS.of(effective), LEAST_FRESHNESS_MS),
+        round_bytes=ROUND_BYTES.of(effective),
+        snapshot_retention=snapshot_retention(effective) if AUTO_EXPIRE.of(effective) else None,
+        auto_compaction=AUTO_COMPACTION.of(effective),
+        target_file_bytes=TARGET_FILE_SIZE.of(effective),
+    )
+
+
+def snapshot_retention(options: Mapping[str, str]) -> SnapshotRetention:
+    """Returns age and count of a table's options, also if its snapshots never expire. Raises InvalidArgument that names the option."""
+    return SnapshotRetention(SNAPSHOT_MAX_AGE.of(options), SNAPSHOT_MIN_COUNT.of(options))
+
+
+def public_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of a table whose values every caller may see. Any option that Lakeward does not know may be a secret."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name in _PUBLIC_NAMES or name in TABLE_OPTIONS or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
+    }
+
+
+def shown_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of a table as every caller may see them: all names, and the values of public options."""
+    return {**dict.fromkeys(options, HIDDEN_VALUE), **public_options(options)}
