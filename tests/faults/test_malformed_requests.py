@@ -16,8 +16,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
-from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire.error_status import ERROR_METADATA_KEY
+from tiering.wire.error_status import sent_error
 
 SEED = 20_261_122
 REQUESTS = 400
@@ -63,11 +62,11 @@ def _complaint(case: malformed.Case, error: grpc.Call) -> str | None:
     code, details = error.code(), error.details()
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return None if case.method.name in HELD else "it takes too long"
-    sent = [PbError.FromString(value) for key, value in error.trailing_metadata() or () if key == ERROR_METADATA_KEY]
-    if not sent:
+    sent = sent_error(error)
+    if sent is None:
         return None if code in OF_GRPC else f"{code.name} without details: {details}"
-    if not hasattr(errors, sent[0].error_class):
-        return f"{code.name} with {sent[0].error_class}: {sent[0].message}"
+    if not hasattr(errors, sent.error_class):
+        return f"{code.name} with {sent.error_class}: {sent.message}"
     return None
 
 

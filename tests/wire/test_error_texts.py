@@ -25,7 +25,7 @@ from tiering.round.tasks.executor import EncodedTask, executor_work
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.coordinator_pb2 import PbHeartbeatReqForTable
-from tiering.wire.error_status import ERROR_METADATA_KEY, status_text, trailing_metadata
+from tiering.wire.error_status import error_in_status, error_status
 from tiering.wire.errors import error_to_pb
 
 SECRET = "hunter2Xq9"
@@ -94,18 +94,19 @@ def test_an_executor_sends_the_error_of_its_task_with_clean_texts(error: BaseExc
 
 @pytest.mark.parametrize("error", [OURS, WRAPPED, FOREIGN])
 def test_a_service_ends_a_call_with_clean_texts_that_fit_the_trailers(error: BaseException) -> None:
-    [(key, details)] = trailing_metadata(error)
-    assert key == ERROR_METADATA_KEY
-    assert_details_clean(PbError.FromString(details), hint=error is not FOREIGN)
-    assert_clean(status_text(error), 512)
-    assert len(details) * 4 / 3 + len(status_text(error).encode()) * 3 < STATUS_BYTES
+    status = error_status(error)
+    sent = error_in_status(status)
+    assert sent is not None
+    assert_details_clean(sent, hint=error is not FOREIGN)
+    assert_clean(status.message, 512)
+    assert status.ByteSize() * 4 / 3 + len(status.message.encode()) * 3 < STATUS_BYTES
 
 
 def test_details_in_other_scripts_fit_the_trailers_too() -> None:
-    error = LakeUnavailable("日" * 10_000, hint="本" * 10_000, path="語" * 10_000)
-    [(_, details)] = trailing_metadata(error)
-    assert len(details) * 4 / 3 + len(status_text(error).encode()) * 3 < STATUS_BYTES
-    message = PbError.FromString(details)
+    status = error_status(LakeUnavailable("日" * 10_000, hint="本" * 10_000, path="語" * 10_000))
+    assert status.ByteSize() * 4 / 3 + len(status.message.encode()) * 3 < STATUS_BYTES
+    message = error_in_status(status)
+    assert message is not None
     assert message.message.startswith("日")
     assert message.hint.startswith("本")
 

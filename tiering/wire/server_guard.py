@@ -19,11 +19,12 @@ from typing import Any
 import grpc
 import grpc.aio
 import structlog
+from grpc_status import rpc_status
 
 from tiering.access.identity import quota_owner
 from tiering.access.refusals.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
-from tiering.wire.error_status import status_code, status_text, trailing_metadata
+from tiering.wire.error_status import error_status
 
 REQUEST_BYTES = 1 << 20
 """Bytes of most requests at most: far above any statement, path or schema."""
@@ -361,4 +362,5 @@ class FailureLog:
     async def end_call(self, method: str, context: _Context, error: BaseException) -> None:
         """Ends the call with the status, the text and the details of `error`."""
         self.add(method, context.peer(), error)
-        await context.abort(status_code(error), status_text(error), trailing_metadata(error))
+        status: Any = rpc_status.to_status(error_status(error))
+        await context.abort(status.code, status.details, status.trailing_metadata)

@@ -36,7 +36,7 @@ from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import CheckResult
 from tiering.validate.run import validate
-from tiering.wire.error_status import ERROR_METADATA_KEY
+from tiering.wire.error_status import sent_error
 
 EXAMPLES = examples(100)
 SEED = int(os.environ.get("LAKEWARD_FUZZ_SEED", "20261122"))
@@ -126,14 +126,14 @@ async def answer_to(client: Client, request: pb.CallProcedureRequest) -> Answer:
 
 
 def _checked(error: Any) -> PbError:
-    sent = [PbError.FromString(value) for key, value in error.trailing_metadata() or () if key == ERROR_METADATA_KEY]
+    sent = sent_error(error)
     assert sent, f"{error.code()} without details: {error.details()}"
-    _check_class(sent[0].error_class)
-    assert error.code() is not grpc.StatusCode.INTERNAL, sent[0]
-    assert sent[0].message
-    assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in sent[0].message + sent[0].hint), sent[0]
-    assert "hunter2" not in sent[0].message + sent[0].hint
-    return sent[0]
+    _check_class(sent.error_class)
+    assert error.code() is not grpc.StatusCode.INTERNAL, sent
+    assert sent.message
+    assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in sent.message + sent.hint), sent
+    assert "hunter2" not in sent.message + sent.hint
+    return sent
 
 
 def _check_class(name: str) -> None:

@@ -1,10 +1,13 @@
 package io.lakeward.spark.service;
 
+import com.google.protobuf.Any;
 import com.google.protobuf.InvalidProtocolBufferException;
-import io.grpc.Metadata;
+import com.google.rpc.ErrorInfo;
+import com.google.rpc.Help;
+import com.google.rpc.LocalizedMessage;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
-import io.lakeward.rpc.v1.PbError;
+import io.grpc.protobuf.StatusProto;
 import io.lakeward.spark.connection.ClientAccess;
 import io.lakeward.spark.connection.TlsProblems;
 import io.lakeward.spark.error.LakewardException;
@@ -14,13 +17,13 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * Translates failed calls to errors for the user. Errors of the service itself travel as a {@code
- * PbError} in the trailing metadata (tiering/wire/error_status.py) and are shown as they are.
+ * Translates failed calls to errors for the user. Errors of the service itself travel as the
+ * details of a {@code google.rpc.Status} (tiering/wire/error_status.py) and are shown as they are.
  */
 final class ServiceErrors {
 
-  private static final Metadata.Key<byte[]> DETAILS =
-      Metadata.Key.of("lakeward-error-bin", Metadata.BINARY_BYTE_MARSHALLER);
+  /** Domain of the ErrorInfo of each error of the service. */
+  private static final String DOMAIN = "lakeward";
 
   /** The error class of a standby without a leader (tiering/cli/processes/forwarding.py). */
   private static final String NO_LEADER = "ServiceUnreachable";
@@ -43,7 +46,7 @@ final class ServiceErrors {
    */
   static boolean isUnreachable(StatusRuntimeException error) {
     return error.getStatus().getCode() == Status.Code.UNAVAILABLE
-        && details(error).map(details -> details.getErrorClass().equals(NO_LEADER)).orElse(true);
+        && sentError(error).map(sent -> sent.errorClass().equals(NO_LEADER)).orElse(true);
   }
 
   /**
@@ -80,19 +83,7 @@ final class ServiceErrors {
   }
 
   private String text(StatusRuntimeException error) {
-    return details(error).map(ServiceErrors::text).orElseGet(() -> text(error.getStatus()));
-  }
-
-  private static String text(PbError error) {
-    String message = "[" + error.getErrorClass() + "] " + error.getMessage();
-    if (error.getHint().isEmpty()) {
-      return message;
-    }
-    return message + (endsSentence(message) ? " " : ". ") + "Hint: " + error.getHint();
-  }
-
-  private static boolean endsSentence(String message) {
-    return message.endsWith(".") || message.endsWith("!") || message.endsWith("?");
+    return sentError(error).map(SentError::text).orElseGet(() -> text(error.getStatus()));
   }
 
   private String text(Status status) {
@@ -131,12 +122,47 @@ final class ServiceErrors {
     return String.valueOf(status.getDescription());
   }
 
-  private static Optional<PbError> details(StatusRuntimeException error) {
-    byte[] bytes = error.getTrailers() == null ? null : error.getTrailers().get(DETAILS);
+  /** The error of the service in the details of a failed call; empty if another service sent it. */
+  private static Optional<SentError> sentError(StatusRuntimeException error) {
     try {
-      return bytes == null ? Optional.empty() : Optional.of(PbError.parseFrom(bytes));
-    } catch (InvalidProtocolBufferException unreadable) {
+      com.google.rpc.Status status = StatusProto.fromThrowable(error);
+      return status == null ? Optional.empty() : SentError.of(status);
+    } catch (IllegalArgumentException | InvalidProtocolBufferException unreadable) {
       return Optional.empty();
+    }
+  }
+
+  private record SentError(String errorClass, String message, String hint) {
+
+    static Optional<SentError> of(com.google.rpc.Status status)
+        throws InvalidProtocolBufferException {
+      ErrorInfo info = ErrorInfo.getDefaultInstance();
+      String message = status.getMessage();
+      String hint = "";
+      for (Any detail : status.getDetailsList()) {
+        if (detail.is(ErrorInfo.class)) {
+          info = detail.unpack(ErrorInfo.class);
+        } else if (detail.is(LocalizedMessage.class)) {
+          message = detail.unpack(LocalizedMessage.class).getMessage();
+        } else if (detail.is(Help.class)) {
+          hint = detail.unpack(Help.class).getLinks(0).getDescription();
+        }
+      }
+      return info.getDomain().equals(DOMAIN)
+          ? Optional.of(new SentError(info.getReason(), message, hint))
+          : Optional.empty();
+    }
+
+    String text() {
+      String text = "[" + errorClass + "] " + message;
+      if (hint.isEmpty()) {
+        return text;
+      }
+      return text + (endsSentence(text) ? " " : ". ") + "Hint: " + hint;
+    }
+
+    private static boolean endsSentence(String text) {
+      return text.endsWith(".") || text.endsWith("!") || text.endsWith("?");
     }
   }
 }
