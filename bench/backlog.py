@@ -59,7 +59,8 @@ PARTS = ("waited_for_slot_ms", "plan_ms", "read_ms", "write_ms", "commit_ms", "a
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one run: seconds, and the 95th percentile of the live tables' ages in milliseconds; None = there were none.
+    """Result of one run: seconds, and the 95th percentile of the live tables' ages in milliseconds; None = there were none. `rounds`: the
+    rounds of the big table in order, with their durations.
 
     `rounds`: those of the big table, first to last, with what they took.
     """
@@ -73,7 +74,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the command line says."""
+    """Options of the command line."""
 
     rows: int
     live: int
@@ -109,7 +110,7 @@ class LiveTables:
                 thread.join()
 
     def p95_ms(self, start: float, end: float) -> int | None:
-        """Of the ages between two readings of the monotonic clock."""
+        """Returns the 95th percentile of the ages between two readings of the monotonic clock."""
         ages = sorted(age for taken, age in self._ages if start <= taken <= end)
         return ages[-(-len(ages) * 95 // 100) - 1] if ages else None
 
@@ -158,7 +159,7 @@ def catch_up(uri: str, cluster: RemoteEmbeddedCluster, freshness_s: int) -> floa
 
 
 def rounds_of_big(uri: str) -> list[dict[str, int | None]]:
-    """What each round of the big table took, first to last."""
+    """Durations of the rounds of the big table, first to last."""
     request = pb.ReadTableRequest(namespace="sys", name="tiering_rounds", columns=["round_id", "pending_time", *PARTS])
     request.filters.append(pb.Filter(column="table_name", operator=pb.Filter.EQUAL, values=[pb.Literal(text=BIG.table_name)]))
     with Connection(uri) as connection:

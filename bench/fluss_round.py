@@ -57,7 +57,7 @@ BUCKETS = 4
 CORES = os.cpu_count() or 1
 WARM_ROWS, WARM_KEYS = 200_000, 20_000
 APPEND_ROWS = 10_000
-"""Of one batch: pyfluss puts a batch into one bucket, and buckets shall be about even."""
+"""Rows of one batch: pyfluss puts a batch into one bucket, and buckets should have about the same size."""
 HOUR = {"table.datalake.enabled": "true", "table.datalake.freshness": "1h"}
 LISTED_SECONDS = 60.0
 """How long the coordinator may take to see a new table."""
@@ -65,7 +65,7 @@ LISTED_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class RoundFigures:
-    """Of one round, in seconds; CPU by process."""
+    """Result of one round, in seconds; CPU by process."""
 
     records: int
     seconds: float
@@ -76,7 +76,7 @@ class RoundFigures:
 
 @dataclass(frozen=True)
 class Bench:
-    """What runs: the cluster, and `lakeward up` with its pid and data folder."""
+    """The running processes: the cluster, and `lakeward up` with its pid and data folder."""
 
     cluster: LocalFlussCluster
     source: FlussSource

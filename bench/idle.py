@@ -1,11 +1,12 @@
-"""What tables without news cost: 10,000 idle ones per minute, and how long until 1,000 that are due at a start were all checked.
+"""Measures the cost of tables without new rows: of 10,000 idle tables per minute, and the time until 1,000 tables that are due at a start
+were all checked.
 
     .venv/bin/python bench/idle.py
 
 A real coordinator process and a real tierer process. `--slots` is the tierer's. An idle table's freshness is an hour. The empty ones are
-all due when the coordinator starts; they are timed from that start. The coordinator checks them without a round, and leaves to the tierer
-those that it does not come to within its patience. CPU seconds are those of the process itself
-per minute of wall time (the tierer's: with its JVM), memory is resident (VmRSS). Prints a table; the last line is one JSON object.
+all due when the coordinator starts; the time counts from that start. The coordinator checks them without a round, and leaves tables to the
+tierer if it cannot check them in time. CPU seconds are those of the process itself per minute of wall time (the tierer's: with its JVM),
+memory is resident (VmRSS). Prints a table; the last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ BUCKETS = 2
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 EMPTY_TARGET_SECONDS = 10.0
 SETTLE_SECONDS = 15.0
-"""What a start costs is not counted."""
+"""The cost of a start is not counted."""
 GIVE_UP_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process and its children."""
+    """Use of one process and its children."""
 
     cpu_seconds_a_minute: float
     memory_mb: float
@@ -123,7 +124,7 @@ def memory_mb(pid: int) -> float:
 
 
 def usage_over(pids: dict[str, int], seconds: float) -> dict[str, Usage]:
-    """What the processes use while nobody asks anything."""
+    """Measures the use of the processes while no client sends a call."""
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     time.sleep(seconds)
     return {name: Usage((cpu_seconds(pid) - before[name]) * 60 / seconds, memory_mb(pid)) for name, pid in pids.items()}

@@ -64,7 +64,7 @@ class Measured:
     select_ms: list[float] = field(default_factory=list)
     history_ms: list[float] = field(default_factory=list)
     service_ms: dict[str, list[float]] = field(default_factory=dict)
-    """Of each system table's SELECTs, in the service."""
+    """Durations of each system table's SELECTs, in the service."""
     assigned: list[tuple[int, float, float | None]] = field(default_factory=list)
     """Table, when it was given to a tierer (steady seconds), and how long that heartbeat took; None of a held one."""
     ended: list[float] = field(default_factory=list)

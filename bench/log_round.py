@@ -54,7 +54,8 @@ HOUR = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one size and layout: seconds by contender, MB of data files, peak memory in MiB by process, and the round's parts in seconds."""
+    """Result of one size and layout: seconds by contender, MB of data files, peak memory in MiB by process, and the round's parts in
+    seconds."""
 
     style: ParquetStyle
     rows: int
@@ -151,7 +152,7 @@ def ceiling_jobs(cluster: RemoteEmbeddedCluster, name: str, target: Path, style:
 
 
 def measure(source: Source, rows: int, style: ParquetStyle, work: Path, times: int) -> Figures:
-    """Of `times` rounds, each followed by its ceiling on the same rows, the medians."""
+    """Medians of `times` rounds, each followed by its ceiling on the same rows."""
     rounds: list[float] = []
     ceilings: list[float] = []
     parts: list[dict[str, float]] = []
@@ -180,7 +181,7 @@ def measure(source: Source, rows: int, style: ParquetStyle, work: Path, times: i
 
 
 def data_bytes(lake: Path, name: str) -> int:
-    """Of the data files of a table; its folder begins with its name."""
+    """Returns the bytes of the data files of a table, whose folder begins with its name."""
     files = (file for file in lake.rglob("*.parquet") if any(part.startswith(name) for part in file.relative_to(lake).parts))
     return sum(file.stat().st_size for file in files)
 

@@ -58,7 +58,7 @@ STARVING_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Load:
-    """What a run asks of its coordinator. `seconds`: it ends after so long; None = once each table had a round."""
+    """Settings of a run. `seconds`: duration of the run; None = until each table had a round."""
 
     name: str
     tierers: int
@@ -142,7 +142,7 @@ Figures = dict[str, float | None]
 
 
 def figures_of(load: Load, window: Window) -> Figures:
-    """Of one run."""
+    """Result of one run."""
     measured, seconds, begin_times = window.measured, window.ended - window.began, load.begin_times()
     rounds = sum(window.began < at <= window.ended for at in measured.ended)
     answers = [took for _, at, took in measured.assigned if took is not None and at > window.began]

@@ -177,7 +177,7 @@ def _paimon_floor(changes: Round, folder: Path, columns: tuple[str, ...]) -> lis
 
 @dataclass
 class Figures:
-    """Of one round."""
+    """Result of one round."""
 
     layout: str
     rows: int
@@ -201,7 +201,7 @@ class Figures:
 
 @dataclass
 class Competitors:
-    """What else makes the rounds, by name; `paimon`: the tables of those that write Paimon."""
+    """The competitors by name. `paimon`: the tables of the competitors that write Paimon."""
 
     by_name: dict[str, Any] = field(default_factory=dict)
     paimon: paimon_competitors.PaimonTables | None = None
@@ -214,7 +214,7 @@ class Competitors:
 
 
 def competitors_of(table: TableInfo, work: Path, with_others: bool) -> Competitors:
-    """Those of the table's lake format, warm as soon as they have made a small round."""
+    """Competitors for the table's lake format, warm after a small round."""
     if table.lake_format == "paimon":
         tables = paimon_competitors.PaimonTables(work, table, CORES)
         by_name = {"pypaimon": paimon_competitors.PyPaimon(tables), "java": paimon_competitors.PaimonJava(tables)}

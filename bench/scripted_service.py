@@ -102,7 +102,7 @@ class TickingCluster(MemoryCluster):
 
 @dataclass(frozen=True)
 class Base:
-    """What a round goes on from."""
+    """State from which a round continues."""
 
     uuid: str
     head: int | None
@@ -126,7 +126,7 @@ class ServedLake:
     format = "iceberg"
 
     def view(self, path: TablePath) -> LakeView | None:
-        """As the coordinator reads it."""
+        """The cluster as the coordinator reads it."""
         if path in self._hanging:
             time.sleep(HANGING_SECONDS)
             raise LakeUnavailable("the lake's catalog has not answered")
@@ -142,7 +142,7 @@ class ServedLake:
         return HEALTHY
 
     def view_for_rounds(self, path: TablePath) -> LakeView | None:
-        """As rounds read it."""
+        """The cluster as rounds read it."""
         with self._lock:
             return self.lake.view(path)
 
@@ -205,7 +205,7 @@ def register(server: grpc.aio.Server, lake: ServedLake, reads: TimedReads) -> No
         "View": handler(lake.view_for_rounds),
         "Selects": handler(lambda: reads.ended),
     }
-    # What the bench itself asks is no service of Lakeward: nobody is asked who calls.
+    # The bench's own calls belong to no service of Lakeward, so no caller is authenticated.
     free = Requirement(None, On.NOTHING, identified=False)
     cast("dict[str, Requirement]", RPCS).update({f"/{LAKE_SERVICE}/{method}": free for method in methods})
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(LAKE_SERVICE, methods),))

@@ -48,7 +48,7 @@ class System(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """What one system reached: the step of the highest rate that holds, and all steps."""
+    """Result of one system: the step with the highest rate that holds, and all steps."""
 
     best: Step | None
     steps: list[Step]

@@ -229,7 +229,7 @@ def show_secured(figures: list[SecuredFigures]) -> None:
 
 
 def secured_json(figures: list[SecuredFigures]) -> list[dict[str, object]]:
-    """As they are printed."""
+    """Results as printed."""
     return [
         rounded(question) | {"sys_overhead": round(question.sys_overhead, 1), "server_overhead": round(question.server_overhead, 1)}
         for question in figures

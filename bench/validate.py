@@ -46,7 +46,7 @@ OWN, FOLDED = "own", "own, folded"
 
 @dataclass
 class Figures:
-    """Of one table: seconds, CPU seconds and peak MiB by way; the seconds of each check of level rows."""
+    """Result of one table: seconds, CPU seconds and peak MiB by way, and the seconds of each check of level rows."""
 
     kind: str
     rows: int
@@ -95,7 +95,7 @@ class Watch:
             self._thread.join()
 
     def _look(self, process: subprocess.Popen[str]) -> None:
-        while process.returncode is None:  # whoever started it waits for it
+        while process.returncode is None:  # the parent process waits for it
             self.peak_mb = max(self.peak_mb, own_queries.peak_mb(str(process.pid)))
             self.cpu = max(self.cpu, own_queries.cpu_seconds(process.pid))
             time.sleep(LOOK_EVERY_S)

@@ -55,13 +55,13 @@ PRUNE_MINUTES = PRUNE_INTERVAL_MS // 60_000
 BUCKETS = 8
 FAILED_SHARE = 0.01
 QUIET_TABLES = 10
-"""Of the whole year: tables that are tiered once a day."""
+"""Number of rounds of the whole year, of tables that are tiered once a day."""
 MB = 1_000_000
 
 
 @dataclass(frozen=True)
 class Left:
-    """What one round leaves in the store."""
+    """Rows that one round leaves in the store."""
 
     round: RoundRecord
     commit: LakeCommitRecord
@@ -183,7 +183,7 @@ class Writer:
 
 
 Size = Callable[[], float]
-"""Of the store on its disk, in MB."""
+"""Size of the store on its disk, in MB."""
 
 
 def full_rate(year: Year, size: Size, hours: float, a_minute: int, tables: int) -> list[dict[str, float]]:
@@ -240,7 +240,8 @@ def kept(store: SqlStore) -> dict[str, int]:
 
 
 def quiet_days(year: Year, tables: int) -> list[int]:
-    """Of the tables that are tiered once a day, for how many days the store has rounds; then of the dropped one: how many rounds."""
+    """Number of days for which the store has rounds of the tables that are tiered once a day, then the number of rounds of the dropped
+    table."""
     query = sa.text("SELECT count(*) FROM lakeward_rounds WHERE table_name = :name")
     with year.store._engine.connect() as connection:
         names = [f"table_{number:05}" for number in (*range(tables, tables + QUIET_TABLES), tables - 1)]
@@ -274,7 +275,7 @@ def show(title: str, rows: Sequence[dict[str, float]]) -> None:
 
 
 Shows = list[Callable[[], None]]
-"""What prints the tables, once the figures are known to be sound."""
+"""Prints the tables, after the figures were checked."""
 
 
 def measure_full_rate(arguments: argparse.Namespace, folder: Path, figures: dict[str, Any], shows: Shows) -> None:

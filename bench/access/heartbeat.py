@@ -1,4 +1,4 @@
-"""What TLS, a token and policies add to a heartbeat of a tierer that is answered at once.
+"""Measures what TLS, a token and policies add to a heartbeat that the coordinator answers at once.
 
     PYTHONPATH=bench .venv/bin/python bench/access/heartbeat.py
 
@@ -47,7 +47,7 @@ def tierer(stack: ExitStack, folder: Path, options: tuple[str, ...], access: Cli
 
 
 def beat(stub: Any, number: int) -> float:
-    """Of a tierer without work: it asks for a table, and does not wait for one."""
+    """Heartbeat of a tierer without work: it requests a table, and does not wait for one."""
     known = pb.PbTierer(tierer_id="bench", sequence=number, started_at_ms=1, incarnation="bench", slots=4)
     request = pb.LakeTieringHeartbeatRequest(tierer=known, request_table=True, max_wait_ms=0)
     start = time.perf_counter()

@@ -1,4 +1,5 @@
-"""What people do today, in one warm Spark session: Structured Streaming (`availableNow`) and a batch INSERT, both into Iceberg."""
+"""Other ways to fill a lake from a log, in one warm Spark session: Structured Streaming (`availableNow`) and a batch INSERT, both into
+Iceberg."""
 
 from __future__ import annotations
 

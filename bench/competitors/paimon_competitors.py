@@ -1,4 +1,4 @@
-"""What a round of a primary-key table in Paimon is compared with: the floor, pypaimon's own write, and Paimon's Java write in a JVM.
+"""Competitors of a round of a primary-key table in Paimon: the floor, pypaimon's own write, and Paimon's Java write in a JVM.
 
 All of them write to tables that look the same: `changelog-producer` is `input`, so all changes are written beside the last one of each key.
 """
@@ -60,7 +60,7 @@ class PaimonTables:
         self._folder = folder
         self._table = table
         self.columns = LAYOUT.of(table.properties).lake_schema(table).names
-        """Of a row in the lake."""
+        """Columns of the lake table."""
         libraries = tiering_class_path()
         jar = compiled_jar(_SOURCES, libraries, ROOT / "build" / "paimon-java.jar")
         command = [str(require_java()), *JVM_OPTIONS, "-Xmx3g", "-cp", f"{libraries}:{jar}", "io.lakeward.bench.PaimonJava"]

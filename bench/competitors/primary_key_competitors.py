@@ -1,4 +1,4 @@
-"""What a round of a primary-key table is compared with: the floor, Spark's MERGE INTO, and deltalake's merge."""
+"""Competitors of a round of a primary-key table: the floor, Spark's MERGE INTO, and deltalake's merge."""
 
 from __future__ import annotations
 

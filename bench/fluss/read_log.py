@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one way to read one table."""
+    """Result of one way to read one table."""
 
     table: str
     compression: str

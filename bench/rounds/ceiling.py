@@ -29,7 +29,7 @@ class ParquetStyle:
 
     @property
     def time_unit(self) -> str:
-        """Of `__timestamp`."""
+        """Time unit of the column `__timestamp`."""
         return "ms" if self.lake_format == "paimon" else "us"
 
 

@@ -73,7 +73,7 @@ def work_seconds(cluster: SplitSource, path: TablePath, scratch: Path) -> tuple[
 
 
 def work_ahead(cluster: SplitSource, path: TablePath, lake: Lake, scratch: Path) -> tuple[float, float]:
-    """The same of what a round of `lake` would do now; nothing of it stays. A lake table that is not there is made in `scratch`."""
+    """Returns the same seconds as `work_seconds` for the next round of `lake`. A missing lake table is created in `scratch`."""
     table, view = cluster.table(path), lake.view(path)
     if view is None:
         (scratch / "lake").mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ def finish(figures: Mapping[str, Any], show: Callable[[], None] = lambda: None) 
 
 
 def problems(value: object, name: str = "") -> Iterator[str]:
-    """What is nonsense in figures, however they are nested: each names the figure."""
+    """Returns each impossible figure by name, however deeply the figures are nested."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from problems(part, f"{name}.{key}" if name else str(key))

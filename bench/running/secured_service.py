@@ -19,7 +19,7 @@ POLICIES = f"""
 permit (principal == User::"{USER}", action in Action::"read", resource is Table)
   when {{ resource.database like "idle*" || resource.database like "rare*" }};
 permit (principal == User::"{USER}", action == Action::"TIERER", resource == Service::"lakeward");
-permit (principal == User::"somebody", action in Action::"read", resource is Table) when {{ resource.name like "*_daily" }};
+permit (principal == User::"reader", action in Action::"read", resource is Table) when {{ resource.name like "*_daily" }};
 forbid (principal, action, resource == Table::"hr.salaries");
 """
 """Filters by patterns that all tables of the benches pass: the answers are the same, and each has to be worked out."""

@@ -62,7 +62,7 @@ class OnLakeward:
         self._bench.writer.create_table(table_path("bench", name), TableSpec(FLIGHTS.schema, buckets, properties=properties))
 
     def _watch(self, client: LakewardClient, path: TablePath, order: Order, progress: Progress) -> tuple[list[Landing], list[float]]:
-        """What of the table landed when, and lags of the small tables as the service tells them."""
+        """Landing times of the table's rows, and the lags of the small tables in the service."""
         start, landings, small, next_status = progress.wait_for_start(), list[Landing](), list[float](), 0.0
         while True:
             view = self._lake.view(path)

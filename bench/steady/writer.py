@@ -33,7 +33,7 @@ _DISTINCT_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Order:
-    """What to write. `small`: names of the small tables."""
+    """The rows to write. `small`: names of the small tables."""
 
     table: str
     small: tuple[str, ...]
@@ -116,7 +116,7 @@ class _FolderSink:
 
 
 class Progress:
-    """What the writer says of itself; shared by both processes."""
+    """The writer's report, which both processes share."""
 
     def __init__(self) -> None:
         context = mp.get_context("spawn")

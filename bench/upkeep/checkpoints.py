@@ -65,7 +65,7 @@ class Checkpoint:
 
 @dataclass
 class AgedTable:
-    """What was measured of one kind of table. `scans`: by reader (`scans.scan_seconds`)."""
+    """Measurements of one kind of table. `scans`: by reader (`scans.scan_seconds`)."""
 
     kind: str
     buckets: int

@@ -1,13 +1,13 @@
-"""What it costs to heal a lake table that an earlier version left with very many snapshots and small files.
+"""Measures the healing of a lake table that an earlier version left with very many snapshots and small files.
 
     PYTHONPATH=bench .venv/bin/python bench/upkeep/degraded_table.py --snapshots 50000 --files 50000
 
-The table is made directly (`tests/support/upkeep/degraded_tables.py`): an Iceberg log table with one bucket, a snapshot and a manifest
-list of each former round, and 20 former metadata files. Cluster, coordinator and lake are in this process, and rounds run inline. First
-come tiering rounds of one row each until no snapshot expires any more, then upkeep rounds until nothing is to be rewritten, a look at the
-table's health, and two sweeps with some hours between them. Each line has seconds and CPU seconds of the step, the memory of the process,
-and what is left: snapshots, data files, and the size of the newest metadata file. At the end the lake has exactly the rows of the log.
-The last line is one JSON object.
+The table is made directly (`tests/support/upkeep/degraded_tables.py`): an Iceberg log table with one bucket, a snapshot and a manifest list
+of each former round, and 20 former metadata files. Cluster, coordinator and lake are in this process, and rounds run inline. First the
+bench runs tiering rounds of one row each until no snapshot expires any more. Then it runs upkeep rounds until nothing is left to rewrite,
+measures the table's health, and runs two sweeps with some hours between them. Each line has seconds and CPU seconds of the step, the memory
+of the process, and what is left: snapshots, data files, and the size of the newest metadata file. At the end the lake has exactly the rows
+of the log. The last line is one JSON object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is on disk below a folder of a lake, and what was written there: found by looking for new files after each round."""
+"""Measures the files below a folder of a lake: the bytes on disk, and the bytes that were written, from the new files after each round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class FileKind(StrEnum):
-    """What a file of a lake table is, by its name alone."""
+    """Kind of a file of a lake table, from its name alone."""
 
     DATA = "data"
     """Parquet: rows and deletes."""

@@ -34,7 +34,7 @@ class Health:
 
 
 def health_of(world: AgingWorld, path: TablePath) -> Health:
-    """As the format's own library tells it, with nothing remembered from before."""
+    """Health of the table from the format's own library, without any cache."""
     if world.kind.format == "paimon":
         return _paimon_health(paimon_table(world, path))
     clear_manifest_cache()

@@ -122,7 +122,7 @@ class AgingWorld(FolderWorld):
         yield from self._upkeep_rounds()
 
     def _background(self) -> None:
-        """What the coordinator does beside rounds."""
+        """Does the coordinator's work beside rounds."""
         tick(self.coordinator)
         if self.clock.elapsed >= self._next_sweep_s:
             self._next_sweep_s = self.clock.elapsed + SWEEP_S

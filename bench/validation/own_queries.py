@@ -1,8 +1,8 @@
-"""What bench/validate.py compares with: DuckDB alone counts and checksums the two sides, with the plainest queries that do.
+"""The baseline of bench/validate.py: DuckDB alone counts and checksums the two sides, with the simplest queries.
 
-That is `count(*)` and the sum of the hashes of all columns that the user has: of the lake's files, less what the delete files name, and
-of the log's segments, mapped into memory. Nothing is verified, no offset is looked at. Of a primary-key table the log has more rows
-than the lake; its second query, the fold, takes the newest change of each key alone, so that both sides can be equal.
+The queries are `count(*)` and the sum of the hashes of all user columns. They read the lake's files without the rows that delete files
+name, and the log's segments, mapped into memory. Nothing is verified, and no offset is read. In a primary-key table the log has more rows
+than the lake. A second query, the fold, takes only the newest change of each key, so that both sides can be equal.
 """
 
 from __future__ import annotations

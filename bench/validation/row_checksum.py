@@ -1,10 +1,9 @@
-"""What the checksum of rows costs that a clean lake table keeps, beside the Parquet that its round writes: in seconds of one core.
+"""Measures the cost of the checksum of rows in a clean lake table, beside the Parquet that its round writes: in seconds of one core.
 
     PYTHONPATH=bench .venv/bin/python bench/validation/row_checksum.py [--rows 600000] [--table flights --table lineitem] [--columns]
 
-A core's seconds count, not those on the clock, so other work on the machine matters less. They are given for 20,000,000 rows, of the
-fastest of some runs. With `--columns` also for each column alone, which then has the mix of the whole row to itself. The last line is
-one JSON object.
+A core's seconds count, not those on the clock, so other work on the machine matters less. They are for 20,000,000 rows, from the fastest of
+some runs. `--columns` adds each column alone, including the mix of the whole row. The last line is one JSON object.
 """
 
 from __future__ import annotations

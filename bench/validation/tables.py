@@ -26,7 +26,7 @@ from tiering.round.tasks.split_work import run_split
 BUCKETS = 4
 CHANGED_SHARE = 0.1
 DELETED_SHARE = 0.01
-"""Of the keys, in a second round."""
+"""Share of the keys that are deleted, in a second round."""
 
 
 @dataclass
