@@ -1,4 +1,4 @@
-"""What all tests share: servers that take long to start, how deep they look (support/depth.py), in which order (support/dealt_out.py)."""
+"""Fixtures of all tests: servers that take long to start, the depth of tests (support/depth.py), and their order (support/dealt_out.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 folders_in_memory()
 load_profile()
 
-# What pytest makes of the tests' asserts is kept for the next stage, also where PYTHONDONTWRITEBYTECODE is set: 12 CPU s a worker.
+# The rewritten asserts of pytest are kept for the next stage, also if PYTHONDONTWRITEBYTECODE is set: 12 CPU s per worker.
 sys.dont_write_bytecode = False
 
 # For every Spark that a test or one of its processes starts. Who names another collector or compiler gets that one.
@@ -87,7 +87,7 @@ def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
 
 @pytest.fixture(scope="session")
 def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
-    """The same with two tablet servers, for tests that kill them; each leaves all of them running."""
+    """A cluster with two tablet servers, for tests that kill them; each test leaves all of them running."""
     from support.clusters.fluss_server import lake_settings
     from support.running.fluss_health import watched
     from tiering.cli.fluss_server.local_cluster import local_cluster

@@ -1,4 +1,4 @@
-"""What bench/aging.py counts: the rows that a table must have, the bytes that were written, and the targets."""
+"""bench/aging.py counts the rows that a table must have, the bytes that were written, and the targets."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def where_to_change(page: str) -> list[tuple[str, str]]:
 
 
 def problems(places: str, root: Path) -> Iterator[str]:
-    """What is wrong with the second cell of a row."""
+    """Yields the problems of the second cell of a row."""
     files = [match for match in _PLACE.finditer(places) if "/" in match["file"] or "." in match["file"] or match["names"]]
     if not files:
         yield "no file"

@@ -1,4 +1,4 @@
-"""A service that acts for its users: what it reads and calls is what they may see and do, and without the right nobody believes a name."""
+"""A service that acts for its users reads and calls with their rights. Without the right IMPERSONATE its user names are ignored."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_lines_longer_than_a_block_and_damaged_ones_are_read_too(tmp_path: Path)
 def test_the_newest_entry_is_read_without_the_rest_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     with file.open("wb") as large:
-        large.truncate(1 << 36)  # a hole: nobody can read all of it
+        large.truncate(1 << 36)  # a hole: no process can read all of it
     trail = AuditTrail(file, file_bytes=1 << 37)
     trail.add(entry("newest"))
     assert [known.call_id for known in islice(trail.entries(), 1)] == ["newest"]

@@ -1,4 +1,4 @@
-"""What clients find and show: the token of the user's folder, a named file, and what becomes of it when it is replaced."""
+"""Clients find and show tokens: in the user's folder, in a named file, and after the file was replaced."""
 
 from __future__ import annotations
 

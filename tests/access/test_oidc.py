@@ -114,7 +114,7 @@ def test_no_shared_secret_and_no_unsigned_token_counts(provider: Provider) -> No
 
 
 def signed_with_a_public_key(token: str, public: bytes) -> str:
-    """The same claims under HS256, whose secret is what everybody can read."""
+    """Returns the same claims under HS256 with a public key as the secret."""
 
     def text(content: bytes) -> str:
         return base64.urlsafe_b64encode(content).rstrip(b"=").decode()

@@ -78,7 +78,7 @@ by_name = st.tuples(
         max_size=3,
     ),
 ).map(lambda parts: f"{parts[0]} ({parts[1]}, action, {parts[2]}) {parts[3]} {{ {' && '.join(parts[4])} }};")
-"""What may be asked together."""
+"""Privileges and objects that are requested together."""
 policies = st.lists(st.one_of(by_scope, by_condition, by_name), max_size=8).map("\n".join)
 
 

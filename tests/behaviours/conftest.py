@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def alike(name: str) -> str:
-    """What a backend has in common with others: in CI they take turns, and each story is told of one of them."""
+    """Features that a backend shares with others: in CI the backends take turns, and each story runs with one of them."""
     if name == EMBEDDED:
         return name
     return "other lakes" if name in OTHER_KINDS else "real Fluss"

@@ -1,4 +1,4 @@
-"""What a backend declares to lack it really lacks; and nothing else is left out of the suite."""
+"""A backend really lacks what it declares to lack, and the suite leaves nothing else out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users and other services do to a lake table between rounds, tables that are made anew, and the ways on."""
+"""Users and other services change a lake table between rounds, tables are recreated, and the repairs work."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Story:
         return stepped.end()
 
     def act(self, name: str) -> None:
-        """What somebody does beside the rounds. Nothing where there is no lake table yet."""
+        """Changes the lake table as another tool does beside the rounds. Nothing happens before there is a lake table."""
         if self.world.lake.view(self.table.path) is None:
             return
         if name == SWEEP:
@@ -165,11 +165,11 @@ def story(kind: LakeKind, table_type: TableType) -> Iterator[Story]:
 
 
 ORDERS = (None, UpkeepOrder(), UpkeepOrder(full=True, manifests=True, expiry=ExpiryOrder(retain_last=1)))
-"""Of a tiering round, of an upkeep round, and of one that does all that a caller may want."""
+"""Orders of a tiering round, of an upkeep round, and of one with all that a caller may request."""
 
 
 def disturbances(actions: Sequence[str]) -> st.SearchStrategy[Any]:
-    """Of a round: what happens before which step, what becomes of its first request, and which order it has."""
+    """Disturbances of a round: the change before each step, the fate of its first request, and its order."""
     between = st.dictionaries(st.integers(0, STEPS), st.lists(st.sampled_from(actions), min_size=1, max_size=2), max_size=3)
     return st.tuples(between, st.sampled_from(REQUESTS), st.sampled_from(ORDERS))
 

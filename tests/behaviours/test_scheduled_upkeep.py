@@ -1,4 +1,4 @@
-"""Upkeep that nobody asks for: the coordinator sees small files, and makes an upkeep round between two tiering rounds of the table."""
+"""Upkeep without a request: the coordinator sees small files, and starts an upkeep round between two tiering rounds of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of every type, key, schema version and partition: after each round the lake is the table, whoever reads it."""
+"""Tables of every type, key, schema version and partition: after each round the lake equals the table for every reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.values.every_type import CASES, LATER, LATER_VALUES, ROWS
 from tiering.model.rounds import RoundState
 
 LONG_TEXT_CHARACTERS = 60_000
-"""Of UTF-8 three times as much; the longest text of CASES would fill a batch of Fluss's client alone."""
+"""Characters, three bytes of UTF-8 each; the longest text of CASES would fill a batch of Fluss's client alone."""
 BEFORE_THE_LAST_DAY = datetime(9999, 12, 30)
 KEY_TYPES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int32(), [-(2**31), -1, 0, 7, 2**31 - 1]),

@@ -121,7 +121,7 @@ def test_a_writer_that_commits_before_each_request_costs_upkeep_no_work_unless_i
 
 
 def append_nothing(table: StoryTable) -> None:
-    """A commit of somebody else, without a row."""
+    """Commits as another writer, without a row."""
     rows = table.deployment.by_hand.rows(table.path)
     table.deployment.by_hand.append(table.path, rows.slice(0, 0), {})
 

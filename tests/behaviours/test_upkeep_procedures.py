@@ -21,7 +21,7 @@ from tiering.model.rounds import RoundState
 
 @pytest.fixture
 def table(deployment: Deployment) -> StoryTable:
-    """Many rounds without merges, whose table nobody keeps up."""
+    """A table after many rounds without merges and without upkeep."""
     options = {
         "table.datalake.auto-compaction": "false",
         "table.datalake.auto-expire-snapshot": "false",

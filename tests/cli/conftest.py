@@ -20,7 +20,7 @@ CLICKS = table_path("web", "clicks")
 
 @pytest.fixture(scope="session")
 def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A coordinator alone, with two tables: nobody tiers, 30 rows wait."""
+    """A coordinator without a tierer, with two tables and 30 untiered rows."""
     deployment = Deployment(tmp_path_factory.mktemp("stocked"))
     try:
         deployment.start_coordinator()

@@ -1,4 +1,4 @@
-"""What `lakeward coordinator --fluss` says of wrong input: one error that names what to do, an exit status, and nothing changed."""
+"""`lakeward coordinator --fluss` with wrong input: one error that names the solution, an exit status, and no change."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def start(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 def remembered(folder: Path) -> dict[str, str | None]:
-    """What the data folder knows of its cluster; nothing if it was never written."""
+    """Returns the data folder's record of its cluster; empty if there is none."""
     memory = FlussMemory(folder / "data" / "cluster")
     try:
         return {name: memory.fact(name) for name in (CLUSTER_ID_FACT, BOOTSTRAP_SERVERS, MODE)}

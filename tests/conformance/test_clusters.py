@@ -1,4 +1,4 @@
-"""What every kind of cluster must do for tierers and the coordinator: a new kind adds its line to CLUSTERS and passes.
+"""Every kind of cluster must pass these tests for tierers and the coordinator. A new kind adds its line to CLUSTERS.
 
 One that has primary-key tables adds another line to PRIMARY_KEY_CLUSTERS.
 
@@ -128,7 +128,7 @@ class PrimaryKeySubject:
     owner: ClusterOwner
     upsert: Callable[[pa.RecordBatch], object]
     delete: Callable[[pa.RecordBatch], object]
-    """Of rows with the columns of `cities`, and of keys."""
+    """Deletes the keys of rows with the columns of `cities`."""
     take_snapshot: Callable[[], object]
     """Returns once there is a KV snapshot with all changes, and superseded snapshots that no lease holds are gone."""
     superseding_snapshots: int = 4
@@ -253,7 +253,7 @@ CLUSTERS: Mapping[str, Callable[[Path], AbstractContextManager[Subject]]] = {
     "embedded read-only": embedded_read_only,
     "memory": in_memory,
 }
-"""Those that need nothing but a folder."""
+"""The kinds of cluster that need only a folder."""
 FLUSS = "fluss"
 """A real cluster, which is booted once for all tests."""
 
@@ -457,7 +457,7 @@ def test_a_lease_is_listed_with_what_it_holds_renewed_and_released(keys: Primary
     [lease] = keys.owner.leases()
     assert (lease.lease_id, lease.ttl_ms, lease.owner) == ("lease", 600_000, "ann")
     assert [(held.table_bucket, held.snapshot_id) for held in lease.snapshots] == [(keys.bucket, snapshot_id)]
-    assert lease.snapshots[0].available in (True, None)  # None where the cluster cannot tell
+    assert lease.snapshots[0].available in (True, None)  # None if the cluster does not know the sizes
     assert list(keys.owner.acquire_lease("lease", 900_000, {})) == []
     [renewed] = keys.owner.leases()
     assert (renewed.acquired_at, renewed.ttl_ms) == (lease.acquired_at, 900_000)

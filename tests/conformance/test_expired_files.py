@@ -1,4 +1,4 @@
-"""Expiry, sweeps and deletion of old metadata files with every kind of catalog and store: what somebody still names stays."""
+"""Expiry, sweeps and deletion of old metadata files with every kind of catalog and store: files that are still named stay."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_only_what_nobody_names_goes(world: AnyCatalogWorld) -> None:
 
 
 class Refusing:
-    """A store that lets nobody delete, and counts who tried."""
+    """A store that refuses every delete, and counts the attempts."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.tries = 0

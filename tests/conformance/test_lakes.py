@@ -1,4 +1,4 @@
-"""What every lake must keep, whatever its format: rounds and coordinator rely on each of these.
+"""Every lake format must pass these tests: rounds and coordinator rely on each of them.
 
 Driven through the interface of `tiering.lake.base` alone. Rounds over every kind of table and column type are in tests/behaviours/
 and in the format's own tests.

@@ -87,7 +87,7 @@ def test_damage_is_an_error_of_ours_or_leaves_rows_of_the_types_that_they_say(tm
 
 
 NOT_UTF8 = b"gr\xfc\xdfe"
-"""As Latin-1 has it."""
+"""A text in Latin-1."""
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from tiering.round.transport import GrpcTransport
 WITHIN_SECONDS = 30.0
 ROWS = 200
 TASK_SECONDS = 120.0
-"""How long a task would read all of them that nobody ends."""
+"""Duration of a task that is not cancelled."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What Spark's own Iceberg procedures do to a lake table, between rounds and in the middle of one (DESIGN 6).
+"""Spark's own Iceberg procedures change a lake table between rounds and in the middle of one (DESIGN 6).
 
 Each ends exact, or in the permanent error that says what happened; none loses or doubles a row.
 """

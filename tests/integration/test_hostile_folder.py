@@ -52,7 +52,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def service(hostile: Path, tmp_path: Path) -> Iterator[Process]:
-    """`lakeward up` of somebody who stands in that folder; every round is a Spark job."""
+    """`lakeward up` in that folder as working directory; every round is a Spark job."""
     process = lakeward(tmp_path, "up", "--data", str(tmp_path / "data"), "--port", "0", "--master", "local[1]", "--inline-round-bytes", "0")
     try:
         yield process
@@ -61,7 +61,7 @@ def service(hostile: Path, tmp_path: Path) -> Iterator[Process]:
 
 
 def lakeward(logs: Path, *words: str) -> Process:
-    """As a person starts it: the command on the PATH."""
+    """Starts the command from the PATH, as a user does."""
     return Process(*words, log=logs / f"{words[0]}.log", program=(str(LAKEWARD),))
 
 

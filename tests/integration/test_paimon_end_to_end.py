@@ -56,7 +56,7 @@ def test_a_primary_key_table_is_tiered_read_and_proved(deployment: Deployment) -
 
 
 def printed(*arguments: str, status: int = 0) -> str:
-    """What a command printed."""
+    """Returns the output of a command."""
     ended = subprocess.run([*module_command("tiering.cli.main"), *arguments], capture_output=True, text=True, check=False, timeout=90)
     assert ended.returncode == status, ended.stdout + ended.stderr
     return ended.stdout

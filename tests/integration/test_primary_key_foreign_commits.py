@@ -56,7 +56,7 @@ def by_spark(spark: SparkSession, table: PrimaryKeyTable) -> list[Row]:
 
 
 def by_duckdb(table: PrimaryKeyTable) -> list[Row]:
-    """As the validation and SQL without Spark read it, deletes of any writer included."""
+    """Returns the rows as the validation and SQL without Spark read them, with deletes of any writer."""
     files = table.kit.lake.file_lists(table.kit.view(table.info), None)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")

@@ -29,7 +29,7 @@ from tiering.validate.run import validate
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """As a tierer's."""
+    """A session with a tierer's settings."""
     with spark_session(tmp_path_factory.mktemp("warehouse"), DEFAULTS, "primary keys") as session:
         yield session
 
@@ -75,7 +75,7 @@ class CountedRuns:
 
 
 class KillsItsWorker:
-    """In the place of a reader: whoever takes it from its pickle is gone."""
+    """A reader that ends the process which unpickles it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os._exit, (1,)

@@ -1,4 +1,4 @@
-"""What `lakeward spark-conf` and `lake-conf` print is read back as exactly the same properties, by who reads it in earnest."""
+"""The output of `lakeward spark-conf` and `lake-conf` is read back as exactly the same properties, by their real readers."""
 
 from __future__ import annotations
 
@@ -82,9 +82,8 @@ def jvm() -> Iterator[Any]:
 
 
 def loaded(jvm: Any, text: str) -> dict[str, str]:
-    """As Spark loads a properties file. The names come as an array: py4j ends an iteration with an exception, and pyspark, once it was
-    used in this process, translates exceptions with the help of a running SparkContext.
-    """
+    """Returns the properties as Spark loads a properties file. The names come as an array: py4j ends an iteration with an exception, and
+    pyspark, once it was used in this process, translates exceptions with the help of a running SparkContext."""
     table = jvm.java.util.Properties()
     table.load(jvm.java.io.StringReader(text))
     return {str(name): str(table.getProperty(name)) for name in table.stringPropertyNames().toArray()}

@@ -27,7 +27,7 @@ PARTED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("i
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """As a tierer's."""
+    """A session with a tierer's settings."""
     with spark_session(tmp_path_factory.mktemp("warehouse"), DEFAULTS, "source changes") as session:
         yield session
 

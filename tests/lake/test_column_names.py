@@ -41,7 +41,7 @@ def table_of(columns: list[tuple[str, pa.DataType]], layout: Layout) -> TableInf
 
 
 def one_case(character: str) -> str:
-    """As Java's `String.equalsIgnoreCase` compares characters that have one upper case."""
+    """Returns the form by which Java's `String.equalsIgnoreCase` compares characters that have one upper case."""
     return character.upper().lower() if len(character.upper()) == 1 else character
 
 

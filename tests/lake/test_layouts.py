@@ -21,7 +21,7 @@ from tiering.model.tables import TablePath
 
 def test_columns_tell_the_layout_of_a_lake_table_that_is_there() -> None:
     assert layout_of(["id", "__bucket", "__offset", "__timestamp"]) is Layout.SYSTEM_COLUMNS
-    assert layout_of(["id"], ["id", "__timestamp"]) is Layout.SYSTEM_COLUMNS  # somebody dropped them
+    assert layout_of(["id"], ["id", "__timestamp"]) is Layout.SYSTEM_COLUMNS  # a user dropped them
     assert layout_of(["id"]) is Layout.CLEAN
 
 

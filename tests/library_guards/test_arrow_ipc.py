@@ -161,7 +161,7 @@ def file_of(rows: pa.RecordBatch, **options: Any) -> pa.Buffer:
 
 
 def test_a_schema_may_carry_metadata() -> None:
-    """As pandas leaves it, and as system tables tell their comments."""
+    """pandas writes metadata, and system tables have their comments in it."""
     noted = pa.field("n", pa.int64(), metadata={"comment": "a number"})
     rows = NUMBERS.cast(pa.schema([noted], metadata={"pandas": "{}"}))
     assert read_rows(stream(rows), WRITE_LIMITS).equals(pa.Table.from_batches([rows]), check_metadata=True)

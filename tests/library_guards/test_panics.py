@@ -1,4 +1,4 @@
-"""What is no `Exception` does not leave a thread."""
+"""An exception that is no `Exception` does not leave a thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiering.library_guards.panics import UnexpectedEnd, contained, panics_raise
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it."""
+    """A panic like those of libraries in Rust."""
 
 
 @pytest.mark.parametrize("end", [Panic("out of bounds"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])

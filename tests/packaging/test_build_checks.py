@@ -39,7 +39,7 @@ def local_repository(protobuf_jar: Path) -> Path:
 
 
 def linked(repository: Path, copy: Path) -> Path:
-    """The same files by symbolic links, so that one of them can be exchanged."""
+    """Returns the same files as symbolic links, so that one of them can be exchanged."""
     for folder, _, names in os.walk(repository):
         target = copy / Path(folder).relative_to(repository)
         target.mkdir(parents=True)

@@ -25,7 +25,7 @@ UNITS = sorted(DEPLOY.glob("*.service"), key=str)
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Of the Containerfile: each with its lines joined."""
+    """Returns the instructions of the Containerfile, each with its lines joined."""
     text = re.sub(r"^#.*\n", "", (DEPLOY / "Containerfile").read_text(), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines if line.strip()]
@@ -115,7 +115,7 @@ def test_the_jars_are_fetched_by_root_with_the_programs_that_are_installed_by_th
 
 
 def test_the_image_has_no_package_whose_hash_is_not_in_the_lock() -> None:
-    """What is downloaded is compared with the hashes of the lock, and what is installed comes from these files."""
+    """The build compares downloads with the hashes of the lock, and installs only these files."""
     commands = [shlex.split(command) for name, text in instructions() if name == "RUN" for command in text.split("&&")]
     installs = [command for command in commands if command[0].endswith("/bin/pip")]
     downloads = [command for command in installs if command[1] == "download"]

@@ -1,4 +1,4 @@
-"""What an index of packages shows of the project, and what Maven Central demands of the plugin's pom."""
+"""The project's entry in an index of packages, and the fields of the plugin's pom that Maven Central demands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def metadata_of(root: Path) -> CoreMetadata:
 
 
 def published(folder: Path) -> Path:
-    """What the metadata is made of, with a public address."""
+    """The sources of the metadata, with a public address."""
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "NOTICE", "catalog/pom.xml"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)

@@ -1,4 +1,5 @@
-"""What a round reads: from marker and log ends to splits. Of a primary-key table KV snapshots first, and one log split a bucket."""
+"""The work of a round: from marker and log ends to splits. A primary-key table begins with KV snapshots, and has one log split per
+bucket."""
 
 from __future__ import annotations
 

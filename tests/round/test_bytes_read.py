@@ -16,7 +16,7 @@ def bytes_of(folder: Path, pattern: str) -> int:
 
 
 def bytes_read(world: LakeWorld, table: TableInfo) -> int:
-    """Of the table's next round."""
+    """Returns the bytes that the table's next round reads."""
     assert world.tier(table).state is RoundState.SUCCEEDED
     stats = max((row for row in world.store.rounds() if row.table_id == table.table_id), key=lambda row: row.pending_time).stats
     assert stats is not None

@@ -1,4 +1,4 @@
-"""Somebody deletes rows of the lake table while a round is under way: they stay deleted, and the round's own rows come beside them."""
+"""A user deletes rows of the lake table during a round: they stay deleted, and the round adds its own rows."""
 
 from __future__ import annotations
 

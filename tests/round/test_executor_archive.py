@@ -1,4 +1,4 @@
-"""What is asked of the archive's name."""
+"""Rules for the archive's name."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Wire:
         self.open.pop(0)(answer)
 
     def numbers(self) -> list[int]:
-        """Of the last report."""
+        """Numbers of the last report."""
         return [number for number, _ in self.sent[-1].splits]
 
 

@@ -120,7 +120,7 @@ def test_a_commit_that_never_goes_through_fails_the_round_and_deletes_nothing(sc
     assert outcome.error.error_class == "CommitOutcomeUnknown"
     assert scene.lake.deleted == []
     assert "it was sent 5 times, but the lake does not show it" in outcome.error.message
-    assert "other commits" not in outcome.error.message  # nobody else was there
+    assert "other commits" not in outcome.error.message  # no other tierer was there
     while scene.lake.late:
         scene.lake.deliver_late()
     assert scene.offsets_in_lake() == WHOLE
@@ -228,7 +228,7 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
 
 
 def test_no_lake_table_is_made_in_the_place_of_one_that_vanishes_while_a_round_plans(scene: Scene) -> None:
-    """Whoever renamed it, and wants it back, as the hint says, finds its name free."""
+    """A user who renamed the table finds its name free to rename it back, as the hint says."""
     scene.run()
     scene.cluster.append(TABLE, 1, 3)
     late = scene.runner()
@@ -286,7 +286,7 @@ def test_a_log_that_is_cut_while_it_is_read_is_looked_at_anew_by_the_next_round(
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it: no `Exception`."""
+    """A panic like those of libraries in Rust: no `Exception`."""
 
 
 def panicking(*_: object, **__: object) -> None:

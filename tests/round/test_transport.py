@@ -136,7 +136,7 @@ class BeforeSplits(OldCoordinator):
 
 
 def answers_to(transport: GrpcTransport, *reports: ProgressReport) -> list[ReportAnswer]:
-    """What became of the reports, one after the other."""
+    """Returns the outcome of each report, one after the other."""
     answers: list[ReportAnswer] = []
     for report in reports:
         answered = threading.Event()

@@ -19,7 +19,7 @@ EXAMPLES = load_examples(FOLDER)
 REGISTRY = default_registry()
 SYSTEM_TABLES = {table.name: {field.name: spark_type(field.type) for field in table.schema} for table in REGISTRY.tables}
 DATA_TABLES = {"flights": {"id": "BIGINT", "text": "STRING", "__bucket": "INT", "__offset": "BIGINT", "__timestamp": "TIMESTAMP"}}
-"""What can be read of the setting (sql_examples/README.md)."""
+"""Tables of the setting that can be read (sql_examples/README.md)."""
 CATALOG = {"fluss": {"sys": SYSTEM_TABLES, "demo": DATA_TABLES}}
 
 GOOD = """-- Title: A title

@@ -55,7 +55,7 @@ def check_promql(text: str) -> None:
 
 
 def test_grafana_reads_every_field_of_the_dashboard() -> None:
-    """What its types do not know is lost on the way through them, and what they know by another type is an error."""
+    """Grafana's types drop fields that they do not know, and a field with another type is an error."""
     register_default_plugins()
     built = json.loads(json.dumps(dashboard()))
     read = json.loads(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(built)))

@@ -1,4 +1,4 @@
-"""`lakeward validate` as a user types it, on a data folder that nobody runs."""
+"""`lakeward validate` as a user types it, on a data folder without a coordinator."""
 
 from __future__ import annotations
 

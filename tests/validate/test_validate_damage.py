@@ -145,7 +145,7 @@ def test_a_flipped_bit_anywhere_in_a_lake_file_is_found_wherever_it_changes_a_va
 
 
 def test_a_footer_that_duckdb_alone_can_read_is_named(world: LakeWorld, table: TableInfo) -> None:
-    """Of a file that Arrow wrote, as a compaction does: DuckDB does not look at the schema that it leaves there."""
+    """Arrow wrote the file, as a compaction does: DuckDB does not read the schema that Arrow leaves there."""
     file = data_files(world, table)[0]
     rewrite(file, read(file))
     assert not faults(check(world, table))

@@ -1,4 +1,4 @@
-"""Who calls is asked before a request is read: real gRPC, with tokens of a file."""
+"""The service authenticates the caller before it reads a request: real gRPC, with tokens of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of services: IPv4, names and IPv6, from what somebody types to where gRPC listens."""
+"""Addresses of services: IPv4, names and IPv6, from the user's text to the address where gRPC listens."""
 
 from __future__ import annotations
 

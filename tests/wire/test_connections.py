@@ -16,7 +16,7 @@ from tiering.wire import server
 from tiering.wire.server import server_options
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""What a client sends first: HTTP/2's words and an empty SETTINGS frame."""
+"""The first bytes of a client: HTTP/2's preface and an empty SETTINGS frame."""
 FILES = 40
 
 

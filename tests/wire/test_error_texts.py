@@ -1,4 +1,4 @@
-"""What a sender says of an error is cut and redacted before it leaves its process: message, hint, class and ids, on every way out.
+"""A sender shortens and redacts an error before it leaves the process: message, hint, class and ids, on every path.
 
 Each text has a secret in front and one where a cut at its limit would fall, and is much longer than the limit. A test here fails
 when the cut or the redaction of any of these texts is taken out of the sender; what the receiver does to them decides nothing.
@@ -34,7 +34,7 @@ ESCAPE = "\x1b[2J"
 TEXT = ESCAPE + LONG
 PATH = TablePath("sales", "orders")
 STATUS_BYTES = 8 << 10
-"""What gRPC's peers take as trailing metadata."""
+"""Most bytes of trailing metadata that gRPC's peers accept."""
 
 OURS = LakeUnavailable(TEXT, hint=TEXT, path=TEXT)
 WRAPPED = RoundFailed(TEXT, cause_class=TEXT, hint=TEXT, path=TEXT)

@@ -360,7 +360,7 @@ def test_an_unknown_method_of_any_name_is_refused_and_the_service_goes_on(path: 
 
 
 class Panic(BaseException):
-    """What a panic of a library in Rust raises: no `Exception`."""
+    """A panic like those of libraries in Rust: no `Exception`."""
 
 
 @pytest.mark.parametrize("kind", [KeyError, Panic])

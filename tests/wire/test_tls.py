@@ -79,7 +79,7 @@ def test_a_certificate_that_expired_while_the_service_runs_is_named(authority: A
 
 
 def _expired(tls: ServerTls, valid: object) -> object:
-    """What gRPC has once a certificate that was valid at the start has expired."""
+    """Returns the state of gRPC after a certificate that was valid at the start has expired."""
     import grpc
 
     del valid

@@ -1,4 +1,4 @@
-"""What a hidden table could be inferred from: names that are taken, lengths of queues, and gaps in numbers."""
+"""A caller cannot infer a hidden table from taken names, lengths of queues, or gaps in numbers."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_hidden_table_is_answered_as_an_unknown_one(service: GuardedService, w
 
 
 def test_a_table_that_is_known_is_answered_otherwise(service: GuardedService) -> None:
-    """That the calls are about the table at all."""
+    """The calls are about the table at all."""
     known, unknown = (ORDERS, service.ensure_table(ORDERS).table_id), (TablePath("sales", "nothing"), NO_TABLE_ID)
     with grpc.insecure_channel(service.running.uri) as channel:
         calls = dict(naming_calls(service, channel, KNOWN_DATABASE))

@@ -1,4 +1,4 @@
-"""What names a hidden table takes as long as what names an unknown one: every call, and every system table read by a table's name.
+"""A hidden table's name takes as long as an unknown one: in every call, and in every system table read by a table's name.
 
 The bound is coarse, so that a busy machine passes: reading and leaving out the rows of a hidden table took fifty times as long. The bench
 `bench/access/hidden_tables.py` shows the difference in microseconds.

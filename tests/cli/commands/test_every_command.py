@@ -1,4 +1,4 @@
-"""What holds for all commands: help with an example that parses, and completion."""
+"""All commands have help with an example that parses, and completion."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def broken(view: CoordinatorView, scan: ScanRequest) -> Iterator[Secretive]:
 
 
 class Old(SysCatalogService):
-    """As it was before it could read all at once."""
+    """A service from before it could read all tables at once."""
 
     async def ReadAllTables(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadAllTablesResponse, None]:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")

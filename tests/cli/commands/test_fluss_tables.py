@@ -56,7 +56,7 @@ def lakeward(
 
 @pytest.fixture
 def path(service: FlussDeployment, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Of a table that the test makes, and that is gone after it."""
+    """Path of a table that the test creates, and that is dropped after it."""
     name = TablePath(DATABASE, "t" + "".join(letter for letter in request.node.name if letter.isalnum())[-60:])
     yield str(name)
     with writable_cluster("", service.servers) as cluster:

@@ -18,7 +18,7 @@ SOMEBODY = 12_345
 
 @pytest.fixture
 def token_id(tmp_path: Path) -> str:
-    """Of a token in the data folder of the user that the tests run as."""
+    """Id of a token in the data folder of the user that runs the tests."""
     _, stored = new_token("ann", datetime.now(UTC))
     add_token(tokens_path(tmp_path, None), stored)
     return stored.token_id

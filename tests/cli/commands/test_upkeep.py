@@ -22,7 +22,7 @@ ORDERS = TablePath("sales", "orders")
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the commands ask for; the calls are answered by `answer`."""
+    """Requests of the commands. `answer` answers the calls."""
     calls: list[dict[str, Any]] = []
 
     def answered(stats: UpkeepStats, **fields: Any) -> Any:

@@ -39,7 +39,7 @@ def test_each_server_is_reached(fluss: LocalFlussCluster) -> None:
 
 
 def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_named() -> None:
-    """As the coordinator sees them they are there."""
+    """The coordinator of the cluster still lists both servers."""
     without_fetch_log = {key: versions for key, versions in EVERY_CALL.items() if key != 1015}
     with HeldPort() as nobody, ScriptedFluss(without_fetch_log) as old:
         nodes = [("127.0.0.1", nobody.number), ("127.0.0.1", int(old.address.rpartition(":")[2]))]

@@ -1,4 +1,4 @@
-"""A port that is held: nobody else gets it, nobody answers there, and the server that it is for can listen again and again."""
+"""A reserved port: no other process gets it, no server answers there, and its own server can listen again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages beside the metrics say of a coordinator that waits, serves and stops, and where they may be served."""
+"""The pages beside the metrics of a coordinator that waits, serves and stops, and the addresses where they may be served."""
 
 from __future__ import annotations
 

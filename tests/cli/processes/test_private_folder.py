@@ -18,14 +18,14 @@ from tiering.files.private_files import make_folders_like_their_parent, open_lik
 
 @pytest.fixture(autouse=True)
 def loose_umask() -> Iterator[None]:
-    """Somebody's shell lets everybody write everything."""
+    """A shell whose umask lets every user write everything."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """What in and at a folder anybody but its owner has a right to."""
+    """Returns the rights that other users have on a folder and its contents."""
     return [str(path) for path in [folder, *folder.rglob("*")] if stat.S_IMODE(path.lstat().st_mode) & 0o077 and not path.is_symlink()]
 
 

@@ -1,4 +1,4 @@
-"""A data folder that somebody sent: looking at it opens no file outside of it, and never waits for one that is none."""
+"""A data folder from another person: reading it opens no file outside of it, and never waits for a pipe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sent:
     watch: Watch
 
     def validate(self) -> list[str]:
-        """What is wrong."""
+        """Returns the problems."""
         folder = read_data_folder(self.root)
         results = run_validation(
             ValidationRequest(str(folder.cluster), "iceberg", "sales", "orders", "rows", lake_properties=folder.read_only_lake_properties)

@@ -1,4 +1,4 @@
-"""What `lakeward spark-conf` and `lake-conf` print, without a service."""
+"""The output of `lakeward spark-conf` and `lake-conf`, without a service."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
 
 @pytest.mark.parametrize("name", [{}, {"lakeward.catalog-name": "fluss_catalog"}], ids=["lake", "named by others"])
 def test_spark_is_never_told_to_alter_the_tables_of_a_sql_catalog(name: dict[str, str]) -> None:
-    """Whoever made them: with `jdbc.schema-version=V1` the first Spark adds a column to the `iceberg_tables` of a V0 catalog."""
+    """With `jdbc.schema-version=V1` Spark would add a column to the `iceberg_tables` of a V0 catalog."""
     properties = lake_properties_for_spark({"type": "sql", "uri": "postgresql://db:5432/lake", "warehouse": "s3://b/lake", **name})
 
     assert not [key for key in properties if "schema-version" in key]

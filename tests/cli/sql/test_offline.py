@@ -1,4 +1,4 @@
-"""`lakeward sql --engine duckdb` as a person types it: on a folder that nobody runs, and beside a coordinator."""
+"""`lakeward sql --engine duckdb` as a user types it: on a folder without a coordinator, and beside a coordinator."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Com
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A coordinator alone: nobody tiers."""
+    """A coordinator without a tierer."""
     deployment = Deployment(tmp_path_factory.mktemp("service"))
     try:
         deployment.start_coordinator()

@@ -1,4 +1,4 @@
-"""What reaches a log: one clean line an event, whoever logs it."""
+"""The log has one clean line per event, from every logger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "hunter2Xq9"
 
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """What standard error gets."""
+    """Output on standard error."""
     handlers = logging.getLogger().handlers[:]
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)

@@ -234,7 +234,7 @@ def empty(file: Path) -> None:
 
 
 def swap_for_another(file: Path) -> None:
-    """Of the same size, but other rows."""
+    """Replaces the file by one of the same size with other rows."""
     other = next(path for path in file.parent.iterdir() if path != file and path.stat().st_size == file.stat().st_size)
     file.write_bytes(other.read_bytes())
 
@@ -326,7 +326,7 @@ def test_a_call_is_given_up_when_patience_ends(storage: EmbeddedStorage) -> None
 
 
 def test_only_the_coordinators_process_records_the_lake(storage: EmbeddedStorage) -> None:
-    """Whoever connects has no way to it: neither the client nor the service knows such a call."""
+    """Neither the client nor the service has such a call."""
     with served(storage) as remote:
         assert not isinstance(remote, ClusterOwner)
     methods = embedded_pb2.DESCRIPTOR.services_by_name["EmbeddedCluster"].methods_by_name

@@ -1,4 +1,4 @@
-"""What a coordinator keeps beside a Fluss cluster outlives its process."""
+"""The coordinator's folder beside a Fluss cluster outlives its process."""
 
 from __future__ import annotations
 

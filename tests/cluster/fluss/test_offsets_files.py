@@ -79,7 +79,7 @@ def offsets_files(fluss: LocalFlussCluster, table: TableInfo) -> set[Path]:
 
 
 def register(tables: FlussTables, table: TableInfo, snapshot_id: int, path: str) -> None:
-    """What another service's committer does for a snapshot of ours that Fluss lacked."""
+    """Registers a snapshot of ours that Fluss lacked, as another service's committer does."""
     request = pb.CommitLakeTableSnapshotRequest()
     request.lake_table_snapshot_metadata.add(
         table_id=table.table_id, snapshot_id=snapshot_id, tiered_bucket_offsets_file_path=path, earliest_snapshot_id_to_keep=-1

@@ -22,7 +22,7 @@ from tiering.model.tables import TableInfo, TablePath
 
 
 def remember(folder: Path, servers: str, known: KnownTable | None = None) -> None:
-    """What a coordinator leaves in `folder`."""
+    """Writes the files of a coordinator into `folder`."""
     memory = FlussMemory(folder)
     for name, value in ((CLUSTER_ID_FACT, CLUSTER_ID), (BOOTSTRAP_SERVERS, servers), (MODE, "exclusive")):
         memory.set_fact(name, value)
@@ -52,7 +52,7 @@ def test_its_tables_are_read_as_the_folder_says(fluss: LocalFlussCluster, table:
 def test_no_password_goes_to_an_address_that_the_folder_alone_names(
     fluss: LocalFlussCluster, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody may have sent the folder."""
+    """The folder may come from another person."""
     monkeypatch.setenv("FLUSS_USERNAME", USER)
     monkeypatch.setenv("FLUSS_PASSWORD", PASSWORD)
     remember(tmp_path, fluss.login_servers)

@@ -24,7 +24,7 @@ B0 = BucketKey(None, 0)
 GET_TABLE_INFO, FETCH_LOG, LIST_OFFSETS = 1007, 1015, 1021
 TABLE_INFO = pb.GetTableInfoResponse(table_id=TABLE.table_id, schema_id=1, table_json=b"{}", created_time=0, modified_time=0)
 STARTS = [500, 0]
-"""What the leader says of the log's start, one look after the other."""
+"""The log starts that the leader returns, one after the other."""
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_rows_that_a_server_refuses_are_an_error(
 def test_what_was_made_anew_under_its_name_gets_its_rows_at_once(
     fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, primary_key: tuple[str, ...]
 ) -> None:
-    """pyfluss goes on sending rows to the partition, or the table, that it knew by that name; somebody else made it anew."""
+    """pyfluss still sends rows to the partition, or the table, of that name that another client has recreated."""
     spec = TableSpec(PLACES, 1, primary_key=primary_key, partition_keys=("name",))
     rows = pa.table({"id": [1, 2], "name": ["a", "a"]})
     write = writer.upsert if primary_key else writer.append

@@ -95,7 +95,7 @@ def test_a_cancelled_round_ends_without_a_commit(world: World) -> None:
 
 
 def test_a_split_that_hangs_keeps_its_table_until_the_round_is_cancelled_and_the_service_timeout_is_over(world: World) -> None:
-    """As one does that reads from a mount that does not answer, in a tierer that goes on with its heartbeats."""
+    """The split reads from a mount that does not answer, in a tierer whose heartbeats continue."""
     world.append()
     hanging, assignment = world.assigned()
     hanging.plan(assignment)

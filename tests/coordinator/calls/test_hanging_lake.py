@@ -32,9 +32,9 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo, TablePath
 
 ABOUT_S = 20.0
-"""What a machine that is busy may add to a wait."""
+"""Seconds that a busy machine may add to a wait."""
 HANGS_S = 120
-"""How long a lake hangs that nobody releases: much longer than any call may wait."""
+"""Seconds that a lake hangs that no test releases: much longer than any call may wait."""
 TABLES = THREADS + 50
 
 

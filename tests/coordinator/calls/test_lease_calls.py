@@ -82,7 +82,7 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
 
 
 def test_a_lease_id_names_a_lease_of_its_principal_alone(leasing: Leasing) -> None:
-    """Another one neither shortens nor takes over the lease, and whoever operates the service names it as it is listed."""
+    """Another principal neither shortens nor takes over the lease, and an operator names it as it is listed."""
     ann, eve, otto = (Identity(name, Authentication.TOKEN) for name in ("ann", "eve", "otto"))
     with acting_as(ann):
         acquired = leasing.acquire(ttl_ms=10 * MINUTE_MS)

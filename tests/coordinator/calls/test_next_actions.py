@@ -1,7 +1,7 @@
 """Each error class is brought about for real; what `next_action` names is run as it stands; then every row is in the lake, once.
 
-Where it names nothing, that is right: every way out leaves rows out, and the hint says how many; or somebody mends it elsewhere, and then
-the table goes on by itself.
+Where it names nothing, that is right: every way out leaves rows out, and the hint says how many; or a user repairs it elsewhere, and then
+the table continues by itself.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def name_of(value: object) -> str:
 
 
 def prove_healthy(source: Source) -> None:
-    """What waits is tiered, and what comes then; the lake has every row, once."""
+    """Checks that the waiting and the later rows are tiered: the lake has every row, once."""
     source.tier()
     source.write()
     assert source.tier().state is RoundState.SUCCEEDED
@@ -205,7 +205,7 @@ def names_renamings(world: LakeWorld) -> bool:
 
 
 class FoldersAsNames(IcebergLake):
-    """As in a hadoop catalog."""
+    """A lake whose tables are folders by name, as in a hadoop catalog."""
 
     renames_tables = False
 
@@ -222,7 +222,7 @@ def test_no_statement_is_named_that_the_lakes_catalog_does_not_take(tmp_path: Pa
 
 
 class Surprising(IcebergLake):
-    """Meets what nobody foresaw at the lake table `first`."""
+    """A lake that raises an unexpected error at the lake table `first`."""
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         if path.table_name == "first":
@@ -265,7 +265,7 @@ def test_a_damaged_segment_is_put_back_and_then_tried_again(tmp_path: Path) -> N
 
 
 def test_a_lake_table_that_was_mended_by_hand_goes_on_by_itself(world: LakeWorld) -> None:
-    """Put back under its name; nothing is named, and nobody calls anything."""
+    """The user puts the table back under its name. No action is named, and no CALL is needed."""
     source = tiered(world, LOG, False)
     broken.renamed(source)
     source.tier()

@@ -108,7 +108,7 @@ def test_accept_after_a_rollback_leaves_the_rows_out_and_goes_on(world: LakeWorl
 
 
 def test_accept_never_doubles_a_row_whose_ack_was_lost(world: LakeWorld) -> None:
-    """The coordinator is behind the lake when somebody expires and cuts the chain behind the tag."""
+    """The coordinator is behind the lake when a user expires snapshots and cuts the chain behind the tag."""
     table = tiered(world, 1)
     world.due()
     world.transport.lose_acks = True
@@ -304,7 +304,7 @@ def test_somebody_who_makes_the_table_meanwhile_is_not_what_was_decided_about(wo
 
 
 def test_a_retier_after_an_accept_does_not_take_the_marker_at_its_word(world: LakeWorld) -> None:
-    """Of a primary-key table the rows tell nothing, and the marker says more than they are."""
+    """The rows of a primary-key table have no offsets, and the marker counts more rows than there are."""
     table = world.primary_key_table("balances")
     for round_id in range(2):
         put(world, table, round_id * 10, 10)

@@ -68,7 +68,7 @@ def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> 
 
 
 def regions(world: LakeWorld, table: TableInfo, result: ReconcileResult) -> dict[str, int]:
-    """What the tiering goes on from, by the name of the partition."""
+    """Returns the offsets from which the tiering continues, by the name of the partition."""
     names = {str(partition.partition_id): partition.partition_name.split("$")[0] for partition in world.storage.partitions(table)}
     return {names[bucket.split("/")[0]]: offset for bucket, offset in result.offsets.items()}
 
@@ -196,7 +196,7 @@ def lose_markers(world: LakeWorld, table: TableInfo) -> None:
 
 
 def land_unheard(world: LakeWorld, table: TableInfo, first: int) -> None:
-    """As a round whose answer was lost: the rows of the next offsets are in the lake, and no record says so."""
+    """Commits the rows of the next offsets without a record, like a round whose answer was lost."""
     loaded = world.iceberg(table)
     rows = loaded.scan().to_arrow()
     shifted = {"id": pa.array(range(first, first + len(rows))), "__offset": pc.add(rows["__offset"], len(rows))}

@@ -72,7 +72,7 @@ def test_a_running_round_that_stops_short_is_followed_by_another(world: World) -
 
 
 def test_a_round_that_had_not_looked_at_the_log_yet_may_serve_after_all(world: World) -> None:
-    """Nobody knew its plan when the call came, so the next was queued; but what counts is the lake."""
+    """The round's plan was unknown when the call came, so the next round was queued; but the lake decides."""
     world.append()
     tierer, assignment = world.assigned()
 

@@ -1,4 +1,4 @@
-"""What helps a failed table is found in time, however long the lake of another one hangs."""
+"""The action that helps a failed table is found in time, however long the lake of another table hangs."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def caught_up(world: World) -> HandTierer:
 
 
 def plan_of(world: World, assignment: pb.PbLakeTieringTableInfo) -> Plan:
-    """What a round would plan that begins now, without anything in the lake."""
+    """Returns the plan of a round that begins now, with nothing in the lake."""
     assigned = assignment_from_pb(assignment, 1).backlog
     return plan_round(world.table, {}, world.cluster.offsets(world.table), [], backlog=assigned)
 

@@ -196,7 +196,7 @@ def test_a_cancelled_round_begins_anew_when_the_freshness_asks_for_it() -> None:
 
 
 def test_a_round_that_was_cancelled_late_does_not_begin_anew_at_once(world: World) -> None:
-    """A round of a backlog may take ten times the freshness, and one whose split hangs takes as long as nobody cancels it."""
+    """A round of a backlog may take ten times the freshness, and a round with a hanging split ends only when a user cancels it."""
     world.append(1_000)
     tierer, assignment = world.assigned()
     for _ in range(4):

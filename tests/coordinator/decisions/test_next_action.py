@@ -18,7 +18,7 @@ RETIER = RepairOption(RepairKind.RETIER, choices="That leaves 12 records out.")
 
 
 def failed(error_class: str, way_out: RepairOption | None = None, retryable: bool = False) -> TableRecord:
-    """As after a round that ended with that error."""
+    """Returns a table whose round ended with that error."""
     error = ErrorInfo(error_class, "text", "PLAN", "Mend it.", retryable, NOON, way_out=way_out)
     record = TableRecord(7, "sales", "orders", "LOG", "iceberg", 60_000, "d", TableState.FAILED, NOON, tiering_epoch=3, error=error)
     return replace(record, retry_deadline=NOON if retryable else None)

@@ -1,4 +1,4 @@
-"""What the coordinator records of a marker's proofs and traces, and the marker that it makes of that."""
+"""The coordinator's record of a marker's proofs and traces, and the marker that it makes from the record."""
 
 from __future__ import annotations
 

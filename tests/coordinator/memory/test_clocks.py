@@ -122,7 +122,7 @@ def test_a_clock_that_is_set_while_the_coordinator_runs_changes_no_deadline(worl
 
 @pytest.mark.parametrize("by", [AHEAD, BACK])
 def test_a_pause_ends_at_the_wall_time_that_was_named_also_after_the_clock_was_mended(world: World, by: timedelta) -> None:
-    """The clock is wrong at the start and set right while it runs; then somebody pauses, and the coordinator starts again."""
+    """The clock is wrong at the start and set right while it runs; then a user pauses, and the coordinator starts again."""
     world.clock.wall -= by
     world.restart()
     world.clock.wall += by
@@ -236,7 +236,7 @@ B0 = BucketKey(None, 0)
 
 
 def lag_ms(seen_at: datetime, now: datetime, oldest: datetime) -> int | None:
-    """Of one row that carries the time `oldest`, first seen at one time and looked at at another."""
+    """Returns the lag of one row with the time `oldest`, first seen at one time and observed at another."""
     buckets = {B0: BucketOffsets(0, 1, 1.0)}
     first = observation_of(buckets, None, seen_at, lambda _: {B0: oldest})
     again = observation_of(dict(buckets), None, now, lambda _: {B0: oldest}, first)

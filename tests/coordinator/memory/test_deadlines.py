@@ -37,7 +37,7 @@ AWAKE = [state for state in TableState if state not in (TableState.NEW, TableSta
 
 
 def overdue(ctx: Context, record: TableRecord) -> Change | None:
-    """What time brings of one record, however it is found."""
+    """Returns the change that time brings to one record."""
     return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)
 
 

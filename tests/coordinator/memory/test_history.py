@@ -186,7 +186,7 @@ def test_what_is_not_over_is_kept_however_old_it_is(store: Store) -> None:
 
 
 def test_a_table_with_few_rows_keeps_them_beside_crowded_ones(store: Store) -> None:
-    """Of all tables together there may be no more than that, and the crowded ones make room; a dropped table counts as any."""
+    """All tables together may have no more events than that, and tables with many events lose some; a dropped table counts, too."""
     epoch = store.take_over()
     crowded = [round_record(number, name) for number, name in enumerate(["orders", "flights"] * 20, 100)]
     rounds = (*crowded, round_record(1, "weather"), round_record(2, "weather"))
@@ -207,7 +207,7 @@ def test_tables_share_what_is_kept_of_all(counts: tuple[int, ...], total: int, s
 
 
 def test_the_tables_of_history_are_looked_up_once(store_url: str) -> None:
-    """Whoever may know of some tables alone needs them for each read, and there are very many rows."""
+    """A reader who may know only some tables needs their names for each read, and there are very many rows."""
     store = SqlStore(store_url)
     epoch = store.take_over()
     looked_up: list[str] = []

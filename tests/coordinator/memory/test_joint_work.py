@@ -1,4 +1,4 @@
-"""Work of several threads is one write: all of it is stored before anybody is answered, or nobody is told that it was."""
+"""Work of several threads is one write: all of it is stored before any caller is answered, or all callers get the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found without a look at all records, where the records' story is not a usual one."""
+"""Look-ups without a scan of all records, for records with an unusual history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator keeps of running rounds' splits: never taken back by what is late, bounded, and gone with the round."""
+"""The coordinator's records of running rounds' splits: late reports never undo them, they are bounded, and they end with the round."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_round_that_is_over_is_forgotten() -> None:
 
 
 def test_splits_of_many_rounds_take_little_memory() -> None:
-    """As they come over the wire; 55 MB for a thousand rounds of a hundred splits."""
+    """The splits arrive as on the wire; 55 MB for a thousand rounds of a hundred splits."""
     splits = RunningSplits()
     tracemalloc.start()
     try:

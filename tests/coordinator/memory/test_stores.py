@@ -1,4 +1,4 @@
-"""What every store promises: atomic writes, fenced by epoch, and the same records after a restart."""
+"""Every store promises atomic writes, fenced by epoch, and the same records after a restart."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tiering.coordinator.memory.store import Writes
 from tiering.errors import SetupError
 
 BEFORE_REVISIONS = Path(__file__).parent / "store_before_revisions.sql"
-"""What `sqlite3 coordinator.db .dump` printed of a store of the version before, with a tiered table in it."""
+"""Output of `sqlite3 coordinator.db .dump` for a store of the previous version, with a tiered table in it."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_upgrade_that_died_half_way_is_done_again(engine: sa.Engine) -> None:
 
 
 def test_a_revision_of_a_newer_lakeward_is_left_alone(store_url: str, engine: sa.Engine) -> None:
-    """As long as the store's version says that this one can work with it."""
+    """The store stays usable as long as its version says that this Lakeward can work with it."""
     SqlStore(store_url).close()
     with engine.begin() as connection:
         connection.execute(sa.text(f"UPDATE {upgrades.VERSION_TABLE} SET version_num = '9999'"))

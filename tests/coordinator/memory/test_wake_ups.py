@@ -1,4 +1,4 @@
-"""Who waits for a change is woken by each one it could have missed, and the loop is told no more often than it looks."""
+"""Each change wakes every subscriber that could have missed it, and the loop is notified no more often than it looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the comparison with the cluster's tables does to the records."""
+"""The comparison with the cluster's tables updates the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a partition that was dropped: its name, its id, and how many of its records never reached the lake."""
+"""Events of a dropped partition have its name, its id, and the number of its records that never reached the lake."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def drops(world: LakeWorld | World) -> list[EventRecord]:
 def test_records_that_never_reached_the_lake_are_counted(world: LakeWorld, table: TableInfo) -> None:
     append(world, table, 10, 7)
     [partition] = world.storage.partitions(table)
-    world.storage.drop_partition(table.path, "d0")  # nobody looked at the seven rows before
+    world.storage.drop_partition(table.path, "d0")  # the seven rows were not observed before
     observe(world)
     [event] = drops(world)
     assert (event.level.name, event.table_name) == ("WARN", "visits")

@@ -1,4 +1,4 @@
-"""What the background asks the cluster, and what it keeps."""
+"""The background's requests to the cluster, and the results that it keeps."""
 
 from __future__ import annotations
 

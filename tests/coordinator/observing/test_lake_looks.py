@@ -22,7 +22,7 @@ LONG_MS = 30_000
 
 @dataclass
 class Hanging:
-    """A lake that answers nobody before it is released; counts who asks at the same time."""
+    """A lake that does not answer before it is released, and counts concurrent requests."""
 
     released: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -211,7 +211,7 @@ def test_a_service_that_stopped_refuses_a_look_by_an_error_of_the_tree(looks: La
 
 
 def test_a_call_that_is_dropped_makes_no_look_of_others_fail(lake: Hanging) -> None:
-    """A lake that is well answers the others once it has answered the look that nobody waits for any more."""
+    """A responsive lake answers the other callers after the dropped look."""
     looks = LakeLooks(clock=lambda: 0.0)
 
     async def dropped() -> str:

@@ -1,4 +1,4 @@
-"""What is observed of a table beside its lag: how many partitions it has, and where its lake copy is stored."""
+"""The number of partitions of a table and the location of its lake copy are observed beside its lag."""
 
 from __future__ import annotations
 

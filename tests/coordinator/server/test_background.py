@@ -1,4 +1,4 @@
-"""What a serving coordinator does by itself, in a real event loop."""
+"""The background work of a serving coordinator, in a real event loop."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_is_known_of_many_tables_is_no_matter_for_the_garbage_collector(mon
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it: no `Exception`."""
+    """A panic like those of libraries in Rust: no `Exception`."""
 
 
 def test_work_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from tiering.coordinator.server.background import RareCollections
 
 
 class Cycle:
-    """What reference counts alone do not free."""
+    """An object that reference counts alone do not free."""
 
     def __init__(self) -> None:
         self.itself = self

@@ -1,4 +1,4 @@
-"""What gRPC's own tools see of the coordinator: health and reflection, by their own clients."""
+"""gRPC's own tools see health and reflection of the coordinator, through their own clients."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_reflection_tells_every_service_and_every_message() -> None:
 
 
 def test_watches_take_no_place_of_health_checks() -> None:
-    """Nobody is asked who watches: 256 watches refused every check."""
+    """Watches need no authentication: 256 watches once refused every check."""
 
     async def test(served: Served) -> None:
         channels = [
@@ -114,7 +114,7 @@ def test_watches_take_no_place_of_health_checks() -> None:
 
 
 def test_the_newer_reflection_answers_as_the_older_one_does() -> None:
-    """As grpcurl asks first."""
+    """grpcurl calls the newer one first."""
     with at_uri(World()) as uri, grpc.insecure_channel(uri) as channel:
         ask = channel.stream_stream(
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",

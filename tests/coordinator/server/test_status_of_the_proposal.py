@@ -59,7 +59,7 @@ def proposal(message: str) -> type[Message]:
 
 
 async def listed(served: Served, database_name: str | None = None, table_name: str | None = None) -> list[Any]:
-    """What a client of the proposal is answered; its channel has gRPC's own limits."""
+    """Returns the answer for a client of the proposal, whose channel has gRPC's own limits."""
     request: Any = proposal("ListTieringStatusesRequest")()
     if database_name is not None:
         request.table_path.database_name, request.table_path.table_name = database_name, table_name

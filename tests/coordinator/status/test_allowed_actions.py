@@ -1,4 +1,4 @@
-"""What `next_action` tells somebody who may not run it: a policy that would let him."""
+"""For a caller without the right, `next_action` names the policy that would allow the action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look at the coordinator shows: lag, pending records, totals, reasons."""
+"""A view of the coordinator shows lag, pending records, totals and reasons."""
 
 from __future__ import annotations
 

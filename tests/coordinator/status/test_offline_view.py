@@ -1,4 +1,4 @@
-"""What is read from a folder that nobody runs is what its coordinator last said."""
+"""A view of a folder without a coordinator shows the coordinator's last state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of tables that the cluster assigns: whose turn it is, and what another service did."""
+"""The view of tables that the cluster assigns: the service that has the turn, and the work of another service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of rows are for callers with SELECT: whoever may only know of a table reads which record stops it, and not what is in it."""
+"""Values of rows are for callers with SELECT: a caller who may only know of a table reads which record stops it, without its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view tells somebody who may know of some tables alone: of the others nothing, in no listing, number, hint or history."""
+"""A caller who may know of some tables sees nothing of the others in any listing, number, hint or history."""
 
 from __future__ import annotations
 

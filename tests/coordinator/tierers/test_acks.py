@@ -186,7 +186,7 @@ def test_an_ack_that_the_lake_does_not_bear_out_is_refused(world: World) -> None
 
 
 def forged_ack(tierer: HandTierer, assignment: pb.PbLakeTieringTableInfo) -> pb.CommitLakeSnapshotRequest:
-    """What anybody can send who knows the names of the running round, which SQL shows."""
+    """Returns an ack that anyone can send who knows the names of the running round, which SQL shows."""
     message = pb.CommitLakeSnapshotRequest(round=tierer.ref(assignment), marker_round_id=assignment.round_id)
     message.marker.lake_snapshot_id = 99
     message.marker.offsets.extend(offsets_to_pb({B0: 10, B1: 0}))
@@ -239,7 +239,7 @@ def test_an_ack_of_a_round_that_never_was_does_not_even_reach_the_lake(world: Wo
 
 
 def test_an_ack_records_how_large_the_lake_table_is(world: World) -> None:
-    """It has just been read: nobody reads it a second time for that."""
+    """The round has just read the table, so the coordinator does not read it again."""
     world.append()
     tierer, assignment = world.assigned()
     tierer.commit(assignment)
@@ -322,7 +322,7 @@ def test_a_lake_that_is_away_while_a_head_is_looked_at_stops_nothing(world: Worl
 
 
 def test_a_round_is_granted_one_commit_and_no_other(world: World) -> None:
-    """The sweep spares its files while the tag is the one of the grant: nobody may put another one in its place."""
+    """The sweep spares its files while the tag is the one of the grant: no caller may replace the grant."""
     world.append()
     tierer, assignment = world.assigned()
     tierer.plan(assignment)

@@ -113,7 +113,7 @@ def test_a_paused_table_that_is_assigned_is_held_and_takes_no_room() -> None:
     for _ in range(10):
         world.later(LONG / 10)
         tierer.beat()
-    assert assigner(world).another_asks() is None  # nobody else gets it
+    assert assigner(world).another_asks() is None  # no other tierer gets it
     assert set(assigner(world).ever_told("renewed")) >= {held.table_id}
     assert assigner(world).ever_told("failed") == []
     resume(world, held)
@@ -379,7 +379,7 @@ def test_a_coordinator_that_stops_gives_its_tables_back_at_once(shared: World) -
 
 
 def test_a_call_ends_when_another_service_has_done_it(shared: World) -> None:
-    """As soon as the cluster was told of it, and as far as the lake itself says so."""
+    """The call ends after the other service has told the cluster, and only as far as the lake itself confirms it."""
     shared.append()
     connect(shared)
 
@@ -398,7 +398,7 @@ def test_a_call_ends_when_another_service_has_done_it(shared: World) -> None:
 
 
 def test_a_turn_that_is_kept_for_a_commit_is_let_go_once_that_is_resolved(shared: World) -> None:
-    """The cluster could not be reached meanwhile: whose turn its epochs name by now, nobody knows."""
+    """The cluster could not be reached meanwhile, so it is unknown which service has the turn."""
     shared.append()
     tierer, info = begun(shared)
     tierer.commit(info)

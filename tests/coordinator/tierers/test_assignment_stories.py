@@ -25,7 +25,7 @@ def test_no_round_begins_in_another_services_turn(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_upkeep_round_begins_in_another_services_turn(seed: int) -> None:
-    """The same while the tables need upkeep all the time."""
+    """The stories run with tables that need upkeep all the time."""
     options = CoordinatorOptions(held_tables=1, upkeep_interval_ms=1_000)
     tell(UpkeepWorld(tuple(map(upkept_table, (1, 2, 3))), options, assigner=Assigner()), seed)
 

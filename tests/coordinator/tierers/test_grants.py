@@ -1,4 +1,4 @@
-"""What a grant gives to a tierer for its commit, and what keeps it from being given."""
+"""A grant gives a tierer the data for its commit. Several conditions prevent a grant."""
 
 from __future__ import annotations
 

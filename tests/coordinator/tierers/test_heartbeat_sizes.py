@@ -56,7 +56,7 @@ def world(store: CountingStore) -> World:
 
 
 def reports(count: int, coordinator_epoch: int = 1) -> tuple[pb.PbHeartbeatReqForTable, ...]:
-    """Reports of rounds that nobody knows."""
+    """Returns reports of unknown rounds."""
     return tuple(
         pb.PbHeartbeatReqForTable(table_id=1, coordinator_epoch=coordinator_epoch + number, tiering_epoch=1, round_id=f"made-up-{number}")
         for number in range(count)

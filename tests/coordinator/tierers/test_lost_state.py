@@ -38,7 +38,7 @@ def lost_events(world: World) -> list[str | None]:
 
 
 def forged(world: World, coordinator_epoch: int, tiering_epoch: int) -> pb.LakeTieringHeartbeatResponse:
-    """The answer to somebody who makes up a round of the table."""
+    """Returns the answer to a caller that invents a round of the table."""
     tierer = world.tierer("somebody")
     tierer.epoch = coordinator_epoch
     tierer.running["made-up"] = pb.PbLakeTieringTableInfo(table_id=world.table.table_id, tiering_epoch=tiering_epoch, round_id="made-up")

@@ -1,4 +1,4 @@
-"""Who is who among tierers: incarnations instead of clocks, late heartbeats, two processes under one id, and how much is kept."""
+"""Identity of tierers: incarnations instead of clocks, late heartbeats, two processes under one id, and a bounded number of records."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_held_request_of_a_forgotten_tierer_ends_without_a_table(world: World)
 
 
 def test_no_more_tierers_are_kept_than_there_is_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made-up ones push out whoever was silent for longest, and lock nobody out."""
+    """Invented tierers push out the tierers that were silent for longest, and lock out no real one."""
     monkeypatch.setattr(known_tierers, "KEPT_TIERERS", 10)
     tierer = world.process("honest")
     world.due()

@@ -35,7 +35,7 @@ spark.driver.memory 1g
 spark.ui.enabled false
 spark.sql.shuffle.partitions 2
 """
-"""What a user adds to the file: here, that the machine of the tests is small."""
+"""Properties that a user adds to the file: here, that the machine of the tests is small."""
 NO_METASTORE = "spark.sql.catalogImplementation in-memory\n"
 """For a Spark that has no use for one: making it takes seconds. The Thrift server has its own, as it has by default."""
 
@@ -58,7 +58,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="package")
 def blocks(service: Deployment) -> Iterator[DocBlocks]:
-    """What the page says, at this deployment's addresses."""
+    """Blocks of the page, with this deployment's addresses."""
     with HeldPort() as thrift, HeldPort() as connect:
         instead = {"127.0.0.1:7707": service.uri, ":10000": f":{thrift.number}", "port=10000": f"port={thrift.number}"}
         yield DocBlocks(PAGE, {**instead, ":15002": f":{connect.number}", "port=15002": f"port={connect.number}"})

@@ -1,4 +1,4 @@
-"""What GUI tools see over JDBC: exactly what docs/connect.md says that the metadata calls list."""
+"""GUI tools see over JDBC exactly the lists that docs/connect.md names."""
 
 from __future__ import annotations
 

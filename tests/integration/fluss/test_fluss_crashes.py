@@ -60,7 +60,8 @@ def test_a_tierer_killed_at_every_point_of_its_rounds_leaves_every_row_once(
 def test_the_clusters_coordinator_is_killed_between_the_steps_of_commits(
     fluss: LocalFlussCluster, tables: FlussTables, tmp_path: Path
 ) -> None:
-    """Of one table after its offsets were prepared and before the lake's commit, of another before the cluster was told of that."""
+    """The coordinator dies for one table after its offsets were prepared and before the lake's commit, for another before the cluster was
+    notified."""
     deployment = FlussDeployment(tmp_path, servers=fluss.bootstrap_servers)
     try:
         deployment.start_coordinator("--service-timeout-ms", str(STOPPED_MS))

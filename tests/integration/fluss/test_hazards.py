@@ -46,7 +46,7 @@ def test_h1_an_ack_that_is_repeated_deletes_no_live_offsets_file(world: FlussLak
         world.coordinator.commits.acknowledge(ref)
     assert last_round.end().error is None
     world.assert_told(table)
-    # The same, as others do it: told twice, the file is gone, and Fluss can say nothing of the table any more.
+    # Another service does the same: after the second notification the file is gone, and Fluss has no lake record of the table any more.
     world.append(table, 60, 10)
     other = world.flink(table).assign().plan().check().prepare().append().tell().tell()
     assert not world.is_readable(table)

@@ -44,7 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         hadoop = {"datalake.iceberg.type": "hadoop", "datalake.iceberg.warehouse": str(folder / "hadoop")}
         lakes = {name: lake_of_fluss(options).properties for name, options in (("jdbc", jdbc), ("hadoop", hadoop))}
         open_catalog(lakes["jdbc"])  # makes the catalog's tables
-        # Who opens the database is no public property, so Spark is told of its own.
+        # The user of the database is no public property, so Spark gets its own.
         login = {"spark.sql.catalog.fluss_catalog.jdbc.user": USER, "spark.sql.catalog.fluss_catalog.jdbc.password": PASSWORD}
         of_hadoop = lake_properties_for_spark(lakes["hadoop"])
         properties = {**of_hadoop, **lake_properties_for_spark(lakes["jdbc"]), **login}

@@ -74,7 +74,7 @@ class Service:
         return table.table_id in self.assigned
 
     def judges(self, ref: AssignmentRef) -> Judgement:
-        """What Fluss makes of a renewal."""
+        """Returns Fluss's judgement of a renewal."""
         (judged,) = self.send(AssignmentReport(renewed=[ref]))
         return judged.judgement
 
@@ -83,7 +83,7 @@ class Service:
 
 
 class ClusterOfTierers:
-    """What tierers that are driven by hand see of Fluss."""
+    """The view of Fluss of tierers that are driven by hand."""
 
     def __init__(self, owner: FlussCluster) -> None:
         self.cluster_id = owner.cluster_id

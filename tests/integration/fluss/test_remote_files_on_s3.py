@@ -188,7 +188,7 @@ def _is_gone(world: World, table: TableInfo, bucket: BucketKey, snapshot: KvSnap
 
 
 def _supersede(tables: FlussTables, table: TableInfo, former: Mapping[BucketKey, KvSnapshot]) -> None:
-    """Every bucket has two newer snapshots; of those that nobody leases Fluss keeps one."""
+    """Takes two newer snapshots of every bucket; of snapshots without a lease Fluss keeps one."""
     for turn in range(2):
         tables.upsert(table, [{"id": number, "text": f"new {turn}"} for number in range(100)])
 

@@ -28,7 +28,7 @@ from tiering.cli.spark.properties import access_properties, catalog_properties, 
 from tiering.client import LakewardClient
 
 ENDED_SECONDS = 180
-"""Of what takes some ten seconds where nothing else runs."""
+"""Time limit of steps that take some ten seconds on an idle machine."""
 
 
 @dataclass

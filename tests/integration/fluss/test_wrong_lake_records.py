@@ -1,4 +1,4 @@
-"""What another tiering service may make of Fluss's lake record on a real cluster, which checks nothing of it, and how ours mends it (R5).
+"""Another tiering service may corrupt Fluss's lake record on a real cluster, which checks nothing of it. Our service repairs it (R5).
 
 Also: what our own rounds leave in the cluster, and what they remove of it (R6).
 """

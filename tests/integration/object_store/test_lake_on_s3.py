@@ -38,7 +38,7 @@ def deployment(request: pytest.FixtureRequest, s3_store: S3Server, tmp_path: Pat
 
 @pytest.fixture
 def spark(deployment: DeploymentOnS3, tmp_path: Path) -> Iterator[SparkSession]:
-    """As `lakeward spark-conf --lake` says, with the keys only if nobody vends them."""
+    """A session with the properties of `lakeward spark-conf --lake`, and with the keys only if no server vends them."""
     properties = {
         **catalog_properties(deployment.uri, plugin_jar()),
         **catalog_lake_properties(service_lake_properties(deployment.uri)),

@@ -22,7 +22,7 @@ SPARK_STARTED_SECONDS = 280
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> LakeKind:
-    """Of the test's parameters."""
+    """Kind of lake, from the test's parameters."""
     kind: LakeKind = request.param
     return kind
 

@@ -1,4 +1,4 @@
-"""Somebody on call with nothing but a SQL prompt: twelve tables, twenty questions, and what sets each table right again.
+"""A person on call with only a SQL prompt: twelve tables, twenty questions, and the statement that repairs each table.
 
 The questions are those of docs/on-call.md, answered by files of sql_examples/ through a Spark with the plugin.
 """
@@ -30,7 +30,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Question:
-    """What somebody asks, the number of the example that answers it, and what its rows have to say.
+    """A question, the number of the example that answers it, and the rows that it must return.
 
     `instead`: names of the example that are replaced by those of the question. `varies`: its rows differ from run to run, such as those of
     a table that is tried again and again.

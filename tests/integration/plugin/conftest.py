@@ -121,7 +121,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="module")
 def serve_module() -> Iterator[Callable[..., Server]]:
-    """The same, for all tests of a file."""
+    """Starts a server, for all tests of a file."""
     with _servers() as make:
         yield make
 

@@ -1,4 +1,4 @@
-"""What `next_action` names is typed into Spark as it stands, where the catalog is not called `fluss`; then the table is whole."""
+"""The statement in `next_action` runs unchanged in Spark, where the catalog is not called `fluss`, and repairs the table."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_column_that_drifted(world: LakeWorld, sql: Sql, break_it: Callable[[S
 
 
 def test_a_column_that_is_too_narrow(world: LakeWorld, sql: Sql) -> None:
-    """Somebody made the lake table before the first round."""
+    """A user created the lake table before the first round."""
     source = Source(world, False, False)
     layout = table_layout(source.info)
     narrow = [field.model_copy(update={"field_type": IntegerType()}) if field.name == "id" else field for field in layout.schema.fields]

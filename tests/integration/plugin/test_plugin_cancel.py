@@ -30,7 +30,7 @@ from tiering.model.call_results import Progress
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WITHIN_S = 30.0
-"""How soon a CALL has to be over once Spark knows that nobody wants it, on a busy machine. The procedure itself would wait forever."""
+"""Seconds within which a CALL has to be over after Spark cancelled it, on a busy machine. The procedure itself would wait forever."""
 SLOWEST_START_S = 120
 
 CALL = "CALL fluss.sys.tier_table('demo.flights')"
@@ -40,7 +40,7 @@ GIVE_UP = {
     "spark.connect.execute.manager.detachedTimeout": "2s",
     "spark.connect.execute.manager.maintenanceInterval": "200ms",
 }
-"""As docs/calls.md has them, but shorter: without them Spark Connect keeps the statement of a client that is gone for minutes."""
+"""Time-outs as in docs/calls.md, but shorter: without them Spark Connect keeps the statement of a vanished client for minutes."""
 
 SPARK_GIVES_UP_S = 1 + 2 + 0.2
 LONG_POLL_MS = 300

@@ -1,4 +1,4 @@
-"""What the user reads when something is wrong: what, where, what to do; without a Java stack trace."""
+"""Errors in the plugin say what happened, where, and what to do, without a Java stack trace."""
 
 from __future__ import annotations
 

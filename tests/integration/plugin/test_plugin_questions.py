@@ -1,4 +1,4 @@
-"""What people ask system tables: no Spark job for the usual questions, Spark's own answer for any, and from an old service, too.
+"""Usual questions about system tables need no Spark job, and every question gets Spark's own answer, also with an old service.
 
 Each answer is compared with Spark's over a plain DataFrame of the same rows.
 """
@@ -49,7 +49,7 @@ ON_CALL = {
         SELECT table_name, next_retry_time FROM {status}
         WHERE lower(last_error) LIKE '%timed out%' AND NOT (status IN ('Tiered', 'Scheduled')) ORDER BY 2, 1 LIMIT 20""",
 }
-"""The ten most usual questions of whoever is on call (docs/system-tables.md lists them)."""
+"""The ten most usual questions on call (docs/system-tables.md lists them)."""
 
 
 def statuses() -> list[TableStatus]:
@@ -83,7 +83,7 @@ def statuses() -> list[TableStatus]:
 
 
 def alone(spark: SparkSession, table: str) -> None:
-    """The same rows as a plain DataFrame."""
+    """Returns the same rows as a plain DataFrame."""
     rows = spark.table(f"fluss.sys.{table}")
     spark.createDataFrame(rows.collect(), rows.schema).createOrReplaceTempView(f"{table}_alone")
 

@@ -44,7 +44,7 @@ async def who(call: Call, parameters: NoParameters) -> AsyncIterator[str | Calle
 
 @pytest.fixture
 def properties(serve: Callable[..., Any], plugin_jar: Path) -> dict[str, str]:
-    """What makes any Spark see the service, as its default catalog."""
+    """Properties with which any Spark sees the service as its default catalog."""
     coordinator = MemoryCoordinator([table_info("demo.Flights")], [table_status("demo.Flights", status="Tiered")])
     return {
         "spark.driver.extraClassPath": str(plugin_jar),

@@ -1,4 +1,4 @@
-"""The environment of the other readers: made once, by whoever needs it first."""
+"""The environment of the other readers: the first test that needs it creates it."""
 
 from __future__ import annotations
 

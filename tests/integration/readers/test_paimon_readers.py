@@ -42,7 +42,7 @@ def test_the_page_is_made_of_these_results(cells_of: AskedOnce) -> None:
 
 
 def test_a_difference_is_seen() -> None:
-    """Of rows, of their number, of types and of columns; else the matrix would be equal whatever a reader answers."""
+    """The comparison finds differences of rows, of their number, of types and of columns; else the matrix would always be equal."""
     right = pa.table({"id": [1, 2], "text": ["a", None]})
     assert difference_of(right.take([1, 0]), right) is None
     assert difference_of(pa.table({"id": [1, 2], "text": ["a", ""]}), right) == "{'id': 2, 'text': ''} for {'id': 2, 'text': None}"

@@ -146,7 +146,7 @@ def _takes(deployment: Secured, authority: Authority, coordinator: Process) -> b
 
 
 def _complaint(uri: str) -> str:
-    """What a new connection meets; empty if it is safe."""
+    """Returns the error of a new connection; empty if it is secure."""
     try:
         with LakewardClient(uri) as client:
             client.list_tiering_statuses()

@@ -23,7 +23,7 @@ from tiering.cli.spark.properties import CATALOG_CLASS, plugin_jar
 
 
 class Secured:
-    """A coordinator behind TLS and tokens, and a Spark session of somebody else on the machine."""
+    """A coordinator with TLS and tokens, and a Spark session of another user of the machine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -122,7 +122,7 @@ def test_a_token_is_in_no_option_and_no_message(secured: Secured, spark: SparkSe
 
 
 class Listener:
-    """A gRPC server of somebody else, at `[::1]` or 127.0.0.1, which remembers the headers of each call."""
+    """A gRPC server of another user, at `[::1]` or 127.0.0.1, which records the headers of each call."""
 
     def __init__(self, host: str, port: int = 0) -> None:
         self.headers: list[tuple[str, str | bytes]] = []

@@ -1,4 +1,4 @@
-"""A Thrift server whose users share one session, and a Connect server: each user sees what the policies let them, and nobody else's."""
+"""A Thrift server whose users share one session, and a Connect server: each user sees only what the policies allow that user."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CONNECT = (
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Of a Spark with the token of `spark`, for a service that knows what ann and bob may see."""
+    """Properties of a Spark with the token of `spark`, for a service with policies for ann and bob."""
     folder = tmp_path_factory.mktemp("service")
     deployment = Deployment(folder)
     (folder / "policies.cedar").write_text(POLICIES)

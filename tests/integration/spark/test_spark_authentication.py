@@ -1,4 +1,4 @@
-"""The tierer's Spark believes nobody who does not know its secret, and the secret is on no command line."""
+"""The tierer's Spark refuses every peer without its secret, and the secret is on no command line."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from tiering.round.tasks.spark_session import DEFAULTS
 ROWS = 3_000
 BATCHES = 150
 PAUSE_SECONDS = 0.2
-"""After each batch: the round takes half a minute, unless somebody opens the gate."""
+"""Pause after each batch: the round takes half a minute, unless the test opens the gate."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def selected_split(world: LakeWorld) -> dict[str, Any]:
-    """What `SELECT * FROM sys.tiering_splits WHERE table_name = 'orders'` answers now: one row."""
+    """Returns the one row of `SELECT * FROM sys.tiering_splits WHERE table_name = 'orders'`."""
     world.clock.advance(1)
     scan = ScanRequest(filters=(Filter("table_name", Operator.EQUAL, ("orders",)),))
     pieces = read_table(default_registry().table("tiering_splits"), world.coordinator.view(), scan)
@@ -67,7 +67,7 @@ def test_a_task_on_an_executor_shows_how_far_it_is_before_it_ends(
     running.start()
 
     def fraction() -> float | None:
-        world.clock.advance(1)  # reports come by the round's clock, which nobody else moves
+        world.clock.advance(1)  # reports come by the round's clock, which only the test moves
         [status] = world.coordinator.view().table_statuses()
         return status.fraction_completed
 

@@ -35,7 +35,7 @@ LONG = WorkLimits(600_000, lambda: False)
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """As a tierer's."""
+    """A session with a tierer's settings."""
     with spark_session(tmp_path_factory.mktemp("warehouse"), DEFAULTS, "task runner") as session:
         yield session
 

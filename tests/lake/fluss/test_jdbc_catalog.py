@@ -28,7 +28,7 @@ CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL, table_namespace 
 CREATE TABLE iceberg_namespace_properties(catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL,
   property_key VARCHAR(255), property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key));
 """
-"""As Iceberg's JdbcCatalog makes them unless it is told otherwise (its schema version V0)."""
+"""Tables that Iceberg's JdbcCatalog creates by default (its schema version V0)."""
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """What Flink's tiering job would be started with."""
+    """Options with which Flink's tiering job would be started."""
     folder = tmp_path_factory.mktemp("rest")
     with rest_catalog(folder) as uri:
         lake = {"datalake.iceberg.type": "rest", "datalake.iceberg.uri": uri, "datalake.iceberg.warehouse": str(folder / "lake")}

@@ -1,4 +1,4 @@
-"""What real lake tables of both formats tell of their health."""
+"""The health of real lake tables of both formats."""
 
 from __future__ import annotations
 

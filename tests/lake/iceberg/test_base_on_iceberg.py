@@ -83,7 +83,7 @@ def test_expiry_keeps_the_marker_and_recovery_goes_on(kit: Any) -> None:
 
 
 def compact(kit: Any, table: TableInfo) -> None:
-    """The same rows in other files: two snapshots of pyiceberg."""
+    """Moves the same rows to other files: two snapshots of pyiceberg."""
     loaded = iceberg(kit, table)
     loaded.overwrite(loaded.scan().to_arrow())
 

@@ -1,4 +1,4 @@
-"""What snapshots of Fluss's own tiering added to a clean Iceberg table, as sums per partition value."""
+"""The rows that snapshots of Fluss's own tiering added to a clean Iceberg table, as sums per partition value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot of Fluss's own tiering added to an Iceberg table, by bounds or by rows (docs/fluss-facts.md, "Lake layout")."""
+"""The rows that a snapshot of Fluss's own tiering added to an Iceberg table, by bounds or by rows (docs/fluss-facts.md, "Lake layout")."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class FuzzedTable(PrimaryKeyTable):
         return unaligned(super().batch(key, start, stop), self.shift)
 
     def expected_rows(self) -> pa.Table:
-        """Of the log's end: the last change of each key."""
+        """Returns the rows at the log's end: the last change of each key."""
         living: dict[tuple[Any, ...], pa.RecordBatch] = {}
         for bucket, log in self.logs.items():
             for offset, change in enumerate(log):

@@ -1,4 +1,4 @@
-"""A lake that somebody else wrote: nothing of it is run, and no file is opened but where the lake's files may lie."""
+"""A lake that an attacker wrote: none of its code is run, and no file is opened outside of the lake's locations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ B0 = BucketKey(None, 0)
 
 @dataclass(frozen=True)
 class Victim:
-    """A tiered table, and a folder outside of its lake that nobody may touch."""
+    """A tiered table, and a folder outside of its lake that no code may open."""
 
     kit: LakeKit
     table: TableInfo
@@ -42,7 +42,7 @@ class Victim:
         return self.kit.folder / "lake-catalog.db"
 
     def lake(self) -> IcebergLake:
-        """As another process opens it."""
+        """Opens the lake as another process does."""
         return IcebergLake(self.kit.properties)
 
     def look(self) -> None:

@@ -11,7 +11,7 @@ from support.depth import examples
 from support.repository import ROOT
 
 EXAMPLES = examples(60)
-"""Of each kind; some thousand take minutes."""
+"""Number of examples of each kind; some thousand take minutes."""
 
 
 def test_whatever_is_drawn_nothing_of_it_is_run_or_opened(tmp_path: Path) -> None:

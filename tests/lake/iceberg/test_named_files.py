@@ -36,7 +36,7 @@ def tiered(kit: LakeKit, rounds: range) -> TableInfo:
 
 
 def fresh(kit: LakeKit, table: TableInfo) -> set[str]:
-    """What a lake says that has read nothing yet."""
+    """Returns the files that a newly opened lake names."""
     lake = IcebergLake(kit.properties)
     view = lake.view(table.path)
     assert view is not None

@@ -1,4 +1,4 @@
-"""What others read of a lake table: every type, partition values that find the row, and counts and bounds that are true."""
+"""Other readers of a lake table get every type, partition values that find the row, and correct counts and bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What snapshots of Fluss's own tiering added to a clean Paimon table, as sums per bucket, or per partition where buckets share files."""
+"""The rows that snapshots of Fluss's own tiering added to a clean Paimon table, as sums per bucket, or per partition where buckets share
+files."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def rows(ids: range | list[int], name: str = "x") -> pa.Table:
 
 
 def changed(table: TableInfo, *changes: Change) -> pa.Table:
-    """As a split reader gives them."""
+    """Returns the changes in the form of a split reader."""
     system = {"__bucket": 0, "__timestamp": CREATED}
     entries = [
         {"id": key, "name": name, **system, "__offset": offset, "__change_type": int(kind)}

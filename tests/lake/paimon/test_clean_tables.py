@@ -39,7 +39,7 @@ def keyed(**changes: Any) -> TableInfo:
 
 
 def footers(kit: PaimonKit, table: TableInfo) -> list[FileFooter]:
-    """Of the data files, by bucket and offsets."""
+    """Returns the footers of the data files, by bucket and offsets."""
     decoded = []
     for file in files(kit, table):
         texts = {key.decode(): value.decode() for key, value in (pq.read_metadata(file).metadata or {}).items()}
@@ -126,7 +126,7 @@ def test_the_checksum_of_a_primary_key_round_is_the_same_on_another_base(kit: Pa
 
 
 def mend(kit: PaimonKit, table: TableInfo, base: LakeView, results: Sequence[WriteResult], ends: dict[BucketKey, int]) -> None:
-    """As `reconcile_lake` does."""
+    """Repairs the table as `reconcile_lake` does."""
     survey = kit.lake.survey(table.path)
     assert survey is not None
     ranges = {bucket: TieredRange(0, end) for bucket, end in ends.items()}

@@ -1,4 +1,5 @@
-"""One compare-and-set a commit, whoever comes in between: a snapshot is number base + 1 of the very table and base that were read."""
+"""A commit is one compare-and-set, also with concurrent writers: the snapshot has number base + 1 of exactly the table and base that were
+read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other engines are told of a Paimon table's files, what is refused, and the sizes that its manifests add up to."""
+"""The list of a Paimon table's files for other engines, the tables that it refuses, and the sizes in the manifests."""
 
 from __future__ import annotations
 

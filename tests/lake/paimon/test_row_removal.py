@@ -23,7 +23,7 @@ PLACES = {B0: (None, 0), B1: (None, 1)}
 def commit(
     kit: PaimonKit, table: TableInfo, base: LakeView, results: Sequence[WriteResult], ends: dict[BucketKey, int], round_id: str = "mend"
 ) -> None:
-    """As `reconcile_lake` does."""
+    """Commits as `reconcile_lake` does."""
     ranges = {bucket: TieredRange(0, end) for bucket, end in ends.items()}
     marker = Marker(CLUSTER_ID, table.table_id, base.table_uuid, round_id, 2, None if base.marker is None else base.marker.round_id, ranges)
     before = {bucket: tiered.tiered for bucket, tiered in base.ranges.items()}

@@ -1,4 +1,5 @@
-"""Whose rows another tiering service added under a partition's name: by partition ids, then by commit times, else unknown."""
+"""Rows that another tiering service added under a partition's name are attributed by partition ids, then by commit times, else they are
+unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever reads an error that retries do not end reads what to do, too."""
+"""An error that retries do not end says what to do."""
 
 from __future__ import annotations
 

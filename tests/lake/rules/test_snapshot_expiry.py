@@ -134,7 +134,7 @@ def test_a_snapshot_that_was_never_on_main_waits_for_days() -> None:
 
 
 def test_snapshots_behind_a_cut_chain_of_parents_are_still_those_of_the_main_branch() -> None:
-    """What a foreign commit left on main has no mark of a round: the table's log of heads names it."""
+    """A foreign commit on main has no mark of a round: the table's log of heads names it."""
     orphan, head_a_day_ago = TableSnapshot(5, 4, 5, NOW - 2 * DAY), TableSnapshot(6, 5, 6, NOW - 2 * DAY + HOUR)
     table = history(
         [

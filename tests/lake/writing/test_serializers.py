@@ -1,4 +1,4 @@
-"""What executors send to the driver: bytes that come back whole, stay small, and name a version they do not know."""
+"""Bytes from executors to the driver come back complete, stay small, and an unknown version is named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_write_result_comes_back(result: WriteResult) -> None:
 
 @given(RESULTS, st.data())
 def test_cut_bytes_are_refused(result: WriteResult, data: st.DataObject) -> None:
-    """Of the payload the lake format says how long it is."""
+    """Only the lake format checks the length of the payload."""
     whole = serialize_write_result(result)
     before_payload = len(whole) - len(result.payload)
     with pytest.raises(ValueError, match="write result"):

@@ -83,7 +83,7 @@ def run(tasks: Sequence[SplitTask], threads: int) -> list[TaskOutcome]:
 
 
 def test_tasks_of_a_larger_round_run_side_by_side() -> None:
-    meets = threading.Barrier(2)  # nobody passes alone
+    meets = threading.Barrier(2)  # no task passes alone
     outcomes = run([task(bucket_id, LARGE, meets=meets) for bucket_id in range(4)], threads=2)
     assert [outcome.result.records for outcome in outcomes if outcome.result] == [LARGE] * 4
 

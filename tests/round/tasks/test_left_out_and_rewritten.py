@@ -26,7 +26,7 @@ from tiering.round.steps import actions as act
 from tiering.round.tasks import stopped_records
 
 OFFSET = 10
-"""Of the record that no lake can hold."""
+"""Offset of the record that no lake can hold."""
 
 
 @pytest.fixture(autouse=True)

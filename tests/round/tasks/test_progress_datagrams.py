@@ -36,7 +36,7 @@ def meter() -> RoundMeter:
 
 
 def report(place: int, state: SplitState = SplitState.DONE, *, records: int = 0, attempt: int = 0, ended: int = 0) -> TaskReport:
-    """Of a task that begins at place 0, or at its only place."""
+    """Returns the report of a task that begins at place 0, or at its only place."""
     position = SplitPosition(state, attempt, "3@worker-\u00e9", records if records else None, records)
     return TaskReport(0 if ended else place, ended, place, position)
 

@@ -142,7 +142,7 @@ def test_a_snapshot_that_vanishes_fails_the_task_in_its_own_class_and_deletes_it
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it: no `Exception`."""
+    """A panic like those of libraries in Rust: no `Exception`."""
 
 
 @pytest.mark.parametrize("end", [Panic("not aligned"), MemoryError(), KeyboardInterrupt(), SystemExit(1), RecursionError()])

@@ -1,4 +1,4 @@
-"""What a task says of itself: never more than twice in a second, and nothing that is not so."""
+"""A task's reports come at most twice per second, and are always true."""
 
 from __future__ import annotations
 

@@ -344,7 +344,7 @@ def test_a_stop_drops_the_lease_that_rounds_still_hold(coordinator: ScriptedCoor
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it: no `Exception`."""
+    """A panic like those of libraries in Rust: no `Exception`."""
 
 
 def test_a_round_that_a_panic_ends_is_reported_as_failed(

@@ -1,4 +1,4 @@
-"""Expressions that Spark and DuckDB would answer differently if nobody took care: Spark's answers, as its documentation has them."""
+"""Expressions for which Spark and DuckDB have different answers: the result is Spark's, as its documentation says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every file of sql_examples/ that can be answered without Spark and without a service, on a folder that nobody runs."""
+"""Every file of sql_examples/ that needs neither Spark nor a service, on a folder without a coordinator."""
 
 from __future__ import annotations
 

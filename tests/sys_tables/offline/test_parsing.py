@@ -1,4 +1,4 @@
-"""What a statement is, and where the one that is none goes wrong."""
+"""Parsing of statements, and the position of a syntax error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/errors.md says to look at or to run for each class of error is run, as far as that goes without a service."""
+"""The statements that docs/errors.md names for each class of error run, if they need no service."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "tier_database": ({"database": "sales", "include": "order%", "wait": False}, {"include": "other"}),
     "tier_table": ({"table": "sales.orders", "wait": False}, {"table": "sales.other"}),
 }
-"""Of each procedure: how it is called with an effect, and what makes that another operation."""
+"""For each procedure: arguments with an effect, and the change that makes it another operation."""
 
 CHANGING = [procedure.name for procedure in default_registry().procedures if procedure.mutates]
 
@@ -255,7 +255,7 @@ def test_a_repeat_is_answered_though_its_table_is_gone(world: LakeWorld) -> None
 
 
 IN_CLIENT = {"table": "table_path", "database": "database_name"}
-"""What the client calls an argument, where SQL has another name for it."""
+"""Names of arguments in the client that differ from their names in SQL."""
 
 LATER = ("release_kv_snapshot_lease", "drop_kv_snapshot_lease", "pause_tiering")
 """After them the others would have nothing to change."""
@@ -275,7 +275,7 @@ def test_the_client_has_a_method_for_each_procedure_with_its_arguments(client_cl
 
 
 def of_ann(world: LakeWorld) -> list[EventRecord]:
-    """What she did; a service that runs has events of its own."""
+    """Returns the events of ann; a running service has events of its own."""
     return [event for event in world.store.events() if event.principal == "ann"]
 
 

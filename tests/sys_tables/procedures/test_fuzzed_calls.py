@@ -43,7 +43,7 @@ SEED = int(os.environ.get("LAKEWARD_FUZZ_SEED", "20261122"))
 AT_ONCE = 8
 SECONDS = 10.0
 REPEATED = 0.3
-"""Of the calls are sent several times."""
+"""Share of the calls that are sent several times."""
 
 Answer = tuple[str, Any]
 
@@ -84,7 +84,7 @@ class CalledWorld(FolderWorld):
             pass
 
     def everything(self) -> list[object]:
-        """What CALLs change of tables and leases; not what the background sees of a lake."""
+        """Returns all that CALLs change of tables and leases, without the observations of a lake."""
         records = {
             record.table_id: (record.state, record.tiering_epoch, record.pause, record.error, record.error_count)
             for record in self.coordinator.table_records.live()

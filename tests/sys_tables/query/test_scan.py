@@ -190,7 +190,7 @@ def test_numbers_of_both_kinds_compare_without_rounding(column: str, rows: list[
 
 
 def holds(operator: Operator, value: int | float | None, members: list[int | float]) -> bool:
-    """As Python compares integers with fractions: exactly. NaN equals itself and is above all else."""
+    """Compares integers with fractions exactly, as Python does. NaN equals itself and is above all else."""
     if value is None:
         return False
     mine, others = number_key(value), [number_key(member) for member in members]

@@ -1,4 +1,4 @@
-"""What Describe names while the cluster cannot list its databases: to each caller what it was told before, and nothing of others."""
+"""While the cluster cannot list its databases, Describe names to each caller the databases of its last answer to that caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A CALL ends on the server as soon as nobody waits for it, however its caller went: seen in the service's own list."""
+"""A CALL ends on the server as soon as its caller is gone, in any way: the service's own list shows it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_client_that_falls_silent_without_a_goodbye_is_noticed_by_a_ping(run: 
             call = SysCatalogStub(channel).CallProcedure(REQUEST)
             reading = asyncio.ensure_future(call.read())
             await waiting(handle)
-            # Several pings long: whoever answers them stays, though there is nothing to say.
+            # Several pings long: a client that answers pings stays connected without other traffic.
             assert (await asyncio.wait([reading], timeout=1))[0] == set()
             assert len(handle.open_calls.list()) == 1
             pull()
@@ -147,7 +147,7 @@ def test_a_client_that_falls_silent_without_a_goodbye_is_noticed_by_a_ping(run: 
 
 @asynccontextmanager
 async def cable(port: int) -> AsyncGenerator[tuple[int, Callable[[], None]], None]:
-    """A port that leads to `port` until it is pulled: from then on nothing goes through, and nobody is told."""
+    """A port that leads to `port` until it is pulled: then no byte passes, and neither side is notified."""
     pulled = False
     ends: list[asyncio.StreamWriter] = []
 

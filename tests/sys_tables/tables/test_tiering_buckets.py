@@ -160,7 +160,7 @@ def test_offsets_that_an_older_version_or_accept_recorded_do_not_tell_where_rows
 
 
 def test_what_another_service_tiered_is_in_the_lake(world: World) -> None:
-    """As the table's own status has it; where each record is the ends alone do not tell."""
+    """The table's own status says so, too; the ends alone do not show where each record is."""
     world.append(10)
     elsewhere = ElsewhereRecord("cluster", 3, {"0": 4}, world.clock.now())
     with world.coordinator.table_records.changing():

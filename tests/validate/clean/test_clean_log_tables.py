@@ -1,4 +1,4 @@
-"""The proof of log tables without system columns: by footers, by the marker, and after somebody wrote files anew by totals."""
+"""The proof of log tables without system columns: by footers, by the marker, and by totals after another program rewrote files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def starts_at(file: Path) -> int:
 
 
 def compact(world: LakeWorld, table: TableInfo, rows: pa.Table | None = None) -> None:
-    """Somebody writes all files anew, as a compaction does."""
+    """Rewrites all files, as a compaction does."""
     loaded = world.iceberg(table)
     loaded.overwrite(loaded.scan().to_arrow() if rows is None else rows)
 

@@ -1,4 +1,4 @@
-"""Clean Iceberg log tables of which somebody deleted rows by position, also after `retier` had the last ones written again."""
+"""Clean Iceberg log tables of which a user deleted rows by position, also after `retier` wrote the last ones again."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def delete(world: LakeWorld, table: TableInfo, sequence: int, ids: range) -> Non
 
 
 def compact(world: LakeWorld, table: TableInfo, rows: pa.Table | None = None) -> None:
-    """Somebody writes all files anew."""
+    """Rewrites all files."""
     loaded = world.iceberg(table)
     loaded.overwrite(loaded.scan().to_arrow() if rows is None else rows)
 

@@ -1,4 +1,4 @@
-"""The proof of Paimon log tables without system columns: by footers, by the marker, and after somebody wrote files anew by totals."""
+"""The proof of Paimon log tables without system columns: by footers, by the marker, and by totals after another program rewrote files."""
 
 from __future__ import annotations
 

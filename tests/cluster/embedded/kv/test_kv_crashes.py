@@ -35,7 +35,7 @@ with EmbeddedStorage(Path(sys.argv[1])) as storage:
 
 
 def state(storage: EmbeddedStorage) -> dict[int, str | None]:
-    """What the KV state holds, asked for as a write asks."""
+    """Returns the contents of the KV state, as a write reads them."""
     table = storage.table(PATH)
     rows: dict[int, str | None] = {}
 
@@ -140,7 +140,7 @@ def test_a_state_is_made_anew_from_the_older_snapshot_when_the_newest_is_damaged
 
 
 def test_a_state_ahead_of_its_log_is_made_anew(tmp_path: Path) -> None:
-    """As after the metadata alone came back from a backup."""
+    """The metadata alone was restored from a backup."""
     with EmbeddedStorage(tmp_path) as storage:
         table = make_table(storage, primary_key=("id",))
         storage.upsert(PATH, cities((1, "a")), "writer", 0)

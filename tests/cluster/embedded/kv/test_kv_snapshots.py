@@ -31,7 +31,7 @@ def split_of(table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> Tieri
 
 
 def read(cluster: SplitSource, table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> pa.Table:
-    """As an executor reads: the reader travels as bytes."""
+    """Reads like an executor: the reader is sent as bytes."""
     reader = pickle.loads(pickle.dumps(cluster.reader(table, split_of(table, bucket, snapshot))))
     return pa.Table.from_batches(list(reader.read()), schema=table.read_schema())
 

@@ -33,7 +33,7 @@ def table_of(column: pa.Array[Any]) -> pa.RecordBatch:
 
 
 def has_a_key_twice(rows: pa.RecordBatch) -> bool:
-    """As DuckDB has it, which refuses such rows."""
+    """Returns whether DuckDB finds a key twice; it refuses such rows."""
     with duckdb.connect() as connection:
         whole = rows.take(pa.array(range(len(rows)), pa.int64()))  # DuckDB takes no slice of a struct within a struct
         connection.register("given", pa.Table.from_batches([whole]))
@@ -52,7 +52,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStorage
 
 
 def held_rows(storage: EmbeddedStorage, path: TablePath) -> pa.Table:
-    """What the KV state holds, by id; the log is at its end."""
+    """Returns the contents of the KV state by id; the log is at its end."""
     table = storage.table(path)
     batches: list[pa.RecordBatch] = []
 

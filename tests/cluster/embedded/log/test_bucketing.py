@@ -32,7 +32,7 @@ KEYS: dict[str, tuple[pa.DataType, iceberg.PrimitiveType, st.SearchStrategy[Any]
 
 
 def plain(value: Any) -> Any:
-    """As pyiceberg's transform takes it."""
+    """Returns the value in the form that pyiceberg's transform accepts."""
     if isinstance(value, datetime):
         return (value - datetime(1970, 1, 1, tzinfo=value.tzinfo)) // timedelta(microseconds=1)
     return (value - date(1970, 1, 1)).days if isinstance(value, date) else value

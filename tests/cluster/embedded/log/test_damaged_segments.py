@@ -1,4 +1,4 @@
-"""A segment with other bytes than those that were published: whoever reads it hears which one, and gets no row of it."""
+"""A segment whose bytes changed after it was published: every reader gets an error that names it, and no row of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cut(content: bytes) -> bytes:
 
 
 def changed(content: bytes) -> bytes:
-    """Still a file of Arrow's, of rows that nobody wrote."""
+    """Returns a valid Arrow file with other rows."""
     return content.replace(b"city 1", b"city 9", 1)
 
 

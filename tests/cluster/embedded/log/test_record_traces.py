@@ -1,4 +1,5 @@
-"""What tells a record from any other at its offset: also after the folder was put back to an older copy, and the same rows came again."""
+"""A trace distinguishes a record from any other at its offset, also after the folder was restored from an older copy and the same rows came
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the embedded cluster records of a table's lake copy: it never goes back."""
+"""The embedded cluster's record of a table's lake copy never goes back."""
 
 from __future__ import annotations
 

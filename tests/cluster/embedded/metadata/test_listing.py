@@ -1,4 +1,4 @@
-"""The list of tables is kept while nothing changes, and is right after every change, whoever makes it and however it ends."""
+"""The list of tables is cached while nothing changes, and is right after every change, by any writer and with any outcome."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ FEW = 40
 
 @pytest.fixture
 def statements() -> Iterator[list[str]]:
-    """What the metadata's database executes, each counted once for however many rows."""
+    """Statements of the metadata's database, each counted once for any number of rows."""
     executed: list[str] = []
 
     def count(connection: object, cursor: object, statement: str, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Calls of the embedded cluster that fail for a reason nobody foresaw."""
+"""Calls of the embedded cluster that fail for an unexpected reason."""
 
 from __future__ import annotations
 

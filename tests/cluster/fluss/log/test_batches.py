@@ -71,7 +71,7 @@ class Log:
         self.ends.append(start + offsets)
 
     def check(self, batches: list[pa.RecordBatch], start: int, stop: int) -> None:
-        """That the batches hold just the rows of the range, bit by bit."""
+        """Checks that the batches have exactly the rows of the range, bit by bit."""
         expected = [row for row in self.rows if start <= row[0] < stop]
         assert sum(batch.num_rows for batch in batches) == len(expected)
         if not expected:

@@ -29,7 +29,7 @@ MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 TABLE = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("us"))])
 
 Times = list[int | None]
-"""Of the records from offset 0 on, in the unit that they are written with."""
+"""Times of the records from offset 0 on, in the unit in which they are written."""
 
 
 def instants(microseconds: int) -> st.SearchStrategy[int]:

@@ -31,7 +31,7 @@ def noise(count: int) -> pa.RecordBatch:
 
 
 def bytes_per_record(cluster: LocalFlussCluster, table: TableInfo, records: int) -> float:
-    """As the server's files have them."""
+    """Returns the size of a record in the server's files."""
     files = (cluster.folder / "data").rglob(f"{table.path.table_name}-{table.table_id}/log-*/*.log")
     return sum(file.stat().st_size for file in files) / records
 
@@ -117,7 +117,7 @@ def test_large_records_in_the_midst_of_a_remote_log_are_known_by_its_segments(ta
         tables.append(table, [batch])
 
     def estimate() -> float:
-        """Of somebody who has not looked before."""
+        """Returns the estimate of a new client."""
         return RecordSizes(tables.client).sampled(table, {B0: BucketOffsets(0, 305)})[B0].bytes_per_record or 0
 
     wait_for("the large records are remote", lambda: estimate() > 1_000)

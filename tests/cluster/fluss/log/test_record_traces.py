@@ -1,4 +1,4 @@
-"""What a record is known by: the same wherever it is copied to, and another one when Fluss lost it and wrote another in its place."""
+"""A record's trace is the same wherever the record is copied to, and another one after Fluss lost it and wrote another in its place."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ B0 = BucketKey(None, 0)
 _PRODUCE_LOG, _PUT_KV, _VERSION, _REQUEST_ID = 1014, 1016, 0, 1
 _NO_WRITER, _NO_SEQUENCE = -1, -1
 _VARINT, _BYTES = 0, 2
-"""Of requests by which rows come in the format INDEXED, in which pyfluss writes none."""
+"""Wire types of requests that write rows in the format INDEXED, which pyfluss does not write."""
 POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 COLUMNS: Sequence[tuple[str, pa.DataType, Any, Any]] = (
     ("id", pa.int64(), 1, 1),
@@ -81,7 +81,7 @@ def described(tables: FlussTables, table: TableInfo) -> TableInfo:
 
 
 def changes(tables: FlussTables, table: TableInfo) -> list[tuple[str, dict[str, Any]]]:
-    """What is in the log of bucket 0: change types, and rows without the columns that the log adds."""
+    """Returns the log of bucket 0: change types, and rows without the columns that the log adds."""
     table = described(tables, table)
     bounds = BucketLog(tables.client, table.path, table.table_id, B0).bounds()
     split = TieringLogSplit(table.path, B0, None, 0, bounds.log_end, bounds.log_end)
@@ -153,7 +153,7 @@ def append_batch(address: str, table_id: int, batch: bytes) -> None:
 
 
 def _request(table_id: int, bucket_field: int, records: bytes) -> bytes:
-    """Of all replicas, within 30 s."""
+    """Returns a write request that waits for all replicas, for 30 s."""
     return _field(1, -1) + _field(2, table_id) + _field(3, 30_000) + _field(bucket_field, _field(2, 0) + _field(3, records))
 
 

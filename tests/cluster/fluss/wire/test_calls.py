@@ -1,4 +1,4 @@
-"""What is sent, how often, and what a caller hears when no answer comes: against servers that do what a test says."""
+"""Requests, their retries, and the errors of calls without an answer: against servers that a test controls."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def noted_end(cluster: LocalFlussCluster, number: int, table: TableInfo) -> int:
 
 
 def end_of_log_soon(client: FlussClient, table: TableInfo) -> int:
-    """The same, once an election is over."""
+    """Returns the end of the log, after an election is over."""
 
     def probe() -> int | None:
         try:

@@ -47,7 +47,7 @@ def tiered(world: LakeWorld) -> TableInfo:
 
 
 def rewrite_with_a_former_spec(world: LakeWorld, table: TableInfo) -> None:
-    """Somebody's rewrite with `output-spec-id`: the same rows in files of another partition spec."""
+    """Rewrites the same rows into files of another partition spec, as a user does with `output-spec-id`."""
     loaded = world.iceberg(table)
     with loaded.update_spec() as update:
         update.add_field("text", IdentityTransform(), "extra")
@@ -58,7 +58,7 @@ def rewrite_with_a_former_spec(world: LakeWorld, table: TableInfo) -> None:
 
 
 def name_as_orc(world: LakeWorld, table: TableInfo) -> None:
-    """A file in ORC, as an engine writes it where the table's property says so. Nobody reads it here."""
+    """Makes a file look like ORC, which an engine writes if the table's property says so. The test does not read it."""
     loaded = world.iceberg(table)
     [task, *_] = loaded.scan().plan_files()
     file = DataFile.from_args(
@@ -76,7 +76,7 @@ def name_as_orc(world: LakeWorld, table: TableInfo) -> None:
 
 
 def rewritten(world: LakeWorld, table: TableInfo) -> None:
-    """What the statement does: all rows stand in new files of Parquet, of the present spec."""
+    """Does the statement's work: all rows are in new Parquet files of the present spec."""
     loaded = world.iceberg(table)
     rows = loaded.scan().to_arrow()
     loaded.overwrite(rows)

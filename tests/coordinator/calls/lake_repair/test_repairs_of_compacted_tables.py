@@ -1,4 +1,4 @@
-"""Clean log tables whose files somebody compacted: their rows tell no offsets, and the marker proves them or does not."""
+"""Clean log tables whose files a user compacted: their rows have no offsets, and the marker proves them or does not."""
 
 from __future__ import annotations
 

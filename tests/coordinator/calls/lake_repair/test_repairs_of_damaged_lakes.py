@@ -79,7 +79,7 @@ def test_a_paimon_table_that_lost_its_only_snapshot_is_not_taken_for_an_empty_on
 @pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], indirect=True)
 @pytest.mark.parametrize("stays", [True, False], ids=["nullable", "gone"])
 def test_a_lake_table_that_was_made_for_another_key_gets_another_name(world: LakeWorld, stays: bool) -> None:
-    """Iceberg neither drops a column of the key nor makes it nullable: a statement that says so helps nobody."""
+    """Iceberg neither drops a column of the key nor makes it nullable, so a statement for that would not help."""
     keyed = pa.schema([pa.field("key", pa.int64(), nullable=False), pa.field("id", pa.int64())])
     former = world.primary_key_table("orders", 1, keyed, ("key",))
     world.lake.ensure_table(former)

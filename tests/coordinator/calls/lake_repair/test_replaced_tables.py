@@ -38,8 +38,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
 
 
 def replace_table(source: Source, *, as_select: bool, keeps_spec: bool) -> None:
-    """What Spark's `CREATE OR REPLACE TABLE ... [PARTITIONED BY ...] [AS SELECT ...]` leaves of an Iceberg table without the column: uuid,
-    tag, snapshots and former schemas stay. All columns are nullable, and the main branch is gone, or has no parent."""
+    """Does the same as Spark's `CREATE OR REPLACE TABLE ... [PARTITIONED BY ...] [AS SELECT ...]` to an Iceberg table without the column:
+    uuid, tag, snapshots and former schemas stay. All columns are nullable, and the main branch is gone, or has no parent."""
     table = source.world.iceberg(source.info)
     rows = table.scan().to_arrow().drop_columns([DROPPED])
     fields = [NestedField(field.field_id, field.name, field.field_type, required=False) for field in table.schema().fields]

@@ -125,7 +125,7 @@ def prepared_upkeep(kit: PaimonKit, table: TableInfo, round_id: str) -> tuple[An
 
 
 def committed_upkeep(kit: PaimonKit, table: TableInfo, factory: Any, committable: Committable) -> UpkeepStats:
-    """What the commit did on the newest snapshot."""
+    """Commits as Fluss does, and returns the upkeep of the newest snapshot."""
     base, committer = kit.view(table), factory.create_committer()
     assert base.marker is not None
     marker = replace(base.marker, round_id=committable.round_id, base_round_id=base.marker.round_id)

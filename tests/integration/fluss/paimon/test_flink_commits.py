@@ -1,4 +1,4 @@
-"""What Fluss 0.9.1 writes into a Paimon table and how it commits, with its own writer, committer and reader."""
+"""Fluss 0.9.1 writes into a Paimon table and commits, with its own writer, committer and reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.running.fluss_deployment import LAKE
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 LAST_IDENTIFIER = 2**63 - 1
-"""Of every commit of Fluss's (Paimon, BatchWriteBuilder.COMMIT_IDENTIFIER)."""
+"""Commit identifier of every commit of Fluss (Paimon, BatchWriteBuilder.COMMIT_IDENTIFIER)."""
 
 
 def test_a_log_tables_buckets_share_a_folder_and_the_snapshot_names_user_and_offsets(

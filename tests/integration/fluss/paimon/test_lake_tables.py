@@ -54,7 +54,7 @@ TYPES = {
     pa.list_(pa.int32()): {"type": "ARRAY", "element": "INT"},
     pa.map_(pa.string(), pa.int64()): {"type": "MAP", "key": "STRING NOT NULL", "value": "BIGINT"},
 }
-"""What Paimon's column is for a nullable one of each type."""
+"""Paimon's column for a nullable column of each type."""
 
 
 def test_every_type_has_its_column_and_the_system_columns_come_last(tables: FlussTables, lake: LakeTable) -> None:

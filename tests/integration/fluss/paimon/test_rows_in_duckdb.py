@@ -33,7 +33,7 @@ def kit(fluss_on_paimon: LocalFlussCluster) -> PaimonKit:
 
 
 def rows_in_duckdb(kit: PaimonKit, table: TableInfo) -> list[tuple[Any, ...]]:
-    """Of the head, by id."""
+    """Returns the rows of the head, by id."""
     view = kit.view(table)
     columns = kit.lake.columns(view)
     with duckdb.connect() as connection:

@@ -45,7 +45,7 @@ EVERY_TYPE = pa.schema(
 
 
 def row(region: str, number: int) -> dict[str, Any]:
-    """Of every type; in each third all else is null. Lists are null: the JVM of these tests takes none."""
+    """Returns a row of every type; in each third row all else is null. Lists are null, because the JVM of these tests refuses lists."""
     values = {
         "small": number % 100,
         "price": Decimal(number) / 100,

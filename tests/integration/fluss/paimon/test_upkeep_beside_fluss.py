@@ -42,7 +42,7 @@ class RandomRows:
         options = {"table.datalake.auto-compaction": "true"}
         self.table = world.create(f"{name}_{kind.value.lower()}", PRIMARY_KEY_SCHEMA, () if is_log else ("id",), options, **description)
         self.texts: dict[int, str] = {}
-        """What the table holds by id. In a log table the id is the offset."""
+        """The rows of the table by id. In a log table the id is the offset."""
         self._rng, self._versions = random.Random(name), itertools.count()
 
     def write(self) -> None:

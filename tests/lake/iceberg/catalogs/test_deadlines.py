@@ -1,4 +1,4 @@
-"""Catalogs that take a connection and never let a request end: each request ends all the same, and holds nobody else up."""
+"""Catalogs that accept a connection and never let a request end: each request still ends, and delays no other caller."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_table_that_hangs_is_refused_until_it_answers_while_others_are_read(ki
     place = Path(cast(Table, lake.ensure_table(table).handle).metadata_location.removeprefix("file://"))
     content = place.read_bytes()
     place.unlink()
-    os.mkfifo(place)  # whoever opens it to read waits for somebody who writes
+    os.mkfifo(place)  # an open for reading waits for a writer
     ends_in_time(lambda: lake.view(table.path), "has not answered within")
     ends_in_time(lambda: lake.view(table.path), "has not answered a request of")
     assert lake.view(OTHER) is not None

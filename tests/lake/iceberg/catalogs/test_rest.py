@@ -284,7 +284,7 @@ HOSTILE = {
     "auth": {"type": "custom", "impl": "evil_module.Evil"},
     "ssl": {"cabundle": "/etc/passwd"},
 }
-"""What a catalog answers that would like to be more than one."""
+"""Answers of a catalog that tries to be more than a catalog."""
 
 
 @pytest.mark.parametrize("where", ["defaults", "overrides", "config", "storage-credentials", "properties"])

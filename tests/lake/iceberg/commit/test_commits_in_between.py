@@ -1,4 +1,4 @@
-"""What may happen between a round's base and its commit: foreign commits, late requests, a table changed or dropped."""
+"""Events between a round's base and its commit: foreign commits, late requests, a table that is changed or dropped."""
 
 from __future__ import annotations
 
@@ -182,7 +182,8 @@ def test_files_that_a_clean_up_deleted_stop_the_commit(kit: Any) -> None:
 
 
 def test_files_that_an_expiry_took_after_a_roll_back_are_not_named_again(kit: Any, observed: Any) -> None:
-    """The answer of a commit was lost, somebody set the table back and expired it, and its files went. A search of the model found it."""
+    """The answer of a commit was lost, a user rolled the table back and expired it, and its files were deleted. A search of the model found
+    it."""
     table = kit.table()
     base = check_base(kit.tier(table, "r1", {B0: 10}), kit.known(table))
     prepared = kit.prepare(table, "r2", {B0: 20}, view=base.view)
@@ -205,7 +206,7 @@ def test_files_that_an_expiry_took_after_a_roll_back_are_not_named_again(kit: An
 
 
 def test_a_round_that_was_not_built_on_the_lakes_marker_is_fenced(kit: Any) -> None:
-    """Who planned before a table existed must not commit on what another round made of it meanwhile."""
+    """A round that planned before a table existed must not commit on what another round made of it meanwhile."""
     table = kit.table()
     planned = kit.prepare(table, "late", {B0: 20}, view=kit.lake.ensure_table(table))
     now = kit.tier(table, "early", {B0: 10})

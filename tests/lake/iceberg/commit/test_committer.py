@@ -240,7 +240,7 @@ def test_a_commit_that_landed_but_was_reported_failed_is_ours(kit: Any, observed
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it: no `Exception`."""
+    """A panic like those of libraries in Rust: no `Exception`."""
 
 
 def test_a_panic_while_the_request_was_under_way_leaves_its_outcome_unknown(kit: Any, observed: Any) -> None:

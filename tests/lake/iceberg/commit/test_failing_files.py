@@ -16,7 +16,7 @@ FIRST, SECOND = [(0, offset) for offset in range(10)], [(0, offset) for offset i
 
 
 def error_of(action: Callable[[], object]) -> LakewardError | None:
-    """What it raised."""
+    """Returns the error that the action raised."""
     try:
         action()
     except LakewardError as error:
@@ -41,7 +41,7 @@ def test_a_file_that_cannot_be_read_is_named_and_read_again(kit: Any) -> None:
 
 
 def test_a_file_whose_writer_heard_of_an_error_goes_with_the_others_of_its_commit(kit: Any, observed: Any) -> None:
-    """Though it is there, whole or not: nobody will name it."""
+    """The file exists, complete or not, but no commit will name it."""
     table = kit.table()
     base = kit.tier(table, "r1", {B0: 10})
     prepared = kit.prepare(table, "r2", {B0: 20}, view=base).with_catalog(observed)

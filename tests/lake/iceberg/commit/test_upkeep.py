@@ -1,4 +1,4 @@
-"""A round's commit removes expired snapshots: what goes, what stays, and what happens if somebody changes the table in between."""
+"""A round's commit removes expired snapshots. The tests check which ones stay, also if another writer changes the table in between."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ids(kit: Any, table: TableInfo) -> list[int]:
 
 
 def tier(kit: Any, table: TableInfo, count: int, first: int = 0) -> LakeView:
-    """That many rounds of one row each, each on a base that passes the check."""
+    """Runs `count` rounds of one row each, each on a base that passes the check."""
     for number in range(first, first + count):
         view = kit.lake.ensure_table(table)
         check_base(view, kit.known(table))

@@ -1,4 +1,4 @@
-"""What must not become a snapshot of a primary-key table: wrong changes, deletes of rows that moved, two writers of a bucket."""
+"""Some changes must not become a snapshot of a primary-key table: wrong changes, deletes of rows that moved, two writers of a bucket."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Unaligned(PrimaryKeyTable):
         return unaligned(super().batch(key, start, stop), 8)
 
     def expected_rows(self) -> list[Row]:
-        """As `expected`, in any order: not all keys can be sorted."""
+        """Returns the same rows as `expected`, in any order: not all keys can be sorted."""
         living: dict[tuple[Any, ...], Row] = {}
         for bucket, log in self.logs.items():
             for offset, change in enumerate(log):

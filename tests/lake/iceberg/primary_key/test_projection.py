@@ -24,7 +24,7 @@ FIELDS: dict[str, tuple[IcebergType, list[Any]]] = {
 
 
 def without_ids(kind: pa.DataType) -> pa.DataType:
-    """As other writers may leave it: no ids, and ints where the lake has longs by now."""
+    """Returns the type as another writer may leave it: without ids, and with ints where the lake now has longs."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, without_ids(field.type)) for field in kind])  # type: ignore[attr-defined]
     if pa.types.is_list(kind):

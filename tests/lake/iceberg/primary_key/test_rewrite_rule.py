@@ -20,7 +20,7 @@ def bucket(records: int, files: int = 1, deletes: int = 0, size_bytes: int = LAR
     [(0, 0, False), (30, 0, False), (31, 0, True), (100, 0, True), (31, 10, False), (33, 10, False), (34, 10, True)],
 )
 def test_a_bucket_is_rewritten_once_more_than_three_in_ten_rows_are_dead(dead: int, added: int, rewritten: bool) -> None:
-    """Of the 100 rows that stand and of those that the round adds."""
+    """The share counts the 100 existing rows and the rows that the round adds."""
     assert is_to_be_rewritten(bucket(50, files=2), dead, added) is rewritten
 
 

@@ -160,7 +160,7 @@ def test_a_bucket_that_is_rewritten_leaves_files_of_others_and_shared_ones(table
 
 
 def test_deletes_of_a_user_are_seen_and_never_taken_away(table: TwoKeysTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A delete file of somebody else may name rows of any bucket, in any file."""
+    """A delete file of another writer may name rows of any bucket, in any file."""
     monkeypatch.setattr(rewrite_rule, "MANY_DELETE_FILES", 1)
     table.put(*table.rows(30, name="new"))
     table.tier("r2")
@@ -175,7 +175,7 @@ def test_deletes_of_a_user_are_seen_and_never_taken_away(table: TwoKeysTable, mo
 
 
 def strip_delete_footers(table: TwoKeysTable) -> None:
-    """The delete files as somebody else would have written them; the catalog does not hear of it, nor does our memory of footers."""
+    """Makes the delete files look like another writer's; the catalog is not informed, nor our cache of footers."""
     for entry in table.files(content=1):
         path = entry["file_path"].removeprefix("file://")
         rows = pq.read_table(path, partitioning=None)

@@ -17,7 +17,7 @@ from tiering.lake.iceberg.primary_key import rewrite_rule
 
 names = count()
 EXAMPLES = examples(4)
-"""Of stories, each of which takes most of a second; a soak tells more."""
+"""Number of stories, each of which takes most of a second; a soak finds more."""
 
 
 @pytest.fixture(scope="module")

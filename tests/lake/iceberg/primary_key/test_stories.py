@@ -18,7 +18,7 @@ from tiering.model.tables import BucketKey, ChangeType
 
 names = count()
 EXAMPLES = examples(5)
-"""Of stories, each of which takes most of a second; a soak tells more."""
+"""Number of stories, each of which takes most of a second; a soak finds more."""
 
 
 @pytest.fixture(scope="module")

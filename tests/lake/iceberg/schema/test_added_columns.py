@@ -1,4 +1,4 @@
-"""A column added at the source comes to the lake with the next round, once, whoever races, and rows before it are NULL."""
+"""A column added at the source comes to the lake once, with the next round, also in a race, and rows before it are NULL."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows(kit: Any, table: TableInfo, start: int, stop: int) -> pa.RecordBatch:
 
 
 def prepare(kit: Any, table: TableInfo, round_id: str, stop: int, view: Any = None) -> Any:
-    """As `LakeKit.prepare`, for a table that got more columns."""
+    """Prepares a commit like `LakeKit.prepare`, for a table that got more columns."""
     prepared = kit.prepare(table, round_id, {}, view=view)
     start = prepared.base.marker.buckets[B0].tiered if prepared.base.marker else 0
     writer = prepared.factory.create_writer(WriterInitContext(table, prepared.base.table_uuid, B0, None, round_id, f"n-{round_id}"))
@@ -264,7 +264,7 @@ def test_a_dropped_column_whose_schema_was_cleaned_up_is_not_taken_for_a_new_one
 
 
 def forget_former_schemas(kit: Any, table: TableInfo) -> None:
-    """As Spark's expire_snapshots does it with clean_expired_metadata."""
+    """Removes former schemas like Spark's expire_snapshots with clean_expired_metadata."""
     view = kit.view(table)
     location = view.handle.metadata_location.removeprefix("file://")
     with open(location) as file:

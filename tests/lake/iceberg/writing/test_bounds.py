@@ -63,7 +63,7 @@ FAR: dict[str, tuple[pa.DataType, list[int | None]]] = {
     "timestamp": (pa.timestamp("us"), [-(2**63), -62_135_596_800_000_001, 0, None, 253_402_300_800_000_000, 2**63 - 1]),
     "timestamptz": (pa.timestamp("us", "UTC"), [-(2**63), 0, None, 2**63 - 1]),
 }
-"""Of other years than 1 to 9999: Python has none, so they are numbers here."""
+"""Values outside of the years 1 to 9999: Python cannot represent them, so they are numbers here."""
 
 
 @pytest.mark.parametrize("one_group", [True, False])
@@ -105,7 +105,7 @@ def test_the_farthest_values_that_python_has_keep_their_bounds(kit: Any, kind: p
 
 
 def plain(value: Any) -> Any:
-    """As pyiceberg reads a bound."""
+    """Returns a bound as pyiceberg reads it."""
     if isinstance(value, datetime):
         return (value - datetime(1970, 1, 1)) // timedelta(microseconds=1)
     return (value - date(1970, 1, 1)).days if isinstance(value, date) else value

@@ -20,7 +20,7 @@ def history(count: int, step_ms: int, **more: object) -> ConsecutiveHistory:
 
 
 def test_without_a_bound_a_snapshot_stays_until_the_next_one_is_older_than_the_maximum_age() -> None:
-    """As of any time within the maximum age the table can be read as it was then."""
+    """A query as of any time within the maximum age sees the table's state at that time."""
     table = history(100, HOUR, is_bounded=False)
     kept = oldest_kept(table, RETENTION, NOW)
     assert table.committed_ms[kept - 1] <= NOW - DAY < table.committed_ms[kept]

@@ -201,7 +201,7 @@ KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_of_all_types_are_merged_in_their_order(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Of two key columns, so that the second one decides where the first is the same."""
+    """The key has two columns, so that the second one decides where the first is the same."""
     monkeypatch.setattr(merged_sorted_runs, "_BATCH_ROWS", 2)
     arrow, values = KEYS[kind]
     columns = pa.schema([pa.field("a", pa.int32(), False), pa.field("k", arrow, False), pa.field("v", pa.float64())])
@@ -305,7 +305,7 @@ def test_a_stopped_rewrite_leaves_no_file(kit: PaimonKit) -> None:
 
 
 def written_checksum(rounds: ChangingRounds) -> int:
-    """What the footers of the live files add up to."""
+    """Returns the sum of the checksums in the footers of the live files."""
     names = [entry.file.file_name for entry in live_entries(rounds.kit.view(rounds.table))]
     files = [file for file in rounds.kit.folder(rounds.table).rglob("*.parquet") if file.name in names]
     texts = [{key.decode(): value.decode() for key, value in (pq.read_metadata(file).metadata or {}).items()} for file in files]

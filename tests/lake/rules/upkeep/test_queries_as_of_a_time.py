@@ -1,4 +1,5 @@
-"""What a query as of a time reads after expiry: within the maximum age a state at most one slot older, before it that or an error."""
+"""A query as of a time after expiry reads a state at most one slot older within the maximum age. Before that age it reads such a state or
+fails."""
 
 from __future__ import annotations
 
