@@ -116,7 +116,7 @@ def test_the_command_asks_the_service_unless_a_folder_is_named(tiered: LakeWorld
             assert (await run()).returncode == 1
             refused = await run("--memory-limit", "2GB")
             assert refused.returncode == 2
-            assert "--memory-limit is for --data" in refused.stderr
+            assert "--memory-limit needs --data or --fluss" in refused.stderr
 
     asyncio.run(scenario())
 

@@ -369,7 +369,7 @@ def _check_not_ahead(
             foreign = _newer_foreign(view, newest)
             if foreign is not None and not is_shared:
                 raise foreign_tiering(view, foreign)
-            surplus = f"bucket {bucket} up to offset {offset}, but the lake has it up to {tiered.get(bucket, 0)}"
+            surplus = f"bucket {bucket} up to offset {offset}, and the lake up to {tiered.get(bucket, 0)}"
             raise _ahead(view, marker, record, surplus, foreign)
     recorded = view.snapshots.get(record.lake_snapshot_id)
     if recorded is not None and recorded.sequence_number > view.snapshots[newest].sequence_number:
