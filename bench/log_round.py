@@ -39,7 +39,7 @@ from running.figures import finish, parse
 
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.lake.layouts import Layout
 from tiering.lake.table_options import LAYOUT

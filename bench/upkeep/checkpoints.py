@@ -17,7 +17,7 @@ from upkeep.rows import Workload
 from upkeep.world import FRESHNESS_S, AgingWorld, RoundFigures
 
 from support.services.sys_catalog import serving
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.model.tables import TableInfo
 
 MB = 1_000_000

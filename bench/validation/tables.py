@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from rounds.sources import BATCH_ROWS, FLIGHTS, Source
 
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake

@@ -10,7 +10,7 @@ import pytest
 from support.running.cluster_of_processes import Deployment
 from tiering.cli.service_cluster import service_cluster, writable_cluster
 from tiering.cluster import registry
-from tiering.cluster.kinds import ClusterAddress
+from tiering.cluster.registry import ClusterAddress
 from tiering.errors import ServiceUnreachable, SetupError
 
 

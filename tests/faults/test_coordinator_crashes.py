@@ -10,8 +10,8 @@ from support.depth import soaked
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN, LakeKind
 from support.running.cluster_of_processes import Deployment, rows
 from tiering import crash_points
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.registry import open_lake
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.model.tables import TablePath

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.errors import LakewardError
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from support.background import tick
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, TaskRunner, WorkLimits

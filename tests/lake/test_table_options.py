@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.lakes.lake_kit import LakeKit
-from tiering.cluster.embedded.metadata.options import described
 from tiering.cluster.fluss.table_json import with_options
+from tiering.cluster.table_options import described
 from tiering.errors import InvalidArgument
 from tiering.lake.table_options import (
     AUTO_EXPIRE,

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from tiering.cluster.base import SplitSource
-from tiering.cluster.kinds import ClusterAddress, ClusterKind
-from tiering.cluster.registry import FLUSS, cluster_kind
+from tiering.cluster.registry import FLUSS, ClusterAddress, ClusterKind, cluster_kind
 from tiering.cluster.writable import WritableCluster
 from tiering.round.transport import GrpcTransport
 

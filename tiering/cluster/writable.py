@@ -57,7 +57,7 @@ class WritableCluster(TableCatalog, Protocol):
     @property
     def max_write_bytes(self) -> int:
         """Largest size of one write's rows in Arrow's format, in bytes. A caller with more rows splits them
-        (`embedded.rpc.writer.LogWriter`).
+        (`log_writer.LogWriter`).
         """
         ...
 

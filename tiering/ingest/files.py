@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 from pyarrow import ipc
 
-from tiering.cluster.embedded.kv.primary_keys import check_key_names
-from tiering.cluster.embedded.log.batches import check_names
-from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
+from tiering.cluster.column_types import storable_schema, with_columns
+from tiering.cluster.key_columns import check_key_names
+from tiering.cluster.rows import check_names
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType
 from tiering.ingest.csv_files import CsvSource
 from tiering.ingest.file_sequence import FileSequence

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
-from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
-from tiering.cluster.embedded.metadata.options import check_documented_option
-from tiering.cluster.embedded.metadata.types import storable_schema
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.column_types import storable_schema
+from tiering.cluster.key_columns import check_primary_key_table, key_schema
+from tiering.cluster.log_writer import LogWriter
+from tiering.cluster.table_options import check_documented_option
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import LEAST_FRESHNESS_MS, format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.cluster.embedded.metadata.types import MAX_DECIMAL_PRECISION
+from tiering.cluster.column_types import MAX_DECIMAL_PRECISION
 
 Column: TypeAlias = Any
 """An Arrow array. The type stubs of pyarrow reject compute functions on an array of unknown type."""

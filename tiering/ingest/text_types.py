@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.cluster.embedded.kv.map_keys import check_map_keys
-from tiering.cluster.embedded.metadata.partitions import is_partition_type, partition_values
+from tiering.cluster.partition_names import is_partition_type, partition_values
+from tiering.cluster.rows import check_map_keys
 from tiering.errors import InvalidData
 from tiering.ingest.exact_casts import cast_exactly, changes_meaning
 from tiering.ingest.formats import NULL_TEXTS

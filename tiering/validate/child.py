@@ -19,8 +19,7 @@ from typing import IO, Any
 
 from tiering.child_process import module_command
 from tiering.cluster.base import SplitSource
-from tiering.cluster.kinds import ClusterAddress
-from tiering.cluster.registry import EMBEDDED, cluster_kind
+from tiering.cluster.registry import EMBEDDED, ClusterAddress, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
 from tiering.library_guards.pandas_guard import keep_pandas_out
 from tiering.model.names import table_path

@@ -17,7 +17,7 @@ from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, Na
 from tiering.cli.terminal.options import LakePropertyOption
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import lake_environment, public_properties
-from tiering.lake.iceberg.user_settings import own_settings
+from tiering.lake.user_settings import own_settings
 
 
 def lake_of(*words: str) -> NamedLake | None:
@@ -109,7 +109,7 @@ def test_a_tierer_gets_from_its_environment_what_nobody_is_told() -> None:
         "PYICEBERG_CATALOG__LAKE__S3__SECRET_ACCESS_KEY": "of the store",
     }
     code = (
-        "from tiering.lake.iceberg.user_settings import own_settings, user_settings\n"
+        "from tiering.lake.user_settings import own_settings, user_settings\n"
         "print(sorted(own_settings()), user_settings()['uri'], user_settings()['s3.secret-access-key'])"
     )
     settings = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": str(ROOT), **environment}

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing import native_client
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.errors import (
     AlreadyExists,

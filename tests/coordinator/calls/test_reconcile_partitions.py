@@ -15,7 +15,7 @@ from support.lake_kinds.ways_out import RETIER
 from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from support.worlds.lake_world import LakeWorld
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.model.rounds import RoundState
 
 

@@ -17,7 +17,7 @@ from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.on_call import call, follow, in_lake
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.errors import CannotReconcile, LakeUnavailable
 from tiering.lake.iceberg.reading import added_rows as iceberg_rows

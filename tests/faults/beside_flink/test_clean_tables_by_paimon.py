@@ -17,7 +17,7 @@ from support.lake_kinds.kinds import PAIMON_CLEAN
 from support.on_call import follow, in_lake
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.paimon.reading.clean_rows import OUT_OF_ORDER
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo

@@ -19,7 +19,7 @@ from support.lake_kinds.kinds import PAIMON_CLEAN
 from support.on_call import call, follow, in_lake
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.model.tables import TableInfo
 
 STEPS = 24

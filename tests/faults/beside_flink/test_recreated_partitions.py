@@ -17,7 +17,7 @@ from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEA
 from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.errors import CannotReconcile
 from tiering.model.call_results import ReconcileResult

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState

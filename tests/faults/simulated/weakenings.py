@@ -13,7 +13,7 @@ from typing import Any
 
 from support.lakes.memory_lake import Request
 from support.simulated.lake import SimulatedLake
-from tiering.cluster.lake_record_rules import check_goes_on
+from tiering.cluster.base import check_goes_on
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.moment import Moment, Timebase

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.running.spark_sessions import spark_session
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.errors import Cancelled
 from tiering.lake.base import WriterInitContext

@@ -9,7 +9,7 @@ import pyarrow as pa
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.model.rounds import RanOn, RoundState
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder

@@ -12,7 +12,7 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.rules.upkeep import small_files
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TableType

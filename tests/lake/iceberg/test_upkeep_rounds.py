@@ -18,7 +18,7 @@ from support.lakes.foreign import maintenance
 from support.lakes.foreign.files import delete_at, delete_equal
 from support.worlds.lake_world import LakeWorld, SteppedRound
 from support.worlds.validated import check, data_files, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.errors import DataCorrupt, RoundFailed
 from tiering.lake.iceberg.commit import manifests
 from tiering.lake.iceberg.writing.writer import RowFiles

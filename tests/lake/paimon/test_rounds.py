@@ -13,7 +13,7 @@ from support.background import tick
 from support.lakes.paimon_kit import overwrite
 from support.worlds.paimon_world import PaimonWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.layouts import Layout

@@ -18,7 +18,7 @@ from support.lakes.paimon_kit import COLUMNS, CREATED, PaimonKit
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidName, SchemaDrift, UnsupportedType
 from tiering.lake.paimon.opening import open_paimon
 from tiering.lake.paimon.schema.types import holds, lake_type, written_type
-from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
+from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey
 
 POINT = pa.struct([pa.field("x", pa.int32()), pa.field("tags", pa.list_(pa.string()))])

@@ -11,7 +11,7 @@ import pytest
 
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.log import split_reader
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.iceberg.writing import writer
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo

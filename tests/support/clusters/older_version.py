@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tiering.cluster import rows as batches
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
-from tiering.cluster.embedded.log import batches
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.model.tables import TablePath
 

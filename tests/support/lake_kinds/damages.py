@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, read, rewrite, untold
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.rules.upkeep import small_files
 from tiering.model.tables import TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder

@@ -14,7 +14,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from support.background import tick
 from support.worlds.lake_world import LakeWorld
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, Committable
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.marker import PLAIN_KEY, ROUND_ID_KEY, Marker

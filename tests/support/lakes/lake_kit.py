@@ -16,10 +16,10 @@ from tiering.lake.base import Committable, LakeView, WriterInitContext
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.user_settings import CATALOG_NAME
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
 from tiering.lake.rules.base_check import KnownLake
+from tiering.lake.user_settings import CATALOG_NAME
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 CREATED = datetime(2024, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from support.readers.matrix import Limit, sorted_rows
 from support.readers.questions import Answer, Question, Reader
 from tiering.cli.spark.jars import ICEBERG_RUNTIME
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.user_settings import CATALOG_NAME
+from tiering.lake.user_settings import CATALOG_NAME
 
 
 def _reads_null_as_empty(answer: Answer, expected: pa.Table) -> bool:

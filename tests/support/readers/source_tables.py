@@ -12,8 +12,8 @@ import pyarrow as pa
 from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from tiering.clock import RandomIds
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.lake.layouts import Layout
 from tiering.lake.registry import open_lake

@@ -21,7 +21,7 @@ from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath

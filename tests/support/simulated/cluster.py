@@ -16,8 +16,8 @@ import pyarrow as pa
 from support.clusters.memory_cluster import WHEN, MemoryCluster
 from support.simulated.chance import Chance, PanicException
 from support.worlds.simulated_effects import SimulatedClock
+from tiering.cluster.base import check_goes_on
 from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
-from tiering.cluster.lake_record_rules import check_goes_on
 from tiering.durations import parse_duration_ms
 from tiering.errors import (
     BucketStopped,

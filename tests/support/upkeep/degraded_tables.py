@@ -24,7 +24,7 @@ from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, Man
 from pyiceberg.table import Table
 
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
 from tiering.model.tables import TableInfo

@@ -10,7 +10,7 @@ from support.background import tick
 from support.lake_kinds.kinds import LakeKind
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.lake.table_options import LAYOUT

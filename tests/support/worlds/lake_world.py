@@ -20,8 +20,8 @@ from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
 from tiering.clock import RandomIds
 from tiering.cluster.base import ClusterOwner
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.decisions.records import TableRecord

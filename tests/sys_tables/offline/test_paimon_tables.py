@@ -11,7 +11,7 @@ import pytest
 
 from support.worlds.paimon_world import PaimonWorld
 from tiering.cli.sql.offline_engine import DuckDbEngine
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.lake.layouts import Layout
 from tiering.model.tables import TableInfo

@@ -16,7 +16,7 @@ from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
 from sys_tables.offline import relations
 from tiering.cli.sql.offline_engine import DuckDbEngine
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.errors import StatementFailed
 from tiering.lake import duckdb_rows
 from tiering.model.status import TableStatus

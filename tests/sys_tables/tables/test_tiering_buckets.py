@@ -19,7 +19,7 @@ from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from sys_tables.declare.scan import Filter, Operator, ScanRequest
 from sys_tables.registry import default_registry
 from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ElsewhereRecord

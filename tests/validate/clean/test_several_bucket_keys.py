@@ -9,7 +9,7 @@ import pytest
 
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, data_files, faults, read, rewrite, untold
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.model.tables import TableInfo
 from tiering.validate.primary_key.checks import UNNAMED
 from tiering.validate.results import Level

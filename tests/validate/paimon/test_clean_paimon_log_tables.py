@@ -16,7 +16,7 @@ from support.lakes.paimon_kit import overwrite
 from support.worlds.lake_world import SCHEMA
 from support.worlds.paimon_world import PaimonWorld
 from support.worlds.validated import check, faults, read, replace_column, rewrite, untold
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo

@@ -11,7 +11,7 @@ import pytest
 from support.fluss_paimon.compaction import compact
 from support.worlds.paimon_world import PaimonWorld
 from support.worlds.validated import check, faults, replace_column
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.errors import SchemaDrift
 from tiering.model.rounds import RoundState

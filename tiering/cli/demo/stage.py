@@ -18,7 +18,7 @@ from tiering.cli.service_cluster import writable_cluster
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.spark.reader import open_reader_spark
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.errors import RoundFailed
 from tiering.model.names import table_path

@@ -26,8 +26,7 @@ from tiering.cli.processes.monitoring import MonitoringSettings, check_host, mon
 from tiering.cli.processes.service_access import AccessSettings, open_access
 from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
 from tiering.cli.terminal.access_options import Auth
-from tiering.cluster.kinds import STATE_URL, HostedCluster
-from tiering.cluster.registry import EMBEDDED, check_folder, cluster_kind
+from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_folder, cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.memory.database.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore

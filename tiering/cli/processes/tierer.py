@@ -16,8 +16,7 @@ from tiering.cli.processes.monitoring import MonitoringSettings, check_host, mon
 from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
-from tiering.cluster.kinds import ClusterAddress
-from tiering.cluster.registry import EMBEDDED, cluster_kind
+from tiering.cluster.registry import EMBEDDED, ClusterAddress, cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.instants import to_milliseconds
 from tiering.lake.registry import lake_opener, properties_from_service

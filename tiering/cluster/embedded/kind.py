@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
-from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.registry import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.model.tables import TableInfo
 

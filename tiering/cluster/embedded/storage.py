@@ -23,21 +23,20 @@ from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.capabilities import DroppedPartition, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.folder import Published, check_metadata_is_there, lock_folder, sweep
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
-from tiering.cluster.embedded.kv.primary_keys import check_log_table
 from tiering.cluster.embedded.log.appends import check_writer
-from tiering.cluster.embedded.log.batches import fit_rows
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.maintenance import Maintenance
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
 from tiering.cluster.embedded.metadata.database import FILE_NAME, Metadata, partitions, segments, tables
-from tiering.cluster.embedded.metadata.dropped_partition_rows import delete_dropped, list_dropped
-from tiering.cluster.embedded.metadata.lake_record import write_lake_record
+from tiering.cluster.embedded.metadata.lake_record import delete_dropped, list_dropped, write_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
-from tiering.cluster.embedded.metadata.options import check_documented_option, check_new_options
 from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.table_changes import TableChanges, check_path
+from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
+from tiering.cluster.rows import fit_rows
+from tiering.cluster.table_options import check_documented_option, check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import SetupError
 from tiering.files.durable_files import sync_folder

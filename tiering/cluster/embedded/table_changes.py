@@ -17,8 +17,7 @@ from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.metadata import lease_rows, table_rows
 from tiering.cluster.embedded.metadata.database import Metadata
-from tiering.cluster.embedded.metadata.dropped_partition_rows import insert_dropped
-from tiering.cluster.embedded.metadata.lake_record import read_lake_record
+from tiering.cluster.embedded.metadata.lake_record import insert_dropped, read_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.writable import TableSpec

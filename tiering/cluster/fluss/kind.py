@@ -25,7 +25,7 @@ from tiering.cluster.fluss.settings import (
     FlussSettings,
     read_settings,
 )
-from tiering.cluster.kinds import NO_PROPERTIES, STATE_URL, ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.registry import NO_PROPERTIES, STATE_URL, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.extras import install_hint

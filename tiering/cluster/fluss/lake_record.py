@@ -14,10 +14,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tiering import crash_points
+from tiering.cluster.base import check_goes_on
 from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, error_code, error_of
-from tiering.cluster.lake_record_rules import check_goes_on
 from tiering.errors import LakeRecordUnreadable, LakewardError, UnknownTable
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.rounds import RecordedLakeSnapshot

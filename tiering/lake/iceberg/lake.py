@@ -52,13 +52,13 @@ from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_la
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import plan_upkeep
 from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
-from tiering.lake.iceberg.user_settings import CATALOG_NAME as CATALOG_NAME
-from tiering.lake.iceberg.user_settings import own_settings
 from tiering.lake.log_begins import NO_BEGINS, LogBegins
 from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
+from tiering.lake.user_settings import CATALOG_NAME as CATALOG_NAME
+from tiering.lake.user_settings import own_settings
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType

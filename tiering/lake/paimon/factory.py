@@ -18,7 +18,6 @@ from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.merged_sorted_runs import rewrite_files
-from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
@@ -26,6 +25,7 @@ from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing import serializers
 from tiering.lake.writing.naming import file_prefix
+from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 

@@ -12,7 +12,7 @@ from tiering.extras import install_hint
 from tiering.lake.base import Lake, LakeFormat
 from tiering.lake.catalog_properties import FILESYSTEM, check_local_path, storage_properties
 from tiering.lake.catalog_timeouts import STORE_TIMEOUTS
-from tiering.lake.iceberg.user_settings import own_settings, user_settings
+from tiering.lake.user_settings import own_settings, user_settings
 from tiering.redaction.redact import redact
 
 EXTRA, EXTRA_FOR_S3 = "paimon", "paimon-s3"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from support.clusters.embedded import PATH, EmbeddedCluster, ManualClock, make_table, scan_all
 from support.values.any_values import bits, build, columns
-from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.kv.state import KvState
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.rows import check_map_keys
 from tiering.errors import InvalidData
 from tiering.model.tables import BucketKey, TablePath
 

@@ -24,8 +24,8 @@ from support.clusters.embedded import (
     orders,
     scan_all,
 )
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
 from tiering.model.tables import BucketKey, TableType
 
@@ -238,7 +238,7 @@ def test_writers_at_once_lose_no_change(cluster: EmbeddedCluster) -> None:
 
 def test_a_writer_cuts_upserts_and_deletes_into_messages(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(cluster, primary_key=("id",))
-    monkeypatch.setattr("tiering.cluster.embedded.rpc.writer.cut_rows", lambda batch, _: (batch.slice(at, 40) for at in range(0, 100, 40)))
+    monkeypatch.setattr("tiering.cluster.log_writer.cut_rows", lambda batch, _: (batch.slice(at, 40) for at in range(0, 100, 40)))
     writer = LogWriter(cluster, PATH, "writer")
     writer.upsert(orders(0, 100))
     assert writer.sequence == 3

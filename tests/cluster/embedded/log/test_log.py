@@ -20,7 +20,7 @@ from support.clusters.embedded import (
     scan,
     scan_all,
 )
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath

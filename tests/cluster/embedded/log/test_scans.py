@@ -16,8 +16,8 @@ from support.depth import examples
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.log.split_reader import TARGET_BATCH_ROWS, open_reader
 from tiering.cluster.embedded.rpc.service import SEGMENTS_PER_PAGE
-from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, LogTruncated
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TableType
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.embedded import PATH, make_table, orders, served
-from tiering.cluster.embedded.metadata.types import storable_schema
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.column_types import storable_schema
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema, rows_bytes
 from tiering.rpc.v1 import embedded_pb2

@@ -13,7 +13,7 @@ from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.model.call_results import ReconcileResult
 from tiering.model.tables import TableInfo

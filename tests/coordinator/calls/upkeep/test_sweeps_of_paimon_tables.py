@@ -15,7 +15,7 @@ from pypaimon import CatalogFactory
 from support.lake_kinds.by_hand import PaimonByHand
 from support.lake_kinds.kinds import PAIMON_CLEAN
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
 from tiering.lake.base import Lake
 from tiering.lake.paimon.lake import PaimonLake

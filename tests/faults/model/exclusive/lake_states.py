@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from faults.model.exclusive.rules import Rule
 
-from tiering.cluster.lake_record_rules import check_goes_on
+from tiering.cluster.base import check_goes_on
 from tiering.errors import CannotReconcile, LakewardError
 from tiering.lake.base import Committable, LakeSnapshot, LakeView, WriteResult
 from tiering.lake.maintenance import LakeSurvey

@@ -13,7 +13,7 @@ from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.cli.spark.properties import lake_properties_for_spark
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 
 

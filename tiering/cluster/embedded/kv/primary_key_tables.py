@@ -23,21 +23,10 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
-from tiering.cluster.embedded.kv.primary_keys import (
-    SKIPS,
-    SNAPSHOTS,
-    UPSERTS,
-    Refusal,
-    check_primary_key_table,
-    fit_keys,
-    key_schema,
-    last_of_each_key,
-)
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.log.appends import EarlierWrite, write_key
-from tiering.cluster.embedded.log.batches import fit_rows
 from tiering.cluster.embedded.log.changelog import delete_changes, upsert_changes
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.placing import place_rows
@@ -49,6 +38,17 @@ from tiering.cluster.embedded.metadata.refused_record_rows import insert_refused
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
 from tiering.cluster.embedded.metadata.times import SteadyTime
+from tiering.cluster.key_columns import (
+    SKIPS,
+    SNAPSHOTS,
+    UPSERTS,
+    Refusal,
+    check_primary_key_table,
+    fit_keys,
+    key_schema,
+    last_of_each_key,
+)
+from tiering.cluster.rows import fit_rows
 from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
 from tiering.instants import to_microseconds

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering import crash_points
-from tiering.cluster.embedded.kv.primary_keys import last_of_each_key
-from tiering.cluster.embedded.log.batches import fit_columns
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key
+from tiering.cluster.key_columns import last_of_each_key
+from tiering.cluster.rows import fit_columns
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import BucketKey, ChangeType, TableInfo
 

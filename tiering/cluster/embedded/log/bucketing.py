@@ -3,7 +3,7 @@
 - `round-robin`: no bucket key; each append as a whole goes to the next bucket.
 - `iceberg`: one bucket key; Iceberg's bucket transform (spec, appendix B: murmur3), so that the bucket id equals the partition value
   `bucket(n, key)` of the lake table.
-- `paimon`: bucket keys of a table with the lake format Paimon; Paimon's hash of all of them (`lake.paimon.writing.bucket_hash`), so that
+- `paimon`: bucket keys of a table with the lake format Paimon; Paimon's hash of all of them (`lake.writing.paimon_bucket_hash`), so that
   the bucket id equals the bucket of the lake table.
 - `combined-v1`: several bucket keys; Iceberg's hashes of them, combined (`library_guards.bucket_hash.combined_bucket_ids`).
 
@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
-from tiering.lake.paimon.writing.bucket_hash import bucket_ids_of as paimon_bucket_ids
+from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of as paimon_bucket_ids
 from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids
 
 
@@ -38,21 +37,6 @@ def bucketing_for(bucket_keys: Sequence[str], lake_format: str) -> Bucketing:
     if bucket_keys and lake_format == Bucketing.PAIMON:
         return Bucketing.PAIMON
     return (Bucketing.ROUND_ROBIN, Bucketing.ICEBERG)[len(bucket_keys)] if len(bucket_keys) < 2 else Bucketing.COMBINED_V1
-
-
-def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
-    """Raises InvalidArgument (unknown, repeated or nullable column) or UnsupportedType, naming the column (DESIGN 12)."""
-    check_key_columns(schema, bucket_keys, _BUCKET_KEY)
-
-
-def may_be_key(kind: pa.DataType) -> bool:
-    """Returns whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
-    return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
-
-
-_BUCKET_KEY = KeyRole(
-    "bucket key", "a bucket key", may_be_key, "Bucket keys may be integers, decimals, dates, timestamps, strings or binaries."
-)
 
 
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:

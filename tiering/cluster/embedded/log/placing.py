@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucket_ids
-from tiering.cluster.embedded.metadata.partitions import VALUE_SEPARATOR, partition_values
+from tiering.cluster.partition_names import VALUE_SEPARATOR, partition_values
 from tiering.model.tables import TableInfo
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from tiering.cluster.embedded.kv.primary_keys import check_primary_key, default_bucket_keys
-from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for, check_bucket_keys
+from tiering.cluster.column_types import storable_schema, with_columns
+from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.metadata.database import (
     NO_PARTITION,
     among,
@@ -24,10 +24,11 @@ from tiering.cluster.embedded.metadata.database import (
     segments,
     tables,
 )
-from tiering.cluster.embedded.metadata.options import check_new_freshness, check_option_name, check_options, described, with_layout
-from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
+from tiering.cluster.embedded.metadata.partitions import find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
-from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
+from tiering.cluster.key_columns import check_bucket_keys, check_primary_key, default_bucket_keys
+from tiering.cluster.partition_names import check_partition_keys
+from tiering.cluster.table_options import check_new_freshness, check_option_name, check_options, described, with_layout
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.instants import from_microseconds, to_microseconds

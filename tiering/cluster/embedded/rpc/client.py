@@ -19,7 +19,6 @@ import tenacity
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
-from tiering.cluster.embedded.metadata.options import check_new_options
 from tiering.cluster.embedded.rpc.messages import (
     bounds_from_pb,
     range_from_pb,
@@ -30,7 +29,8 @@ from tiering.cluster.embedded.rpc.messages import (
     stored_snapshot_from_pb,
     table_from_pb,
 )
-from tiering.cluster.embedded.rpc.writer import as_batch
+from tiering.cluster.log_writer import as_batch
+from tiering.cluster.table_options import check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import InvalidData, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.log.segments import Segment
-from tiering.cluster.embedded.metadata.options import described
+from tiering.cluster.table_options import described
 from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake.table_options import shown_options
 from tiering.library_guards.arrow_ipc import read_schema

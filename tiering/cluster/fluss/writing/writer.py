@@ -15,9 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.cluster.base import SplitSource
-from tiering.cluster.embedded.kv.primary_keys import check_log_table, check_primary_key_table, fit_keys
-from tiering.cluster.embedded.log.batches import fit_columns
-from tiering.cluster.embedded.metadata.types import storable_schema
+from tiering.cluster.column_types import storable_schema
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
@@ -26,6 +24,8 @@ from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import OVERLOOKED
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
+from tiering.cluster.key_columns import check_log_table, check_primary_key_table, fit_keys
+from tiering.cluster.rows import fit_columns
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
 from tiering.lake.iceberg_options import check_table_options

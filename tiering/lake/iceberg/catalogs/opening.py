@@ -51,8 +51,8 @@ from tiering.lake.iceberg.catalogs.file_io import CLASS_NAME, LakeFileIO, locati
 from tiering.lake.iceberg.catalogs.metadata_files import MetadataFiles
 from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
 from tiering.lake.iceberg.commit.marker_files import marker_path
-from tiering.lake.iceberg.user_settings import CATALOG_NAME, user_settings
 from tiering.lake.iceberg_options import check_text
+from tiering.lake.user_settings import CATALOG_NAME, user_settings
 from tiering.library_guards.avro_readers import share_readers
 from tiering.library_guards.sql_timeouts import bound_waits
 

@@ -12,9 +12,9 @@ from pathlib import PurePath, PurePosixPath
 from typing import Any
 
 from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tiering.errors import InvalidArgument
-from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.paimon.storage.base import SCHEMA, TAG, numbered
 from tiering.lake.paimon.storage.s3_objects import NEVER_DONE, S3Objects, StoreError
@@ -228,7 +228,7 @@ def _refused(objects: S3Objects, warehouse: PurePath, reason: str) -> InvalidArg
 def _file_system(properties: Properties) -> FileSystem:
     """Opens the file system in the way in which Iceberg's files are opened, with the same properties."""
     remember_secrets(dict(properties))
-    return LakeFileIO(dict(properties)).fs_by_scheme(SCHEME, None)
+    return PyArrowFileIO(dict(properties)).fs_by_scheme(SCHEME, None)
 
 
 @lru_cache(8)

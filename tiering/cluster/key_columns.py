@@ -1,4 +1,4 @@
-"""Checks primary keys, and converts rows to the form of a key. Pure.
+"""Checks key columns (bucket keys, the primary key, partition columns), and converts rows to the form of a key. Pure.
 
 Key columns are NOT NULL and have the types of bucket keys (DESIGN 12). The key of a partitioned table contains the partition columns, so
 that a key is unique in the table, and at least one other column. The bucket keys are part of the key, so that a key stays in one bucket.
@@ -6,19 +6,59 @@ that a key is unique in the table, and at least one other column. The bucket key
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.cluster.embedded.log.batches import fit_columns
-from tiering.cluster.embedded.log.bucketing import may_be_key
-from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
+from tiering.cluster.rows import fit_columns
 from tiering.cluster.writable import Rows
-from tiering.errors import InvalidArgument, InvalidData
+from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
 from tiering.model.tables import TableInfo, TableType
+
+
+@dataclass(frozen=True)
+class KeyRole:
+    """A kind of key, in the words of error messages, and the types that its columns may have."""
+
+    noun: str
+    part_of: str
+    """Completes "column x cannot be"."""
+    is_allowed: Callable[[pa.DataType], bool]
+    allowed_types: str
+    """The hint of an error about a type."""
+
+
+def check_key_columns(schema: pa.Schema, names: Sequence[str], role: KeyRole) -> None:
+    """Raises InvalidArgument (unknown, repeated or nullable column) or UnsupportedType, naming the column."""
+    for position, name in enumerate(names):
+        index = schema.get_field_index(name)
+        if index < 0:
+            raise InvalidArgument(f"the {role.noun} {name!r} is not a column", hint=f"Columns: {', '.join(schema.names)}.")
+        if name in names[:position]:
+            raise InvalidArgument(f"the {role.noun} {name!r} is named twice")
+        field = schema.field(index)
+        if not role.is_allowed(field.type):
+            raise UnsupportedType(f"column {name!r} of type {field.type} cannot be {role.part_of}", hint=role.allowed_types, column=name)
+        if field.nullable:
+            raise InvalidArgument(f"the {role.noun} {name!r} is nullable", hint="Declare the column NOT NULL.")
+
+
+def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
+    """Raises InvalidArgument (unknown, repeated or nullable column) or UnsupportedType, naming the column (DESIGN 12)."""
+    check_key_columns(schema, bucket_keys, _BUCKET_KEY)
+
+
+def may_be_key(kind: pa.DataType) -> bool:
+    """Returns whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
+    return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
+
+
+_BUCKET_KEY = KeyRole(
+    "bucket key", "a bucket key", may_be_key, "Bucket keys may be integers, decimals, dates, timestamps, strings or binaries."
+)
 
 _PRIMARY_KEY = KeyRole(
     "primary-key column", "part of a primary key", may_be_key, "Keys may be integers, decimals, dates, timestamps, strings or binaries."
@@ -87,7 +127,7 @@ def key_schema(table: TableInfo) -> pa.Schema:
 
 
 def fit_keys(rows: Rows, table: TableInfo) -> pa.RecordBatch:
-    """Returns keys as one batch of exactly the key columns. Raises the errors of `batches.fit_rows`."""
+    """Returns keys as one batch of exactly the key columns. Raises the errors of `rows.fit_rows`."""
     check_key_names(rows.schema, table)
     return fit_columns(rows, key_schema(table))
 

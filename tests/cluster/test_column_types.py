@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.embedded import PATH, EmbeddedCluster, make_table, scan_all
-from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType
 

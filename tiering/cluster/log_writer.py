@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from tiering.cluster.embedded.metadata.types import count_fields
+from tiering.cluster.column_types import count_fields
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, WritableCluster
 from tiering.errors import InvalidData
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS

@@ -14,7 +14,7 @@ from pypaimon.schema.table_schema import TableSchema
 from pypaimon.write.row_key_extractor import FixedBucketRowKeyExtractor
 
 from tiering.errors import UnsupportedType
-from tiering.lake.paimon.writing.bucket_hash import _shortest, bucket_ids_of
+from tiering.lake.writing.paimon_bucket_hash import _shortest, bucket_ids_of
 
 TEXTS = ["", "a", "seven77", "eight888", "a text of many letters", "größer", "x" * 100]
 KEYS: dict[str, Any] = {
