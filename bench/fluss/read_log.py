@@ -30,7 +30,7 @@ from tiering.cli.fluss_server.local_cluster import local_cluster
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.reader import open_log_reader
-from tiering.cluster.fluss.log.schema_history import SchemaHistory
+from tiering.cluster.fluss.source import SchemaHistory
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType

@@ -8,7 +8,7 @@ import pytest
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite
 from tiering.model.tables import TableInfo
-from tiering.validate.log_blocks import BLOCK_OFFSETS
+from tiering.validate.log_checks import BLOCK_OFFSETS
 from tiering.validate.results import Level
 
 ROWS = 2 * BLOCK_OFFSETS + 100

@@ -1,7 +1,7 @@
 """The list of cluster kinds, and their protocol. A new kind is a folder beside `embedded/` with a `ClusterKind`, and one line here.
 
-The users of a kind are the coordinator, which hosts the cluster; a tierer, which connects to it; a command that writes to it; a command that reads
-its folder while no coordinator runs; and the executors' processes, which import its readers before their first task.
+The users of a kind are the coordinator, which hosts the cluster; a tierer, which connects to it; a command that writes to it; a command
+that reads its folder while no coordinator runs; and the executors' processes, which import its readers before their first task.
 """
 
 from __future__ import annotations

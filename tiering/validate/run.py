@@ -18,13 +18,13 @@ from tiering.lake.base import Lake
 from tiering.lake.duckdb_rows import unreadable_file
 from tiering.lake.file_lists import LakeFile, ReadableLake
 from tiering.library_guards.duckdb_guard import duckdb_reason
-from tiering.model.tables import TablePath, TableType
+from tiering.model.tables import BUCKET_COLUMN, TablePath, TableType
 from tiering.redaction.redact import outside_text
 from tiering.validate import log_checks
 from tiering.validate.clean import checks as clean_checks
 from tiering.validate.engine import Engine, open_engine
-from tiering.validate.file_places import check_places
 from tiering.validate.former import set_former_apart
+from tiering.validate.lake_view import FILE_COLUMN, PLACE_COLUMN, STORED_ROWS
 from tiering.validate.primary_key import checks as primary_key_checks
 from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
@@ -179,3 +179,28 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:
     """Returns which file DuckDB cannot read. It reads each file alone."""
     return outside_text(unreadable_file(_files(subject)) or f"DuckDB cannot read the two sides: {duckdb_reason(error)}")
+
+
+def check_places(engine: Engine, subject: Subject, report: Report) -> None:
+    """Reports one row for a lake whose files name the partition and bucket of their rows, and none for other lakes."""
+    files = [file for file in subject.files.data if file.place is not None]
+    if not files:
+        return
+    engine.rows(
+        "CREATE TEMP TABLE file_places AS SELECT unnest($paths) AS path, unnest($places) AS place, unnest($buckets)::INTEGER AS bucket",
+        {
+            "paths": [file.path for file in files],
+            "places": [file.place for file in files],
+            "buckets": [file.bucket if engine.layout.has_row_offsets else None for file in files],
+        },
+    )
+    elsewhere = f"l.{PLACE_COLUMN} <> p.place OR (p.bucket IS NOT NULL AND l.{BUCKET_COLUMN} IS DISTINCT FROM p.bucket)"
+    wrong = engine.rows(
+        f"SELECT l.{FILE_COLUMN}, count(*) FROM {STORED_ROWS} AS l JOIN file_places AS p ON p.path = l.{FILE_COLUMN} "
+        f"WHERE {elsewhere} GROUP BY 1 ORDER BY 1"
+    )
+    details = None
+    if wrong:
+        path, rows = wrong[0]
+        details = f"{rows} rows of the file {path} belong to another partition or bucket than the lake has the file in"
+    report.add("places", "table", not wrong, 0, sum(rows for _, rows in wrong), details)

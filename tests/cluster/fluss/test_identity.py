@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiering.cluster.fluss.identity import CLOCK_SKEW_MS, check_identity
+from tiering.cluster.fluss.cluster import CLOCK_SKEW_MS, check_identity
 from tiering.cluster.fluss.memory import KnownTable
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import TablePath

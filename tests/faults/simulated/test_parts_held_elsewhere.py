@@ -52,7 +52,7 @@ WEAKENINGS = (
         without("tiering.coordinator.memory.sql_store.SqlStore._touched", by=lambda *_: True),
         variant="[sqlite]",
     ),
-    Weakening("commit-request-late", without("tiering.lake.paimon.commit.publishing._check_head"), fails_with=Exception),
+    Weakening("commit-request-late", without("tiering.lake.paimon.commit.committer._check_head"), fails_with=Exception),
     Weakening("request-late", without("tiering.coordinator.tierers.known_tierers.KnownTierers.meet", by=takes_overtaken_heartbeats)),
     Weakening("kv-snapshot-superseded", without("tiering.round.steps.steps_to_write.snapshots_leased", by=goes_on_without_snapshots)),
     Weakening("lease-expired", without("tiering.round.runner.RoundRunner.lose_snapshots")),

@@ -172,7 +172,7 @@ WEAKENINGS = (
     Weakening("disk-full", of_errors_of_the_system, variant="[iceberg-clean]"),
     Weakening("catalog-unavailable", without(STEPS + "COMMIT_ATTEMPTS", by=1)),
     Weakening("catalog-unavailable-after-commit", deletes_what_an_error_left, times=1, fails_with=FileNotFoundError),
-    Weakening("catalog-hangs", without("tiering.lake.paimon.commit.publishing._check_head")),
+    Weakening("catalog-hangs", without("tiering.lake.paimon.commit.committer._check_head")),
     Weakening("panic-in-task", of_panics, times=1, fails_with=LibraryPanic),
     Weakening("panic-in-commit", ERRORS_ARE_REFUSALS, fails_with=RoundFailed),
     Weakening("tierer-asleep-in-round", without("tiering.coordinator.decisions.round_lifecycle.is_current", by=runs_whatever_it_is)),
@@ -234,7 +234,7 @@ WEAKENINGS = (
         "text-keys", without(DATA_FILES + "_has_bounds", by=lambda _: True), variant="[before the surrogates]", fails_with=LakeUnavailable
     ),
     Weakening("nested-nulls", without("tiering.validate.engine.Engine.hash_of", by=hashes_nested_values), variant="[list]"),
-    Weakening("map-keys-repeated", without(EMBEDDED + "log.batches.check_map_keys"), times=1),
+    Weakening("map-keys-repeated", without("tiering.cluster.rows.check_map_keys"), times=1),
     Weakening("cluster-restored", without("tiering.round.steps.steps_to_write.check_same_log"), times=1),
     Weakening("lake-table-forgotten", without("tiering.coordinator.server.coordinator.lake_is_confirmed", by=lambda *_: True), times=1),
     Weakening("write-repeated-after-drop", without(EMBEDDED + "log.log.earlier_write", by=remembers_dropped_partitions), times=2),

@@ -28,8 +28,8 @@ from tiering.cluster.fluss.kv.snapshots import open_snapshot_reader
 from tiering.cluster.fluss.lease_ledger import LeaseLedger
 from tiering.cluster.fluss.leases import FlussLeases
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.log.schema_history import SchemaHistory
 from tiering.cluster.fluss.memory import FlussMemory
+from tiering.cluster.fluss.source import SchemaHistory
 from tiering.errors import KvSnapshotGone
 from tiering.lake.fluss.options import lake_of_fluss
 from tiering.model.leases import KvSnapshot

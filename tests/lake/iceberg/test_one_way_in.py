@@ -20,7 +20,7 @@ ENTRANCES = {
     "FsspecFileIO",
 }
 ALLOWED = {
-    "tiering/lake/iceberg/catalogs/rest.py": {"RestCatalog"},  # its own catalog derives from it
+    "tiering/lake/iceberg/catalogs/bounded.py": {"RestCatalog"},  # its own catalog derives from it
     "tiering/lake/iceberg/catalogs/opening.py": {"SqlCatalog"},
     "tiering/lake/iceberg/catalogs/file_io.py": {"PyArrowFileIO"},
     "tiering/lake/iceberg/catalogs/locations.py": {"PyArrowFileIO"},  # how it reads a location

@@ -18,7 +18,8 @@ from support.lakes.paimon_kit import CLUSTER_ID, COLUMNS, PaimonKit
 from support.worlds.coordinator_world import START, HandClock
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, MarkerCorrupt, RoundFailed
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
-from tiering.lake.paimon.commit import manifests, publishing
+from tiering.lake.paimon.commit import committer as publishing
+from tiering.lake.paimon.commit import manifests
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, resolve_commit

@@ -21,8 +21,7 @@ from support.worlds.coordinator_world import HandClock
 from tiering.errors import CommitOutcomeUnknown, InvalidArgument, LakeTableReplaced, LakeUnavailable, MarkerCorrupt
 from tiering.lake.catalog_properties import public_properties, storage_properties
 from tiering.lake.paimon import opening
-from tiering.lake.paimon.commit.committer import PaimonCommitter
-from tiering.lake.paimon.commit.publishing import publish
+from tiering.lake.paimon.commit.committer import PaimonCommitter, publish
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import open_paimon, warehouse_in_s3
 from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file, write_marker_file

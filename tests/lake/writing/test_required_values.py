@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.values.fuzzed_values import kinds, nullable
 from support.values.plain_rows import plain_rows
-from tiering.lake.writing.required_values import with_required_values
+from tiering.lake.writing.fitting import with_required_values
 from tiering.model.refused_records import UnwritableRow
 
 

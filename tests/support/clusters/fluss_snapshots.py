@@ -10,7 +10,7 @@ import pyarrow as pa
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
-from tiering.cluster.fluss.log.schema_history import SchemaHistory
+from tiering.cluster.fluss.source import SchemaHistory
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import BucketKey, Partition, TableInfo

@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tiering.cluster.fluss.wire.api import API_VERSIONS, APIS, METADATA
-from tiering.cluster.fluss.wire.frames import ERROR, OK, SERVER_FAILED
+from tiering.cluster.fluss.wire.connection import ERROR, OK, SERVER_FAILED
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 HANG_UP = b""

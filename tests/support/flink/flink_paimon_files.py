@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
+from tiering.lake.paimon.commit.committer import publish
 from tiering.lake.paimon.commit.manifests import Manifests
-from tiering.lake.paimon.commit.publishing import publish
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR, bucket_folder
 from tiering.lake.paimon.writing.parquet_files import FilePlace

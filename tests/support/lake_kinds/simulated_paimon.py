@@ -15,9 +15,8 @@ from support.lake_kinds.by_hand import PaimonByHand
 from support.lake_kinds.simulated_lake import SimulatedLake
 from support.lakes.memory_lake import MemoryTable, Range
 from tiering.lake.base import Committable
-from tiering.lake.paimon.commit.committer import PaimonCommitter
+from tiering.lake.paimon.commit.committer import PaimonCommitter, RefusedCommit, publish
 from tiering.lake.paimon.commit.manifests import Manifests
-from tiering.lake.paimon.commit.publishing import RefusedCommit, publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.reading.loading import LoadedTable

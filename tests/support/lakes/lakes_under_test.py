@@ -23,8 +23,7 @@ from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.layouts import Layout
-from tiering.lake.paimon.commit.committer import PaimonCommitter
-from tiering.lake.paimon.commit.publishing import publish
+from tiering.lake.paimon.commit.committer import PaimonCommitter, publish
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder, warehouse_in_s3

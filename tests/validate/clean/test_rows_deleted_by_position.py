@@ -16,7 +16,7 @@ from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, local
 from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.model.tables import TableInfo
-from tiering.validate.clean.dead_offsets import living_runs
+from tiering.validate.clean.checks import living_runs
 
 
 @pytest.fixture

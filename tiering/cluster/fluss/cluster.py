@@ -7,25 +7,24 @@ Also a Fluss cluster for readers, such as a validation while the coordinator is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tiering.clock import SystemClock
 from tiering.cluster.assignments import TableAssignments
 from tiering.cluster.fluss import table_options
 from tiering.cluster.fluss.assigning.heartbeat import FlussAssignments
 from tiering.cluster.fluss.connection_options import FlussConnection
-from tiering.cluster.fluss.identity import check_identity
 from tiering.cluster.fluss.lake_record import LakeRecord, path_to_pb, summary_properties
 from tiering.cluster.fluss.lease_ledger import LeaseLedger
 from tiering.cluster.fluss.leases import FlussLeases
 from tiering.cluster.fluss.memory import FlussMemory, KnownTable
-from tiering.cluster.fluss.offsets_files.clean_up import clean_up
-from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger
+from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger, clean_up
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.errors import ClusterUnavailable
 from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -177,3 +176,34 @@ def _as_known_tables(descriptions: Sequence[TableDescription]) -> list[KnownTabl
 
 def _as_option(name: str, value: str | None) -> Mapping[str, str]:
     return {} if value is None else {name: value}
+
+
+CLOCK_SKEW_MS = 600_000
+"""Maximum difference between the clocks of two coordinators of one cluster, because creation times come from them."""
+
+
+# A Fluss cluster has no name. Its table ids increase and are never reused. So another cluster can be recognized: a table id belongs to
+# another table there, or a table with a low id was created late.
+def check_identity(cluster_id: str, known_tables: Mapping[int, KnownTable], listed: Iterable[KnownTable]) -> None:
+    """Raises ClusterUnavailable if a listed table cannot belong to the cluster whose tables are `known_tables`."""
+    newest = max(known_tables.values(), key=lambda table: table.table_id, default=None)
+    for table in listed:
+        former = known_tables.get(table.table_id)
+        if former is not None and former != table:
+            raise _another(cluster_id, f"its table {table.path} has the id {table.table_id}, which is that of {_described(former)}")
+        is_late = newest is not None and former is None and table.table_id < newest.table_id
+        if is_late and newest is not None and table.created_ms > newest.created_ms + CLOCK_SKEW_MS:
+            raise _another(cluster_id, f"its table {table.path} has the id {table.table_id}, but was created after {_described(newest)}")
+
+
+def _described(table: KnownTable) -> str:
+    return f"{table.path} (id {table.table_id}, created at {table.created_ms} ms)"
+
+
+def _another(cluster_id: str, why: str) -> ClusterUnavailable:
+    return ClusterUnavailable(
+        f"another Fluss cluster answers where {cluster_id!r} was: {why}",
+        hint="Nothing is tiered from it. Start Lakeward with the address of the former cluster (--fluss). For the new cluster, use another "
+        "data folder and another --fluss-cluster-id.",
+        cluster_id=cluster_id,
+    )

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
+
+import structlog
 
 from tiering.cluster.base import SplitReader
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
 from tiering.cluster.fluss.lake_record import LakeRecord
+from tiering.cluster.fluss.log.batches import BatchHeader
+from tiering.cluster.fluss.log.headers import header_answers
 from tiering.cluster.fluss.log.reader import open_log_reader
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
-from tiering.cluster.fluss.log.record_traces import record_traces
-from tiering.cluster.fluss.log.schema_history import SchemaHistory
-from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
+from tiering.cluster.fluss.log.schemas import parse_schema_json
+from tiering.cluster.fluss.log.timestamps import commit_time, header_of, oldest_headers
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.errors import LakeRecordUnreadable, UnknownTable
+from tiering.errors import (
+    ClusterUnavailable,
+    DataCorrupt,
+    LakeRecordUnreadable,
+    SetupError,
+    SourceChanged,
+    UnknownTable,
+    UnsupportedLogVersion,
+)
 from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
+from tiering.rpc.fluss import fluss_pb2 as fluss
 
 SETTLE_SECONDS = 2.0
 """Delay before a log is read again whose state may be temporary: an election is over in that time."""
@@ -156,3 +170,85 @@ class FlussSource:
         """Closes the connections. Implements `SplitSource.close`."""
         self._offsets.close()
         self._client.close()
+
+
+_log = structlog.get_logger(__name__)
+
+_BYTES = 8
+"""Size of a trace; every marker has one for each bucket."""
+
+
+# A trace is a hash that distinguishes a record from any other at its offset, made from the header of its record batch. Fluss 0.9.1 may
+# lose the end of a log whose bucket has no replicas when its tablet server is killed, and reuses the offsets. A record batch never
+# changes, wherever it is copied: its first offset, its commit time and its checksum identify it.
+def record_traces(client: FlussClient, table: TableInfo, offsets: Offsets, remote_properties: Mapping[str, str]) -> Mapping[BucketKey, str]:
+    """Returns the traces of records, with one call for each tablet server that reads headers of record batches. Implements
+    `RewritableLogs.record_traces`.
+    """
+    traces: dict[BucketKey, str] = {}
+    answered: set[BucketKey] = set()
+    for answer in header_answers(client, table, {bucket: offset - 1 for bucket, offset in offsets.items()}):
+        answered.add(answer.bucket)
+        try:
+            header = header_of(client, table, answer, remote_properties)
+        except (ClusterUnavailable, DataCorrupt, SetupError, UnsupportedLogVersion) as error:
+            # A segment of tiered records that is damaged, unreadable or unreachable must not stop a round, because no round reads it any
+            # more.
+            _log.debug("a record's trace cannot be read", table=str(table.path), bucket=str(answer.bucket), error=error.message)
+            continue
+        if header is not None and header.starting_offset <= answer.offset < header.stopping_offset:
+            traces[answer.bucket] = _trace(header)
+    for bucket in set(offsets) - answered:
+        raise ClusterUnavailable(
+            f"no server returns the records of bucket {bucket} of {table.path} now",
+            hint="The bucket gets a leader when a tablet server with one of its replicas runs.",
+            table_id=table.table_id,
+            bucket=bucket,
+        )
+    return traces
+
+
+def _trace(header: BatchHeader) -> str:
+    return blake2b(struct.pack("<qqI", header.starting_offset, header.commit_ms, header.crc), digest_size=_BYTES).hexdigest()
+
+
+class SchemaHistory:
+    """The schemas of tables, by table id. Schemas never change, so each is requested once. Safe to use from several threads."""
+
+    def __init__(self, client: FlussClient) -> None:
+        self._client = client
+        self._schemas: dict[int, dict[int, bytes]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, table: TableInfo) -> Mapping[int, bytes]:
+        """Returns schema id -> its JSON, from the first to one that has the columns of `table`.
+
+        Raises SourceChanged if another table has its name now, UnknownTable, ClusterUnavailable.
+        """
+        with self._lock:
+            known_schemas = self._schemas.get(table.table_id, {})
+        if not known_schemas or not _has_columns(known_schemas[max(known_schemas)], table):
+            known_schemas = self._ask(table, known_schemas)
+            with self._lock:
+                self._schemas[table.table_id] = known_schemas
+        return known_schemas
+
+    def _ask(self, table: TableInfo, known_schemas: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Requests the missing schemas. GetTableSchema takes a name, so the table id is checked afterwards: schemas of another table with
+        that name are never used.
+        """
+        path = fluss.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
+        newest = self._client.coordinator(fluss.GetTableInfoRequest(table_path=path)).schema_id
+        schemas = dict(known_schemas)
+        for schema_id in range(1, newest + 1):
+            if schema_id not in schemas:
+                request = fluss.GetTableSchemaRequest(table_path=path, schema_id=schema_id)
+                schemas[schema_id] = self._client.coordinator(request).schema_json
+        if self._client.coordinator(fluss.GetTableInfoRequest(table_path=path)).table_id != table.table_id:
+            raise SourceChanged(f"{table.path} was dropped and recreated", table_id=table.table_id)
+        return schemas
+
+
+def _has_columns(schema_json: bytes, table: TableInfo) -> bool:
+    names = {column.name for column in parse_schema_json(schema_json).columns}
+    return names.issuperset(table.schema.names)

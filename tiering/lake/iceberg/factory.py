@@ -6,15 +6,21 @@ never open the catalog. The catalog and its settings, including passwords, stay 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import IcebergType
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
@@ -27,9 +33,9 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema, target_file_bytes
 from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place, partition_path
+from tiering.lake.iceberg.schema.types import arrow_type
 from tiering.lake.iceberg.upkeep.file_rewriter import RewriteTarget, decode_job, rewrite_files
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
-from tiering.lake.iceberg.writing.row_places import row_places
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.maintenance import RewriteTask
@@ -37,8 +43,9 @@ from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing import serializers
 from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.provenance import Provenance
-from tiering.lake.writing.row_guard import ChangeGuard, RowGuard
+from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids
 from tiering.model.tables import TableInfo, TableType
 from tiering.redaction.redact import remember_secrets
 
@@ -177,3 +184,36 @@ class IcebergTieringFactory:
 def _unpickled(state: TableState, table: TableInfo | None) -> IcebergTieringFactory:
     """Returns the factory in another process: it writes files, and cannot commit."""
     return IcebergTieringFactory(state, None, SentRounds(), table=table)
+
+
+def row_places(
+    schema: Schema, spec: PartitionSpec, values: Sequence[int | str], bucket_count: int = 1, combined: Sequence[str] = ()
+) -> RowPlaces:
+    """Returns the places. `values`: the partition record of the files, in the order of `spec`. `combined`: the bucket keys, if the formula
+    `combined-v1` over them determines the bucket and no partition field does."""
+    fields = [(schema.find_field(field.source_id), field.transform, value) for field, value in zip(spec.fields, values, strict=True)]
+    hashes: list[tuple[Sequence[str], Callable[[Sequence[pa.Array[Any]]], npt.NDArray[np.int32]]]] = [
+        ((field.name,), partial(_bucket_ids, transform.num_buckets))
+        for field, transform, _ in fields
+        if isinstance(transform, BucketTransform)
+    ]
+    if combined:
+        hashes.append((combined, partial(_combined_ids, bucket_count)))
+    return RowPlaces(
+        [(field.name, _scalar(field.field_type, value)) for field, transform, value in fields if isinstance(transform, IdentityTransform)],
+        hashes,
+    )
+
+
+def _bucket_ids(bucket_count: int, columns: Sequence[pa.Array[Any]]) -> npt.NDArray[np.int32]:
+    return bucket_ids_of(columns[0], bucket_count)
+
+
+def _combined_ids(bucket_count: int, columns: Sequence[pa.Array[Any]]) -> npt.NDArray[np.int32]:
+    return combined_bucket_ids(columns, bucket_count)
+
+
+def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:
+    """Returns a partition value in the type of the rows. Iceberg stores a date as a number of days."""
+    scalar: pa.Scalar[pa.DataType] = pa.scalar(value, arrow_type(kind))
+    return scalar

@@ -6,19 +6,20 @@ another program rewrote files, totals are compared (`ledger`). Rows of a primary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 from tiering.cluster.shared_lake import log_rows
 from tiering.counts import counted
-from tiering.lake.file_lists import ReadableLake
-from tiering.lake.proof.file_footer import FileFooter, Run, runs_text, without
+from tiering.lake.file_lists import FileLists, ReadableLake
+from tiering.lake.proof.bucket_proof import BucketProof
+from tiering.lake.proof.file_footer import FileFooter, Run, merged, runs_text, sum_of, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks
-from tiering.validate.clean.cover import cover_problem, has_overlap, overlap_problem, runs_problem
-from tiering.validate.clean.dead_offsets import living_footers
 from tiering.validate.clean.footers import FileFacts
 from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.engine import IS_FORMER, Engine
@@ -167,3 +168,87 @@ def _checksum(engine: Engine, facts: FileFacts) -> int:
     for batch in engine.batches(f"SELECT *{unproved} FROM read_parquet([{path}], hive_partitioning = false)", {}):
         total += row_checksum(batch)
     return total % MODULUS
+
+
+def living_footers(engine: Engine, files: FileLists, facts: Sequence[FileFacts]) -> list[FileFooter]:
+    """Returns the footers of `facts` with the offsets of the rows that no position delete names. Raises duckdb.Error."""
+    dead: defaultdict[str, list[int]] = defaultdict(list)
+    if files.position_deletes:
+        paths = ", ".join(text_literal(file.path) for file in files.position_deletes)
+        wanted = ", ".join(text_literal(fact.file.location) for fact in facts) or "NULL"
+        sql = f"SELECT DISTINCT file_path, pos FROM read_parquet([{paths}], hive_partitioning = false) WHERE file_path IN ({wanted})"
+        for location, position in engine.rows(sql):
+            dead[location].append(position)
+    footers = ((fact.footer, dead[fact.file.location]) for fact in facts)
+    return [replace(footer, runs=living_runs(footer.runs, positions)) for footer, positions in footers if footer is not None]
+
+
+def living_runs(runs: Iterable[Run], dead: Sequence[int]) -> tuple[Run, ...]:
+    """Returns `runs` without the rows at the positions `dead` of their file."""
+    positions = merged((position, position + 1) for position in dead)
+    left: list[Run] = []
+    first = 0
+    for start, stop in runs:
+        shift, end = start - first, first + stop - start
+        left += ((begin + shift, until + shift) for begin, until in without(first, end, positions))
+        first = end
+    return tuple(left)
+
+
+def cover_problem(stretch: Stretch, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
+    """Returns the first problem, or None: an offset twice, outside, or in no file; files that do not add up to the marker's totals."""
+    covered = [*(run for footer in footers for run in footer.runs), *stretch.empty]
+    name, reached = f"bucket {stretch.name}", stretch.start
+    for start, stop in sorted(covered):
+        if start < reached:
+            outside = f"{name}: a file has the offset {start}, which lies outside of [{stretch.start}, {stretch.tiered})"
+            return outside if start < stretch.start else f"{name}: two files have the offset {start}"
+        if start > reached:
+            return f"{name}: no file has the offsets {reached} to {start - 1}"
+        reached = stop
+    if reached > stretch.tiered:
+        return f"{name}: a file has the offset {reached - 1}, which lies outside of [{stretch.start}, {stretch.tiered})"
+    if reached < stretch.tiered:
+        return f"{name}: no file has the offsets {reached} to {stretch.tiered - 1}"
+    return _sum_problem(name, stretch, footers, proof)
+
+
+def overlap_problem(stretch: Stretch, footers: Iterable[FileFooter]) -> str | None:
+    """Returns the problem of the remaining files of Lakeward in a bucket in which another program rewrote files, or None."""
+    reached: int | None = None
+    for start, stop in sorted(run for footer in footers for run in footer.runs):
+        if reached is not None and start < reached:
+            return f"bucket {stretch.name}: two files have the offset {start}"
+        if start < stretch.start or stop > stretch.tiered:
+            return f"bucket {stretch.name}: a file has offsets outside of [{stretch.start}, {stretch.tiered})"
+        reached = stop
+    return None
+
+
+def has_overlap(footers: Iterable[FileFooter]) -> bool:
+    """Returns whether two files have the same offset."""
+    runs = sorted(run for footer in footers for run in footer.runs)
+    return any(after[0] < before[1] for before, after in pairwise(runs))
+
+
+def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
+    """Returns the problem of a primary-key bucket to which only rounds write, or None: a file that is missing, or there twice."""
+    checksum = sum_of(footer.written_checksum for footer in footers)
+    if checksum == proof.checksum:
+        return None
+    return (
+        f"bucket {stretch.name}: the footers of its files add up to the checksum {checksum:016x}, the marker to {proof.checksum:016x}: "
+        "files of rounds are missing, or there twice"
+    )
+
+
+def _sum_problem(name: str, stretch: Stretch, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
+    if proof is None or proof.since != stretch.start:
+        return None
+    rows, checksum = sum(footer.rows for footer in footers), sum_of(footer.checksum for footer in footers)
+    if (rows, checksum) == (proof.rows, proof.checksum):
+        return None
+    return (
+        f"{name}: the footers of its files add up to {rows} rows with the checksum {checksum:016x}, the marker to {proof.rows} with "
+        f"{proof.checksum:016x}"
+    )

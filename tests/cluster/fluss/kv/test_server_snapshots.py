@@ -14,7 +14,7 @@ from support.clusters.fluss_snapshots import newest, snapshot_rows, snapshot_spl
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
-from tiering.cluster.fluss.log.schema_history import SchemaHistory
+from tiering.cluster.fluss.source import SchemaHistory
 from tiering.errors import KvSnapshotGone, UnknownTable
 from tiering.model.tables import BucketKey, Partition, TableInfo
 

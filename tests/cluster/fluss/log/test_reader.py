@@ -20,10 +20,9 @@ from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.log import fetch
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.log.executor_client import executor_client
-from tiering.cluster.fluss.log.reader import FlussLogSplitReader, open_log_reader
-from tiering.cluster.fluss.log.schema_history import SchemaHistory
+from tiering.cluster.fluss.log.reader import FlussLogSplitReader, executor_client, open_log_reader
 from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
+from tiering.cluster.fluss.source import SchemaHistory
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo

@@ -10,7 +10,7 @@ from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.log.record_traces import record_traces
+from tiering.cluster.fluss.source import record_traces
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 
 SCHEMA = pa.schema({"n": pa.int64(), "text": pa.string()})

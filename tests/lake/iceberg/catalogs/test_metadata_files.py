@@ -15,7 +15,7 @@ from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
-from tiering.lake.iceberg.catalogs.metadata_files import MetadataFiles
+from tiering.lake.iceberg.catalogs.opening import MetadataFiles
 
 
 class Files:

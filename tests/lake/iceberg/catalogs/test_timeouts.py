@@ -19,8 +19,8 @@ from requests.adapters import HTTPAdapter
 
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
 from tiering.lake.catalog_timeouts import REST_CONNECT, REST_SOCKET
+from tiering.lake.iceberg.catalogs.bounded import BoundedTokenProvider
 from tiering.lake.iceberg.catalogs.opening import STORE_TIMEOUTS, open_catalog
-from tiering.lake.iceberg.catalogs.rest import BoundedTokenProvider
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.library_guards.sql_timeouts import SQLITE_BUSY_SECONDS, bound_waits, limit_statements
 from tiering.model.tables import BucketKey, TablePath
@@ -101,7 +101,7 @@ def test_a_request_that_is_never_answered_ends(server: HangingServer, answers: A
 
 
 def test_a_token_of_the_newer_kind_that_never_comes_ends_too(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.lake.iceberg.catalogs.rest.TOKEN_SECONDS", (0.3, 0.3))
+    monkeypatch.setattr("tiering.lake.iceberg.catalogs.bounded.TOKEN_SECONDS", (0.3, 0.3))
     auth = {"type": "oauth2", "oauth2": {"client_id": "id", "client_secret": "secret", "token_url": f"{server.uri}/token"}}
     with pytest.raises(requests.exceptions.ReadTimeout):
         open_catalog({"type": "rest", "uri": server.uri, "auth": auth, **QUICK})  # type: ignore[dict-item]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampType
 
-from tiering.lake.iceberg.primary_key.projection import find_field, projected
+from tiering.lake.iceberg.primary_key.parquet_files import find_field, projected
 from tiering.lake.iceberg.schema.types import arrow_field
 
 POINT = StructType(NestedField(11, "x", LongType(), required=False), NestedField(12, "y", StringType(), required=False))

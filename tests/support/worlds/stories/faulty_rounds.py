@@ -19,7 +19,7 @@ from support.worlds.stories.failing_files import FailingFiles
 from support.worlds.stories.rounds import FRESH_ROWS
 from support.worlds.stories.upkeep import UpkeepSteps
 from tiering.lake.paimon.commit import committer as paimon_committer
-from tiering.lake.paimon.commit.publishing import publish
+from tiering.lake.paimon.commit.committer import publish
 from tiering.round.steps import actions as act
 
 BETWEEN = (act.ReadLake, act.EnsureLakeTable, act.RecordPlan, act.RunSplits, act.BeginCommit, act.CommitLake)

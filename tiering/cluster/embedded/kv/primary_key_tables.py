@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
@@ -27,7 +29,6 @@ from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_o
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.log.appends import EarlierWrite, write_key
-from tiering.cluster.embedded.log.changelog import delete_changes, upsert_changes
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.placing import place_rows
 from tiering.cluster.embedded.log.segments import read_segment
@@ -55,7 +56,7 @@ from tiering.instants import to_microseconds
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.refused_records import text_of
-from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
+from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redaction.redact import redact
 
 MAX_OPEN_STATES = 8
@@ -396,3 +397,38 @@ def _changes_key(batch: pa.RecordBatch, key: pa.RecordBatch) -> bool:
     for name in key.schema.names:
         same = pc.and_(same, pc.equal(batch.column(name), key.column(name)[0]))
     return bool(pc.any(same).as_py())
+
+
+_KIND_TYPE = CHANGE_TYPE_FIELD.type
+
+
+# An upsert or a delete becomes records of the changelog, as in Fluss. An upsert of an absent key is `+I`. An upsert of a present key is
+# `-U` with the former row and, at the next offset, `+U` with the new row, even if both are equal. A delete of a present key is `-D` with
+# the former row; a delete of an absent key is no record. Each key occurs once in a batch: of several rows, the last one counts.
+def upsert_changes(rows: pa.RecordBatch, present: npt.NDArray[np.int64], before: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the changes that make `rows` (distinct keys) the present ones, in their order, with the change type as last column.
+
+    `before` has the existing rows; its row i has the key of row `present[i]`, and `present` is ascending.
+    """
+    kinds = np.full(rows.num_rows, ChangeType.INSERT, dtype=np.int8)
+    kinds[present] = ChangeType.UPDATE_AFTER
+    if not len(present):
+        return _with_kinds(rows, kinds)
+    records = np.ones(rows.num_rows, dtype=np.int64)
+    records[present] = 2
+    after_at = np.cumsum(records) - 1
+    order = np.empty(rows.num_rows + len(present), dtype=np.int64)
+    order[after_at] = np.arange(rows.num_rows)
+    order[after_at[present] - 1] = rows.num_rows + np.arange(len(present))
+    all_kinds = np.concatenate([kinds, np.full(len(present), ChangeType.UPDATE_BEFORE, dtype=np.int8)])
+    both = pa.concat_batches([rows, before])  # type: ignore[attr-defined]  # missing in the stubs
+    return _with_kinds(both.take(pa.array(order)), all_kinds[order])
+
+
+def delete_changes(before: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the changes that delete the rows `before`, in their order, with the change type as last column."""
+    return _with_kinds(before, np.full(before.num_rows, ChangeType.DELETE, dtype=np.int8))
+
+
+def _with_kinds(rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*rows.columns, pa.array(kinds, _KIND_TYPE)], schema=pa.schema([*rows.schema, CHANGE_TYPE_FIELD]))

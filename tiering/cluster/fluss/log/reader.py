@@ -5,6 +5,8 @@ It serves both kinds of tables: the decoder is faster than pyfluss's scanner of 
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,9 +15,9 @@ import pyarrow as pa
 from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import PATIENCE_S, BucketLog
-from tiering.cluster.fluss.log.executor_client import executor_client
 from tiering.cluster.fluss.log.fetch import ahead, log_chunks
 from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
+from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, TableInfo
@@ -77,3 +79,32 @@ def open_log_reader(
             f"the log of {table.path} bucket {split.bucket} starts at offset {bounds.log_start}, after {start}", table_id=table.table_id
         )
     return FlussLogSplitReader(connection, table.table_id, split, RowFormat.of(table, schemas), remote_properties)
+
+
+# Spark's Python workers are forked; a worker does not use the sockets and locks of its parent process.
+class _Clients:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_connection: dict[FlussConnection, FlussClient] = {}
+
+
+_clients = _Clients()
+_of_parents: list[_Clients] = []
+"""Kept so that they are never closed: the sockets belong to the process before the fork."""
+
+
+def executor_client(connection: FlussConnection) -> FlussClient:
+    """Returns this process's client of a cluster, which lives as long as the process."""
+    with _clients.lock:
+        if connection not in _clients.by_connection:
+            _clients.by_connection[connection] = FlussClient(connection)
+        return _clients.by_connection[connection]
+
+
+def _replace_clients() -> None:
+    global _clients
+    _of_parents.append(_clients)
+    _clients = _Clients()
+
+
+os.register_at_fork(after_in_child=_replace_clients)

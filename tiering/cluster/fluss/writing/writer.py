@@ -7,6 +7,7 @@ its buckets' logs in the meantime, including rows of other writers.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,11 +24,10 @@ from tiering.cluster.fluss.table_options import ALTERABLE, check_option, check_o
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import OVERLOOKED
 from tiering.cluster.fluss.writing.native_client import NativeClient
-from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.key_columns import check_log_table, check_primary_key_table, fit_keys
 from tiering.cluster.rows import fit_columns
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
-from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnsupportedType
 from tiering.lake.iceberg_options import check_table_options
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
@@ -328,3 +328,44 @@ def _partition_values(table: TableInfo, name: str) -> dict[str, str]:
     if len(values) != len(table.partition_keys):
         raise InvalidArgument(f"{name!r} is not a partition of {table.path}, which has {', '.join(table.partition_keys) or 'none'}")
     return dict(zip(table.partition_keys, values, strict=True))
+
+
+_PLAIN: Mapping[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BYTES",
+    pa.date32(): "DATE",
+}
+MICROSECONDS = 6
+"""Number of digits of a second's fraction."""
+
+
+def type_json(column: str, kind: pa.DataType) -> bytes:
+    """Returns the description of a nullable column's type for AlterTable. Raises UnsupportedType, which names the column."""
+    return json.dumps(_described(column, kind)).encode()
+
+
+def _described(column: str, kind: pa.DataType) -> dict[str, Any]:
+    if kind in _PLAIN:
+        return {"type": _PLAIN[kind]}
+    if isinstance(kind, pa.Decimal128Type):
+        return {"type": "DECIMAL", "precision": kind.precision, "scale": kind.scale}
+    if isinstance(kind, pa.TimestampType) and kind.unit == "us":
+        zone = "WITHOUT_TIME_ZONE" if kind.tz is None else "WITH_LOCAL_TIME_ZONE"
+        return {"type": f"TIMESTAMP_{zone}", "precision": MICROSECONDS}
+    if isinstance(kind, pa.ListType):
+        return {"type": "ARRAY", "element_type": _described(column, kind.value_type)}
+    if isinstance(kind, pa.MapType):
+        key = {**_described(column, kind.key_type), "nullable": False}
+        return {"type": "MAP", "key_type": key, "value_type": _described(column, kind.item_type)}
+    if isinstance(kind, pa.StructType):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        described = [{"name": field.name, "field_type": _described(column, field.type), "field_id": -1} for field in fields]
+        return {"type": "ROW", "fields": described}
+    raise UnsupportedType(f"column {column!r} has type {kind}, which a Fluss table cannot hold", column=column, type=kind)

@@ -10,19 +10,24 @@ it uses only credentials, and the two properties that its protocol needs.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from importlib import import_module
+from threading import Lock
 from typing import Any, cast
 
+from pyarrow.fs import FileType
 from pyiceberg.catalog import METADATA_LOCATION, TYPE, URI, Catalog, MetastoreCatalog, infer_catalog_type
 from pyiceberg.catalog.rest import NAMESPACE_SEPARATOR_PROPERTY, TableResponse
 from pyiceberg.catalog.rest import PREFIX as REST_PREFIX
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.io.pyarrow import PyArrowFile
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.locations import LocationProvider
 from pyiceberg.table.metadata import TableMetadata
@@ -46,10 +51,8 @@ from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties, check_local_path
 from tiering.lake.catalog_timeouts import READ_DEADLINE
 from tiering.lake.catalog_timeouts import STORE_TIMEOUTS as STORE_TIMEOUTS
-from tiering.lake.iceberg.catalogs.bounded import BoundedCatalog
+from tiering.lake.iceberg.catalogs.bounded import BoundedCatalog, BoundedRestCatalog
 from tiering.lake.iceberg.catalogs.file_io import CLASS_NAME, LakeFileIO, locations_of
-from tiering.lake.iceberg.catalogs.metadata_files import MetadataFiles
-from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
 from tiering.lake.iceberg.commit.marker_files import marker_path
 from tiering.lake.iceberg_options import check_text
 from tiering.lake.user_settings import CATALOG_NAME, user_settings
@@ -295,3 +298,53 @@ def _is_text(value: object) -> bool:
         return False
     check_text("credentials", value)
     return True
+
+
+REMEMBERED_BYTES = 8 << 20
+"""Upper bound of the size of the cached files. Parsed files take several times as much memory."""
+
+_State = tuple[int, int]
+"""Size and modification time in ns of a file."""
+
+
+# A round loads its table five times, and parsing takes longer with each further snapshot. A file is parsed again if its size or
+# modification time has changed, because a recreated table can have a metadata file of the same name.
+class MetadataFiles:
+    """Reads metadata files and keeps the latest ones. Safe to use from several threads, because a parsed file is never changed."""
+
+    def __init__(self, remembered_bytes: int = REMEMBERED_BYTES) -> None:
+        self._limit = remembered_bytes
+        self._lock = Lock()
+        self._parsed: OrderedDict[str, tuple[_State, TableMetadata]] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, file: PyArrowFile) -> TableMetadata:
+        """Returns the metadata in the file. Raises the errors of opening and parsing."""
+        state = _state_of(file)
+        if state is None:
+            return FromInputFile.table_metadata(file)
+        with self._lock:
+            cached = self._parsed.get(file.location)
+            if cached is not None and cached[0] == state:
+                self._parsed.move_to_end(file.location)
+                return cached[1]
+        metadata = FromInputFile.table_metadata(file)
+        self._remember(file.location, state, metadata)
+        return metadata
+
+    def _remember(self, location: str, state: _State, metadata: TableMetadata) -> None:
+        if state[0] > self._limit:
+            return
+        with self._lock:
+            former = self._parsed.pop(location, None)
+            self._parsed[location] = (state, metadata)
+            self._bytes += state[0] - (0 if former is None else former[0][0])
+            while self._bytes > self._limit:
+                _, ((size, _), _) = self._parsed.popitem(last=False)
+                self._bytes -= size
+
+
+def _state_of(file: PyArrowFile) -> _State | None:
+    """Returns size and time of a file; None for a file that does not exist, and for a store without times."""
+    info = file._filesystem.get_file_info(file._path)
+    return (info.size, info.mtime_ns) if info.type == FileType.File and info.size is not None and info.mtime_ns else None

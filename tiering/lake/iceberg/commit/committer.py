@@ -10,9 +10,10 @@ After the request was sent, every error means that the outcome is unknown: only 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 
 import structlog
@@ -28,7 +29,6 @@ from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPolicy, upkeep_of
-from tiering.lake.iceberg.commit.upkeep_stats import upkeep_stats
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
@@ -228,3 +228,28 @@ def _rewrites(committable: Committable) -> list[FilesPayload]:
 
 def _files(payloads: Iterable[FilesPayload]) -> Iterable[DataFile]:
     return (file for payload in payloads for file in payload.files)
+
+
+def upkeep_stats(committable: Committable, kept: Collection[int], staged: StagedSnapshot, snapshots_expired: int) -> UpkeepStats | None:
+    """Returns the statistics of a commit with those of its rewrites whose numbers are in `kept`; None if it only added rows.
+
+    A commit that merges all manifests always has statistics, so its caller learns if their number did not fall.
+
+    Files that a primary-key bucket's own round rewrote are counted from `staged`, because the new files also hold the round's rows.
+    """
+    rewrites = committable.rewrites
+    committed = [rewrites[number] for number in sorted(kept)]
+    in_round = staged.rewritten
+    stats = UpkeepStats(
+        files_before=sum(rewrite.files_before for rewrite in committed) + in_round.files_before,
+        files_after=sum(rewrite.files_after for rewrite in committed) + in_round.files_after,
+        bytes_read=sum(rewrite.bytes_before for rewrite in committed) + in_round.bytes_before,
+        bytes_written=sum(rewrite.bytes_after for rewrite in committed) + in_round.bytes_after,
+        rows_dropped=sum(rewrite.rows_dropped for rewrite in committed),
+        snapshots_expired=snapshots_expired,
+        dropped=len(rewrites) - len(committed),
+    )
+    merges_all = committable.order is not None and committable.order.manifests
+    if stats == UpkeepStats() and not merges_all and staged.manifests_after >= staged.manifests_before:
+        return None
+    return replace(stats, manifests_before=staged.manifests_before, manifests_after=staged.manifests_after)

@@ -7,10 +7,11 @@ lake can tell. From then on nothing is deleted.
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import cast
 
@@ -25,15 +26,14 @@ from tiering.lake.outside_errors import describe
 from tiering.lake.paimon.commit.compaction import Compacted, Publisher, followed_by, publish_compaction
 from tiering.lake.paimon.commit.expiry import expire_snapshots
 from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
-from tiering.lake.paimon.commit.publishing import is_kept, keep_from_expiry, publish
 from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
-from tiering.lake.paimon.commit.upkeep_stats import upkeep_stats
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.marker_files import write_marker_file
+from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
-from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT, Storage
+from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.upkeep.fitting_rewrites import fitting_rewrites
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
@@ -44,6 +44,72 @@ from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 
 _log = structlog.get_logger(__name__)
+
+
+CONSUMER_FILE = "consumer-lakeward"
+"""File of a Paimon consumer, which keeps snapshots from `nextSnapshot` on from expiry (`ExpireSnapshotsImpl`)."""
+
+
+# A single request publishes a snapshot of a Paimon table: it creates the file `snapshot-<base + 1>`, by a link or a PUT. A link never
+# replaces a file, and cannot be made in a dropped folder. That makes it the compare-and-set on the head and on the table. It is sent
+# once. So is a PUT in S3 with `If-None-Match: *`. But a folder in S3 is only a prefix of names: a table that is dropped and recreated
+# while the request is under way accepts the snapshot. Its marker names the former table, so no round continues from it.
+# Paimon's own committers check whether the name is free and then rename, which on a local path replaces a file created in between. So
+# they do not fence a JVM that commits to the same table at the same instant. On HDFS their rename is safe.
+class RefusedCommit(Exception):
+    """The table has changed since it was read, or may have. Only the lake can tell whether the snapshot landed."""
+
+
+def publish(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
+    """Creates the snapshot on the head of `base`. Raises RefusedCommit, OSError; after any error the outcome is unknown."""
+    with opened_table(base) as folder:
+        _check_in_place(folder, base)
+        if base.head is None and folder.numbers(SNAPSHOT):
+            raise RefusedCommit("the table got its first snapshot in the meantime")
+        _check_head(folder, base)
+        folder.create(SNAPSHOT, f"snapshot-{snapshot_id}", content)
+        if folder.read(f"{SNAPSHOT}/snapshot-{snapshot_id}") != content:
+            raise RefusedCommit(f"snapshot {snapshot_id} was replaced at the moment of its creation")
+        _check_head(folder, base)
+        _check_in_place(folder, base)
+        with suppress(OSError):  # LATEST is only a hint
+            folder.replace(SNAPSHOT, LATEST, str(snapshot_id).encode())
+
+
+def _check_in_place(folder: TableFolder, base: LoadedTable) -> None:
+    if not folder.is_in_place():
+        raise RefusedCommit(f"the folder {base.location} was renamed or replaced")
+
+
+def _check_head(folder: TableFolder, base: LoadedTable) -> None:
+    """Raises RefusedCommit unless the head of `base` is as it was read and has not expired. For a table without a head, snapshot 1 must not
+    have expired.
+
+    Names of expired snapshots are free again: a late commit under such a name would become the head through the hint LATEST.
+    """
+    head = base.head
+    if head is not None and folder.read(f"{SNAPSHOT}/snapshot-{head.snapshot_id}") != head.content:
+        raise RefusedCommit(f"snapshot {head.snapshot_id} expired or was rolled back")
+    oldest = 1 if head is None else head.snapshot_id
+    earliest = folder.read(f"{SNAPSHOT}/{EARLIEST}")
+    if earliest is not None and earliest.strip().isdigit() and int(earliest) > oldest:
+        raise RefusedCommit(f"snapshot {oldest} expired")
+
+
+def keep_from_expiry(base: LoadedTable, snapshot_id: int) -> None:
+    """Keeps `snapshot_id` and later snapshots from expiry, until this is called with a higher id. Raises OSError."""
+    with opened_table(base) as folder:
+        folder.make(CONSUMER)
+        folder.replace(CONSUMER, CONSUMER_FILE, json.dumps({"nextSnapshot": snapshot_id}).encode())
+
+
+def is_kept(base: LoadedTable, snapshot_id: int) -> bool:
+    """Returns whether Lakeward's consumer keeps `snapshot_id`. After a roll-back it may keep only newer ones."""
+    with opened_table(base) as folder:
+        content = folder.read(f"{CONSUMER}/{CONSUMER_FILE}")
+    with suppress(ValueError, KeyError, TypeError):
+        return content is not None and int(json.loads(content)["nextSnapshot"]) <= snapshot_id
+    return False
 
 
 @dataclass(frozen=True)
@@ -240,3 +306,25 @@ def _delete(storage: Storage, paths: Iterable[PurePath]) -> None:
     for path in paths:
         with suppress(OSError):  # the sweep deletes the file later
             storage.delete(path)
+
+
+def upkeep_stats(committable: Committable, kept: Collection[int], lists: ManifestLists, snapshots_expired: int) -> UpkeepStats | None:
+    """Returns the statistics of a commit with the rewrites whose numbers are in `kept`; None if it only added rows.
+
+    A commit that merges all manifests always has statistics, so that its caller learns when their number did not decrease.
+    """
+    rewrites = committable.rewrites
+    committed = [rewrites[number] for number in kept]
+    stats = UpkeepStats(
+        files_before=sum(rewrite.files_before for rewrite in committed),
+        files_after=sum(rewrite.files_after for rewrite in committed),
+        bytes_read=sum(rewrite.bytes_before for rewrite in committed),
+        bytes_written=sum(rewrite.bytes_after for rewrite in committed),
+        rows_dropped=sum(rewrite.rows_dropped for rewrite in committed),
+        snapshots_expired=snapshots_expired,
+        dropped=len(rewrites) - len(committed),
+    )
+    merges_all = committable.order is not None and committable.order.manifests
+    if stats == UpkeepStats() and not merges_all and lists.manifests_after >= lists.manifests_before:
+        return None
+    return replace(stats, manifests_before=lists.manifests_before, manifests_after=lists.manifests_after)

@@ -6,14 +6,18 @@ its own changes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any, cast
 
+import pyarrow as pa
 from pypaimon import CatalogFactory
 from pypaimon.common.identifier import Identifier
 from pypaimon.common.json_util import JSON
+from pypaimon.manifest import manifest_file_manager
 from pypaimon.manifest.manifest_file_manager import ManifestFileManager
 from pypaimon.manifest.manifest_list_manager import ManifestListManager
 from pypaimon.manifest.schema.data_file_meta import DataFileMeta
@@ -23,10 +27,9 @@ from pypaimon.manifest.schema.simple_stats import SimpleStats
 from pypaimon.snapshot.snapshot import Snapshot
 from pypaimon.table.file_store_table import FileStoreTable
 from pypaimon.table.row.binary_row import BinaryRow
-from pypaimon.table.row.generic_row import GenericRow
+from pypaimon.table.row.generic_row import GenericRow, GenericRowDeserializer, GenericRowSerializer
 
 from tiering.errors import BaseMoved
-from tiering.lake.paimon.commit.key_rows import keep_unreadable_keys, key_row
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.schema.partitions import PartitionValue, bucket_folder, partition_values
@@ -34,8 +37,6 @@ from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.storage.base import MANIFEST
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, unpack_keys
 from tiering.lake.rules.upkeep.small_files import first_to_merge
-
-keep_unreadable_keys()
 
 Place = tuple[tuple[PartitionValue, ...], int]
 """Values of the partition columns, and the bucket."""
@@ -314,3 +315,62 @@ def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow | BinaryR
         return [GenericRow([], [])] * 4
     keys = unpack_keys(file.keys).select([field.name for field in fields])
     return [key_row(keys.slice(row, 1), fields) for row in range(keys.num_rows)]
+
+
+_ARITY_BYTES, _FIELD_BYTES = 4, 8
+_EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1)
+
+
+# pypaimon builds binary rows only from Python values, which have no dates and times outside of the years 1 to 9999. For such a key the
+# row is built with another value, and then its bytes are replaced. Format of Paimon's `BinaryRow`: after the null bits 8 bytes for each
+# field. DATE: the number of days. TIMESTAMP with more than 3 digits: the position of its milliseconds in the high half, the nanoseconds
+# within the millisecond in the low half.
+def key_row(key: pa.Table, fields: list[Any]) -> GenericRow | BinaryRow:
+    """Returns the only row of `key`, whose columns are `fields`."""
+    values: list[Any] = []
+    beyond: dict[int, pa.Scalar[Any]] = {}
+    for place, column in enumerate(key.columns):
+        value = cast(Any, column)[0]
+        try:
+            values.append(value.as_py())
+        except (OverflowError, ValueError):
+            beyond[place] = value
+            values.append(_EPOCH_DAY if pa.types.is_date(value.type) else _EPOCH)
+    row = GenericRow(values, fields)
+    if not beyond:
+        return row
+    content = bytearray(GenericRowSerializer.to_bytes(row))
+    for place, value in beyond.items():
+        _put(content, len(fields), place, cast(Any, value))
+    return BinaryRow(bytes(content), fields)
+
+
+def _put(content: bytearray, arity: int, place: int, value: Any) -> None:
+    """Replaces the value at `place` by a date, or by a timestamp in microseconds."""
+    at = _ARITY_BYTES + GenericRowDeserializer.calculate_bit_set_width_in_bytes(arity) + place * _FIELD_BYTES
+    if pa.types.is_date(value.type):
+        struct.pack_into("<i", content, at, value.value)
+        return
+    milliseconds, microseconds = divmod(value.value, 1_000)
+    (halves,) = struct.unpack_from("<Q", content, at)
+    struct.pack_into("<Q", content, at, halves >> 32 << 32 | microseconds * 1_000)
+    struct.pack_into("<q", content, _ARITY_BYTES + (halves >> 32), milliseconds)
+
+
+class _LenientDeserializer:
+    """Leaves a row as bytes if Python cannot represent its values. pypaimon writes such a row as it was read."""
+
+    @staticmethod
+    def from_bytes(bytes_data: bytes, data_fields: list[Any]) -> Any:
+        try:
+            return GenericRowDeserializer.from_bytes(bytes_data, data_fields)
+        except OverflowError:
+            return BinaryRow(bytes_data, data_fields)
+
+
+def keep_unreadable_keys() -> None:
+    """Lets pypaimon, in this process, read manifests of files whose keys Python cannot represent."""
+    manifest_file_manager.GenericRowDeserializer = _LenientDeserializer
+
+
+keep_unreadable_keys()
