@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiering.lake.iceberg.writing.writer import ROW_GROUP_ROWS
 from tiering.lake.layouts import Layout
 from tiering.lake.paimon.writing.parquet_files import java_encodings
 from tiering.lake.writing.encodings import choose_encodings
+from tiering.lake.writing.parquet_stream import ROW_GROUP_ROWS
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.values.nan_values import KINDS, check_duckdb, drawn
-from tiering.lake.paimon.writing import parquet_files
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
+from tiering.lake.writing import parquet_stream
 from tiering.model.tables import OFFSET_COLUMN, TablePath
 
 
@@ -24,7 +24,7 @@ def place(folder: Path) -> FilePlace:
 @KINDS
 @pytest.mark.parametrize("rows_of_a_group", [2, 100])
 def test_duckdb_finds_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, rows_of_a_group: int) -> None:
-    monkeypatch.setattr(parquet_files, "ROW_GROUP_ROWS", rows_of_a_group)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", rows_of_a_group)
     for number, values in enumerate(drawn()):
         rows: Any = pa.record_batch({"value": pa.array(values, kind), OFFSET_COLUMN: pa.array(range(len(values)), pa.int64())})
         files = ParquetFiles(place(tmp_path / str(number)), rows.schema)

@@ -36,7 +36,7 @@ from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_pl
 from tiering.lake.iceberg.schema.types import arrow_type
 from tiering.lake.iceberg.upkeep.file_rewriter import RewriteTarget, decode_job, rewrite_files
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
-from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles
+from tiering.lake.iceberg.writing.writer import FileTarget, RowFiles, log_writer
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
@@ -117,7 +117,7 @@ class IcebergTieringFactory:
         place = file_place(context.table, context.bucket, context.partition_name, state.schema)
         files = self.row_files(context, place.partition)
         if context.table.table_type is TableType.LOG:
-            return IcebergWriter(context, files, RowGuard(context, row_places(state.schema, state.spec, place.partition)))
+            return log_writer(context, files, RowGuard(context, row_places(state.schema, state.spec, place.partition)))
         combined = () if place.bucket is None else bucket_keys(context.table)
         places = row_places(state.schema, state.spec, place.partition, context.table.bucket_count, combined)
         return PrimaryKeyWriter(context, BucketPlace(state.schema, place, files.io, files.builder), files, ChangeGuard(context, places))

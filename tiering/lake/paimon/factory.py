@@ -18,10 +18,9 @@ from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.merged_sorted_runs import rewrite_files
-from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
+from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, WriterTarget, log_writer
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
-from tiering.lake.paimon.writing.writer import PaimonLogWriter, WriterTarget
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing import serializers
 from tiering.lake.writing.naming import file_prefix
@@ -64,9 +63,8 @@ class PaimonTieringFactory:
         places = RowPlaces(scalars, hashes)
         provenance = None if state.layout.has_row_offsets else Provenance(context)
         if not state.primary_key:
-            return PaimonLogWriter(
-                context, target, ParquetFiles(place, state.columns, provenance, state.target_bytes), RowGuard(context, places)
-            )
+            rows = ParquetFiles(place, state.columns, provenance, state.target_bytes)
+            return log_writer(context, target, rows, RowGuard(context, places))
         files = SortedFiles(place, state.columns, state.primary_key, provenance)
         return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
 

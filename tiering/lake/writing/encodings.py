@@ -7,10 +7,13 @@ the size. Spark's vectorised reader, pyarrow and DuckDB read all of these encodi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+COMPRESSION: Final = "zstd"
+"""Compression of all Parquet files that Lakeward writes."""
 SAMPLE_ROWS = 8_192
 REPEATING = 0.2
 """Upper bound of the share of distinct values in the sample for which a dictionary is worth its cost."""

@@ -12,7 +12,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import EqualTo
 
 from support.lakes.lake_files import write_values
-from tiering.lake.iceberg.writing import writer as writer_module
+from tiering.lake.writing import parquet_stream
 
 LONG = "z" * 1_000_000
 
@@ -33,7 +33,7 @@ LONG = "z" * 1_000_000
 def test_every_value_is_found_by_a_scan_that_skips_files(
     kit: Any, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, values: list[Any]
 ) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 1)
     table = kit.table(schema=pa.schema([("value", kind)]), bucket_count=1)
     iceberg, files = write_values(kit, table, values)
     assert len(files) == 1
@@ -44,7 +44,7 @@ def test_every_value_is_found_by_a_scan_that_skips_files(
 
 
 def test_bounds_of_values_that_are_not_a_number_leave_out_nothing(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 1)
     table = kit.table(schema=pa.schema([("value", pa.float64())]), bucket_count=1)
     iceberg, files = write_values(kit, table, [1.0, float("nan"), 3.0])
     assert [1 in file.lower_bounds for file in files] == [True, False]
@@ -53,7 +53,7 @@ def test_bounds_of_values_that_are_not_a_number_leave_out_nothing(kit: Any, monk
 
 
 def test_columns_of_short_values_keep_their_bounds(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 1)
     _, (file,) = write_values(kit, kit.table(schema=pa.schema([("value", pa.string())]), bucket_count=1), ["b", None, "a"])
     assert (file.lower_bounds[1], file.upper_bounds[1], file.null_value_counts[1]) == (b"a", b"b", 1)
 
@@ -72,7 +72,7 @@ def test_dates_and_times_that_python_does_not_have_are_written_without_bounds(
     kit: Any, monkeypatch: pytest.MonkeyPatch, name: str, one_group: bool
 ) -> None:
     if not one_group:
-        monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1)
+        monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 1)
     kind, values = FAR[name]
     iceberg, (file,) = write_values(kit, kit.table(schema=pa.schema([("value", kind)]), bucket_count=1), values)
     assert 1 not in file.lower_bounds

@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from support.lakes.lake_files import write_values
 from support.values.nan_values import KINDS, NAN, check_duckdb, drawn
-from tiering.lake.iceberg.writing import writer as writer_module
+from tiering.lake.writing import parquet_stream
 
 FILTERS = (
     IsNaN("value"),
@@ -33,7 +33,7 @@ FILTERS = (
 @KINDS
 @pytest.mark.parametrize("rows_of_a_group", [2, 100])
 def test_pyiceberg_and_duckdb_find_every_row(kit: Any, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, rows_of_a_group: int) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", rows_of_a_group)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", rows_of_a_group)
     for number, values in enumerate(drawn()):
         table = kit.table(f"nan_{number}", schema=pa.schema([("value", kind)]), bucket_count=1)
         iceberg, files = write_values(kit, table, values)
@@ -45,7 +45,7 @@ def test_pyiceberg_and_duckdb_find_every_row(kit: Any, monkeypatch: pytest.Monke
 
 
 def test_only_the_files_with_nan_lose_their_statistics(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 2)
     table = kit.table(schema=pa.schema([("value", pa.float64())]), bucket_count=1)
     iceberg, files = write_values(kit, table, [1.0, 2.0, 3.0, NAN, 5.0, 6.0])
     assert [(file.record_count, 1 in file.lower_bounds) for file in files] == [(2, True), (4, False)]

@@ -13,8 +13,8 @@ import pytest
 
 from support.lakes.lake_files import B0, B1, commit, context, write
 from tiering.errors import BucketStopped, DataCorrupt, InvalidArgument, InvalidData, LakeTableReplaced, LakeUnavailable
-from tiering.lake.iceberg.writing import writer as writer_module
 from tiering.lake.iceberg.writing.data_files import decode_files
+from tiering.lake.writing import parquet_stream
 from tiering.lake.writing.encodings import choose_encodings
 
 # --- files
@@ -35,7 +35,7 @@ def test_many_small_batches_become_one_row_group(kit: Any) -> None:
 
 
 def test_memory_is_bounded_by_a_row_group(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 100)
     table = kit.table()
     result = write(kit, table, *(kit.rows(table, B0, number * 60, number * 60 + 60) for number in range(10)))
     (file,) = decode_files(result.payload).files
@@ -45,7 +45,7 @@ def test_memory_is_bounded_by_a_row_group(kit: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_files_end_at_the_tables_target_size(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1_000)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 1_000)
     table = kit.table(properties={"iceberg.write.target-file-size-bytes": "10000"})
     result = write(kit, table, kit.rows(table, B0, 0, 3_000), kit.rows(table, B0, 3_000, 9_000))
     iceberg = commit(kit, table, result)
@@ -73,7 +73,7 @@ def test_an_attempt_never_overwrites_a_file_that_is_there(kit: Any) -> None:
 
 
 def test_an_abort_deletes_its_own_files_only_and_never_raises(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(parquet_stream, "ROW_GROUP_ROWS", 10)
     table = kit.table(properties={"iceberg.write.target-file-size-bytes": "100"})
     kit.tier(table, "r0", {B0: 5})
     view = kit.view(table)

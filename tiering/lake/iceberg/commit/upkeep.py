@@ -57,6 +57,7 @@ from tiering.lake.rules.upkeep.snapshot_expiry import (
     kept_snapshots,
 )
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE
+from tiering.lake.writing.encodings import COMPRESSION
 from tiering.model.tables import SnapshotRetention, TableInfo
 from tiering.model.upkeep import ExpiryOrder
 
@@ -65,7 +66,7 @@ _log = structlog.get_logger(__name__)
 PAUSE_MS = 600_000
 """Time for which commits to a table remove nothing, after a commit with a removal did not land."""
 
-COMPRESSION, OWN_COMPRESSION = "write.parquet.compression-codec", "zstd"
+COMPRESSION_PROPERTY = "write.parquet.compression-codec"
 """A property that every table has that Lakeward created, and its value."""
 
 MAX_AGE, MIN_COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
@@ -327,7 +328,7 @@ def _settings(metadata: TableMetadata, options: Mapping[str, str]) -> tuple[Tabl
     """
     properties = metadata.properties
     is_former = properties.get(DELETE_AFTER_COMMIT) == "false" and PREVIOUS_VERSIONS not in properties
-    is_own = properties.get(COMPRESSION) == OWN_COMPRESSION
+    is_own = properties.get(COMPRESSION_PROPERTY) == COMPRESSION
     if not (is_former and is_own) or any(PREFIX + name in options for name in (DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS)):
         return ()
     _log.warning(

@@ -20,6 +20,7 @@ from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY
 from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeleteBounds
+from tiering.lake.writing.encodings import COMPRESSION
 from tiering.lake.writing.keys import Mask
 
 BATCH_ROWS = 1 << 18
@@ -48,7 +49,7 @@ def write_deletes(
         with pq.ParquetWriter(
             cast(Any, stream),
             _SCHEMA,
-            compression="zstd",
+            compression=COMPRESSION,
             use_dictionary=cast(Any, ["file_path"]),
             column_encoding={"pos": "DELTA_BINARY_PACKED"},
             store_schema=False,

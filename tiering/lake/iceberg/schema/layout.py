@@ -31,6 +31,7 @@ from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.iceberg_options import PREFIX, lake_table_properties
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.table_options import LAYOUT, public_options
+from tiering.lake.writing.encodings import COMPRESSION
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 FORMAT_VERSION = 2
@@ -187,7 +188,7 @@ def _properties(table: TableInfo) -> dict[str, str]:
     properties = {
         "format-version": str(FORMAT_VERSION),
         PREVIOUS_VERSIONS: str(PREVIOUS_VERSIONS_MAX),
-        "write.parquet.compression-codec": "zstd",
+        "write.parquet.compression-codec": COMPRESSION,
     }
     if table.table_type is TableType.PRIMARY_KEY:
         properties |= {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}

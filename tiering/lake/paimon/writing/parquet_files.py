@@ -1,37 +1,32 @@
-"""Writes the Parquet files of one attempt in one bucket of a Paimon table: batches are collected to row groups and written in order.
+"""Writes the Parquet files of one attempt in one bucket of a Paimon table.
 
-Memory is bounded by one row group. A file ends at its target size; none is visible in the lake before a commit names it. Only encodings
-that Paimon's Java reader supports are used (`VectorizedColumnReader`): no BYTE_STREAM_SPLIT.
+Only encodings that Paimon's Java reader supports are used (`VectorizedColumnReader`): no BYTE_STREAM_SPLIT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from tiering.lake.outside_errors import misfit
+from tiering.lake.base import WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.paimon.storage.local import LOCAL
-from tiering.lake.paimon.writing.payload import WrittenFile
-from tiering.lake.proof.file_footer import FileFooter, encode_footer
+from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
+from tiering.lake.paimon.writing.rows import with_milliseconds
+from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.encodings import Encodings, choose_encodings
+from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance
-from tiering.lake.writing.statistics import FloatsWithoutStatistics, columns_with_statistics
+from tiering.lake.writing.row_guard import RowGuard
 from tiering.model.tables import OFFSET_COLUMN, TablePath
 
-ROW_GROUP_ROWS = 1 << 20
-ROW_GROUP_BYTES = 64 << 20
-"""Maximum size of Arrow data that is held in memory before it is written."""
-PAGE_BYTES = 1 << 20
-DICTIONARY_BYTES = 2 << 20
 TARGET_FILE_BYTES = 256 << 20
 """Paimon's default of `target-file-size` for tables without a primary key."""
 _BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -64,97 +59,46 @@ class FilePlace:
                 self.storage.delete(path)
 
 
-class ParquetFiles:
+class ParquetFiles(ParquetStream["ListedFile", WrittenFile]):
     """Writes rows to files in the given order. The offsets of the rows are their sequence numbers."""
 
     def __init__(
         self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None, target_bytes: int = TARGET_FILE_BYTES
     ) -> None:
+        super().__init__(place.table, schema, target_bytes, provenance, ROW_GROUP_BYTES)
         self._place = place
-        self._target_bytes = target_bytes
-        self.schema = schema
-        self.provenance = provenance
-        """Set for a table with a clean layout: collects the offsets of the rows, and the content of the file footers."""
         self.rows = 0
         """Number of rows added so far."""
-        self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._bytes = 0
-        self._with_nan = FloatsWithoutStatistics()
-        self._open: OpenFile | None = None
         self._started: list[PurePath] = []
-        self._done: list[WrittenFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Adds rows of `schema`. Raises InvalidData, LakeUnavailable."""
-        remaining = rows
         self.rows += rows.num_rows
-        while remaining.num_rows:
-            part = remaining.slice(0, ROW_GROUP_ROWS - self._rows)
-            remaining = remaining.slice(part.num_rows)
-            self._batches.append(part)
-            self._rows += part.num_rows
-            self._bytes += part.nbytes
-            if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
-                self._write_row_group()
+        super().add(rows)
 
     def close(self) -> tuple[WrittenFile, ...]:
         """Finishes all files, which are durable afterwards. Raises InvalidData, LakeUnavailable."""
-        self._write_row_group()
-        self._close_file()
-        if self._done:
-            with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
+        files = super().close()
+        if files:
+            with self._border():
                 self._place.sync()
-        return tuple(self._done)
+        return files
 
-    def abort(self) -> None:
-        """Deletes the files written so far. Never raises."""
-        self._batches.clear()
-        if self._open is not None:
-            with suppress(Exception):
-                self._open.end()
-            self._open = None
-        self._place.discard(self._started)
-        self._started.clear()
-        self._done.clear()
+    def _border(self) -> AbstractContextManager[None]:
+        return lake_errors(f"write a data file of {self._table}", table_path=self._table)
 
-    def _write_row_group(self) -> None:
-        if not self._batches:
-            return
-        table = pa.Table.from_batches(self._batches, schema=self.schema)
-        self._batches, self._rows, self._bytes = [], 0, 0
-        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            if self._with_nan.adds(table):
-                self._close_file()
-            if self._open is None:
-                self._open = self._open_file(table)
-            try:
-                self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-                if self.provenance is not None:
-                    self.provenance.add_rows(table)
-            except pa.ArrowInvalid as error:
-                path = self._place.table
-                raise misfit(f"rows of {path} do not fit its lake table", error, table_path=path) from error
-            self._open.look_at(table)
-            if self._open.stream.tell() >= self._target_bytes:
-                self._close_file()
-
-    def _open_file(self, first_rows: pa.Table) -> OpenFile:
+    def _begin(self, first_rows: pa.Table) -> ListedFile:
         path = self._place.begin_file(f"{self._place.prefix}-{len(self._started):05d}.parquet")
         self._started.append(path)
-        return open_file(self._place.storage, path, first_rows, self._with_nan.names)
+        return ListedFile(self._place.storage, path, first_rows, self._with_nan.names)
 
-    def _close_file(self) -> None:
-        if self._open is None:
-            return
-        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            file, self._open = self._open, None
-            footer = None if self.provenance is None else self.provenance.end_file()
-            size = file.end(footer)
-            low, high = file.bounds[OFFSET_COLUMN][:2] if footer is None else (footer.runs[0][0], footer.runs[-1][1] - 1)
-            self._done.append(
-                WrittenFile(self._place.folder, file.path.name, size, file.records, cast(int, low), cast(int, high), dict(file.bounds))
-            )
+    def _describe(self, file: ListedFile, size_bytes: int, footer: FileFooter | None) -> WrittenFile:
+        low, high = file.bounds[OFFSET_COLUMN][:2] if footer is None else (footer.runs[0][0], footer.runs[-1][1] - 1)
+        bounds = dict(file.bounds)
+        return WrittenFile(self._place.folder, file.path.name, size_bytes, file.records, cast(int, low), cast(int, high), bounds)
+
+    def _discard(self) -> None:
+        self._place.discard(self._started)
+        self._started.clear()
 
 
 def java_encodings(first_rows: pa.Table) -> Encodings:
@@ -163,39 +107,15 @@ def java_encodings(first_rows: pa.Table) -> Encodings:
     return Encodings(encodings.dictionary, {name: kind for name, kind in encodings.encoding.items() if kind != "BYTE_STREAM_SPLIT"})
 
 
-def open_file(storage: Storage, path: PurePath, first_rows: pa.Table, without_statistics: frozenset[str]) -> OpenFile:
-    """Begins a file with the columns of `first_rows`, and encodings that suit these rows. Float columns in `without_statistics` get no
-    statistics. Raises OSError.
-    """
-    encodings, schema = java_encodings(first_rows), first_rows.schema
-    stream = storage.create_file(path)
-    try:
-        writer = pq.ParquetWriter(
-            stream,
-            schema,
-            compression="zstd",
-            use_dictionary=cast(Any, encodings.dictionary),
-            column_encoding=encodings.encoding or None,
-            data_page_size=PAGE_BYTES,
-            dictionary_pagesize_limit=DICTIONARY_BYTES,
-            write_statistics=columns_with_statistics(schema, without_statistics),
-            store_schema=False,
-            store_decimal_as_integer=True,
-        )
-    except BaseException:
-        stream.close()
-        raise
-    return OpenFile(storage, path, stream, writer)
-
-
-class OpenFile:
+class ListedFile(OpenFile):
     """A file that is being written, and the values of its later manifest entry."""
 
-    def __init__(self, storage: Storage, path: PurePath, stream: Any, writer: pq.ParquetWriter) -> None:
+    def __init__(self, storage: Storage, path: PurePath, first_rows: pa.Table, without_statistics: frozenset[str]) -> None:
+        """Begins a file with the columns of `first_rows`, and encodings that suit these rows. Raises OSError."""
+        encodings = java_encodings(first_rows)
+        super().__init__(storage.create_file(path), first_rows.schema, encodings, without_statistics)
         self._storage = storage
         self.path = path
-        self.stream = stream
-        self.writer = writer
         self.records = 0
         self.bounds: dict[str, tuple[int | None, int | None, int]] = {}
 
@@ -211,14 +131,29 @@ class OpenFile:
             highs = [value for value in (high, extremes["max"].as_py()) if value is not None]
             self.bounds[name] = (min(lows, default=None), max(highs, default=None), nulls + column.null_count)
 
-    def end(self, footer: FileFooter | None = None) -> int:
-        """Finishes the file, with its footer; returns its size in bytes."""
-        try:
-            if footer is not None:
-                self.writer.add_key_value_metadata(cast(Any, encode_footer(footer)))
-            self.writer.close()
-            self._storage.sync_file(self.stream)
-            size: int = self.stream.tell()
-            return size
-        finally:
-            self.stream.close()
+    def sync(self) -> None:
+        self._storage.sync_file(self.stream)
+
+
+@dataclass(frozen=True)
+class WriterTarget:
+    """The table, schema, partition and bucket for which the files of a split are written (`FilesPayload`)."""
+
+    lake_table_uuid: str
+    schema_id: int
+    partition: tuple[str, ...]
+    bucket: int
+    total_buckets: int
+
+    def payload(self, files: tuple[WrittenFile, ...]) -> FilesPayload:
+        """Returns `files` with this target."""
+        return FilesPayload(self.lake_table_uuid, self.schema_id, self.partition, self.bucket, self.total_buckets, files)
+
+
+def log_writer(context: WriterInitContext, target: WriterTarget, files: ParquetFiles, guard: RowGuard) -> LogFilesWriter[WrittenFile]:
+    """Returns the `LakeWriter` of a split of a log table."""
+    return LogFilesWriter(context, files, guard, lambda done: encode_files(target.payload(done)), _totals, with_milliseconds)
+
+
+def _totals(files: Sequence[WrittenFile]) -> tuple[int, int]:
+    return sum(file.records for file in files), sum(file.size_bytes for file in files)

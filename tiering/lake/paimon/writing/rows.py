@@ -12,7 +12,7 @@ from tiering.model.tables import TIMESTAMP_COLUMN
 
 def paimon_records(batch: pa.RecordBatch, columns: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
     """Converts records of a log or a KV snapshot as `paimon_rows` does. Raises BucketStopped for a record that the table cannot hold."""
-    return fit_records(_with_milliseconds(batch, columns), columns, context)
+    return fit_records(with_milliseconds(batch, columns), columns, context)
 
 
 def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
@@ -20,10 +20,11 @@ def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
 
     `__timestamp` has milliseconds, as in Fluss; the microseconds of a log are dropped.
     """
-    return fit(_with_milliseconds(batch, columns), columns)
+    return fit(with_milliseconds(batch, columns), columns)
 
 
-def _with_milliseconds(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+def with_milliseconds(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """Returns `batch` with `__timestamp` in the type of `columns`; the microseconds of a log are dropped."""
     index = batch.schema.get_field_index(TIMESTAMP_COLUMN)
     if index >= 0 and TIMESTAMP_COLUMN in columns.names:
         field = columns.field(TIMESTAMP_COLUMN)

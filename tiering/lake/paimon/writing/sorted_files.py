@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from tiering.lake.outside_errors import misfit
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.writing.parquet_files import ROW_GROUP_ROWS, TARGET_FILE_BYTES, FilePlace, OpenFile, open_file
+from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePlace, ListedFile
 from tiering.lake.paimon.writing.payload import WrittenFile, pack_keys
+from tiering.lake.writing.parquet_stream import ROW_GROUP_ROWS
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.statistics import FloatsWithoutStatistics, columns_with_nan
 from tiering.model.tables import ChangeType
@@ -45,7 +46,7 @@ def sorted_schema(columns: pa.Schema, keys: Sequence[str]) -> pa.Schema:
 class _RunFile:
     """A file that is being written. `key_bounds`: for each part of the file, in order, its first, last, lowest and highest keys."""
 
-    file: OpenFile
+    file: ListedFile
     is_changelog: bool = False
     key_bounds: list[pa.Table] = field(default_factory=list)
     deletes: int = 0
@@ -138,7 +139,7 @@ class SortedFiles:
         kind = "changelog-" if is_changelog else ""
         path = self._place.begin_file(f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet")
         self._started.append(path)
-        return _RunFile(open_file(self._place.storage, path, table, without_statistics), is_changelog)
+        return _RunFile(ListedFile(self._place.storage, path, table, without_statistics), is_changelog)
 
     def _write(self, run: _RunFile, table: pa.Table) -> None:
         try:
