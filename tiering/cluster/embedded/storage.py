@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
@@ -29,19 +27,16 @@ from tiering.cluster.embedded.maintenance import Maintenance
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
 from tiering.cluster.embedded.metadata.database import FILE_NAME, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.metadata.lake_record import delete_dropped, list_dropped, write_lake_record
-from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.metadata.times import SteadyTime
-from tiering.cluster.embedded.stored_cluster import StoredCluster
-from tiering.cluster.embedded.table_changes import TableChanges, check_path
+from tiering.cluster.embedded.table_changes import AlterableCluster, check_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
 from tiering.cluster.rows import fit_rows
-from tiering.cluster.table_options import check_documented_option, check_new_options
-from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
+from tiering.cluster.table_options import check_new_options
+from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows
 from tiering.errors import SetupError
 from tiering.files.durable_files import sync_folder
 from tiering.model.leases import KvSnapshot
-from tiering.model.names import check_database
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
 from tiering.pace import pieces
@@ -50,7 +45,7 @@ LEASED_TOGETHER = 500
 """Number of snapshots that one write of the metadata leases or releases; it takes some 10 ms."""
 
 
-class EmbeddedStorage(StoredCluster):
+class EmbeddedStorage(AlterableCluster):
     """Opens the folder and removes leftovers of a crash. Raises SetupError if it is in use, not writable, or of a newer version."""
 
     def __init__(
@@ -67,11 +62,9 @@ class EmbeddedStorage(StoredCluster):
         except BaseException:
             self._lock.close()
             raise
-        self.log = Log(root, metadata, clock, ids)
-        super().__init__(root, metadata, self.log)
-        self.primary_key_tables = PrimaryKeyTables(root, metadata, self.log, clock, ids, self._lease_time)
-        self._listing = TableListing(metadata)
-        self._changes = TableChanges(root, metadata, self._listing, self.primary_key_tables, clock, check_lake)
+        log = Log(root, metadata, clock, ids)
+        primary_key_tables = PrimaryKeyTables(root, metadata, log, clock, ids, self._lease_time)
+        super().__init__(root, metadata, log, primary_key_tables, clock, check_lake)
         self.maintenance = Maintenance(root, metadata, self._listing, self.primary_key_tables, clock)
 
     def close(self) -> None:
@@ -100,22 +93,6 @@ class EmbeddedStorage(StoredCluster):
         """Checks all options. Implements `WritableCluster.check_options`."""
         check_new_options(properties)
 
-    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Creates a database. Implements `WritableCluster.create_database`."""
-        self._changes.create_database(name, ignore_if_exists)
-
-    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """Creates a table. Implements `WritableCluster.create_table`."""
-        return self._changes.create_table(path, spec, ignore_if_exists)
-
-    def drop_table(self, path: TablePath) -> None:
-        """Drops a table. Implements `WritableCluster.drop_table`."""
-        self._changes.drop_table(path)
-
-    def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """Drops a partition. Implements `WritableCluster.drop_partition`."""
-        self._changes.drop_partition(path, partition_name)
-
     def dropped_partitions(self) -> Sequence[DroppedPartition]:
         """Returns drops of partitions that are not reported yet. Implements `DroppedPartitions.dropped_partitions`."""
         with self.metadata.read() as connection:
@@ -125,26 +102,6 @@ class EmbeddedStorage(StoredCluster):
         """Deletes the records of these drops. Implements `DroppedPartitions.forget_dropped_partitions`."""
         with self.metadata.write() as connection:
             delete_dropped(connection, partition_ids)
-
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
-        return self._changes.alter_table(path, set_properties, add_columns)
-
-    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
-        check_documented_option(name)
-        return self._changes.alter_table(path, {name: value}, dry_run=dry_run)
-
-    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """Returns tables, sorted by path; the same list object while no table was created, changed or dropped. Implements
-        `TableCatalog.tables`.
-        """
-        return self._listing.all() if database_name is None else self._listing.of(check_database(database_name))
-
-    def table(self, path: TablePath) -> TableInfo:
-        """Returns one table. Implements `TableCatalog.table`."""
-        check_path(path)
-        return self._listing.find(path)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Appends rows to a log table. Implements `WritableCluster.append`."""

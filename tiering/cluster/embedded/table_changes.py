@@ -14,12 +14,15 @@ from tiering.clock import Clock
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
+from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.metadata import lease_rows, table_rows
 from tiering.cluster.embedded.metadata.database import Metadata
 from tiering.cluster.embedded.metadata.lake_record import insert_dropped, read_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.stored_paths import stored_path
+from tiering.cluster.table_options import check_documented_option
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument
 from tiering.lake.table_options import TABLE_OPTIONS, TableOption
@@ -27,30 +30,41 @@ from tiering.model.names import check_database, table_path
 from tiering.model.tables import TableInfo, TablePath
 
 
-class TableChanges:
-    """All changes of the catalog. Readers see each change as a whole, through the listing that marks the touched tables."""
+class AlterableCluster(StoredCluster):
+    """Adds all changes of the catalog. Readers see each change as a whole, through the listing that marks the touched tables."""
 
     def __init__(
         self,
         root: Path,
         metadata: Metadata,
-        listing: TableListing,
+        log: Log,
         primary_key_tables: PrimaryKeyTables,
         clock: Clock,
         check_lake: Callable[[TableInfo], None] | None,
     ) -> None:
         """`check_lake` raises BadRequest for a table that its lake cannot hold; None = there is no lake to ask."""
-        self._root = root
-        self._metadata = metadata
-        self._listing = listing
-        self._primary_key_tables = primary_key_tables
+        super().__init__(root, metadata, log)
+        self.log = log
+        self.primary_key_tables = primary_key_tables
+        self._listing = TableListing(metadata)
         self._clock = clock
         self._check_lake = check_lake or (lambda _: None)
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """Returns tables, sorted by path; the same list object while no table was created, changed or dropped. Implements
+        `TableCatalog.tables`.
+        """
+        return self._listing.all() if database_name is None else self._listing.of(check_database(database_name))
+
+    def table(self, path: TablePath) -> TableInfo:
+        """Returns one table. Implements `TableCatalog.table`."""
+        check_path(path)
+        return self._listing.find(path)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Creates a database. Implements `WritableCluster.create_database`."""
         check_database(name)
-        with self._metadata.write() as connection:
+        with self.metadata.write() as connection:
             table_rows.insert_database(connection, name, ignore_if_exists)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
@@ -67,30 +81,30 @@ class TableChanges:
         """Drops a table. Implements `WritableCluster.drop_table`."""
         check_path(path)
         table_id = self._listing.find(path).table_id
-        with self._primary_key_tables.exclusive(table_id):
+        with self.primary_key_tables.exclusive(table_id):
             with self._listing.altering() as (connection, touched):
                 touched.add(table_id)
                 table_rows.delete_table(connection, path, table_id)
                 lease_rows.end_empty(connection)
-                self._bury(table_tombstone(self._root, table_id))
+                self._bury(table_tombstone(self.root, table_id))
             # Best effort: the table is dropped already, and the next start removes what is left.
             with contextlib.suppress(OSError):
-                self._primary_key_tables.forget(table_id)
-                shutil.rmtree(self._root / LOG_FOLDER / str(table_id), ignore_errors=True)
-                shutil.rmtree(self._root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
+                self.primary_key_tables.forget(table_id)
+                shutil.rmtree(self.root / LOG_FOLDER / str(table_id), ignore_errors=True)
+                shutil.rmtree(self.root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """Drops a partition. Implements `WritableCluster.drop_partition`."""
         check_path(path)
         table_id = self._listing.find(path).table_id
-        with self._primary_key_tables.exclusive(table_id), self._metadata.write() as connection:
+        with self.primary_key_tables.exclusive(table_id), self.metadata.write() as connection:
             insert_dropped(connection, path, partition_name)
             partition_id, paths = table_rows.delete_partition(connection, path, table_id, partition_name)
             lease_rows.end_empty(connection)
-            self._bury(partition_tombstone(self._root, table_id, partition_id))
+            self._bury(partition_tombstone(self.root, table_id, partition_id))
         with contextlib.suppress(OSError, DataCorrupt):
             for segment in paths:
-                stored_path(self._root, segment).unlink(missing_ok=True)
+                stored_path(self.root, segment).unlink(missing_ok=True)
 
     def _bury(self, tombstone: Path) -> None:
         """Writes the tombstone before the drop is committed, so that a reader who misses a segment afterwards finds the reason. After a
@@ -101,13 +115,19 @@ class TableChanges:
         except OSError as error:
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Check that the disk is not full.") from error
 
-    def alter_table(
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
+        """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
+        return self._alter_table(path, set_properties, add_columns)
+
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
+        """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
+        check_documented_option(name)
+        return self._alter_table(path, {name: value}, dry_run=dry_run)
+
+    def _alter_table(
         self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = (), *, dry_run: bool = False
     ) -> TableInfo:
-        """Sets options, or resets them to their defaults with None, and adds columns, as a whole or not at all; a dry run changes nothing.
-
-        Raises the errors of `WritableCluster.alter_table` and `TableOptionSetting.set_table_option`.
-        """
+        """Sets options, or resets them to their defaults with None, and adds columns, as a whole or not at all."""
         check_path(path)
         with self._listing.altering() as (connection, touched):
             stored = table_rows.find_table(connection, path)
