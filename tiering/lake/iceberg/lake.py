@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import cast
 
@@ -20,9 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.instants import to_milliseconds
-from tiering.lake.base import FileRewrite, LakeFormat, LakeView, WriteResult
-from tiering.lake.file_lists import FileLists
-from tiering.lake.foreign import CleanRows, ForeignSnapshot
+from tiering.lake.base import FileRewrite, LakeFormat, LakeView
 from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
@@ -52,10 +49,7 @@ from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_la
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import plan_upkeep
 from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
-from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
-from tiering.lake.marker import Marker
-from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, StoredFile, UpkeepPlan, never
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.user_settings import own_settings
@@ -96,6 +90,19 @@ class IcebergLake:
     def format(self) -> str:
         return FORMAT
 
+    # These parts of the interface need only what their arguments hold.
+    row_offsets = staticmethod(row_offsets)
+    remove_rows = staticmethod(remove_rows)
+    foreign_snapshot = staticmethod(foreign_snapshot)
+    clean_rows = staticmethod(clean_rows)
+    standing_rows = staticmethod(standing_rows)
+    foreign_offsets = staticmethod(foreign_offsets)
+    unnamed_metadata = staticmethod(unnamed_metadata)
+    expired_ancestors = staticmethod(expired_ancestors)
+    file_lists = staticmethod(file_lists)
+    marker_at = staticmethod(marker_at)
+    delete_file = staticmethod(delete_file)
+
     def databases(self) -> Sequence[str]:
         """Returns the names of the databases (`Lake.databases`)."""
         with self._errors("read the lake's catalog"):
@@ -110,32 +117,6 @@ class IcebergLake:
         """Reads the lake table and its markers, whatever is wrong with it (`LakeMaintenance.survey`)."""
         table = self._load(path)
         return None if table is None else survey_of(path, table, self._expired)
-
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-        """Returns the offsets of the head's rows (`LakeMaintenance.row_offsets`)."""
-        return row_offsets(table, view, partitions, begins)
-
-    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
-        """Writes the files that remove rows (`RowRemoval.remove_rows`)."""
-        return remove_rows(table, view, round_id, removal)
-
-    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-        """Returns what a snapshot of another service added (`ForeignCommits.foreign_snapshot`)."""
-        return foreign_snapshot(table, view, snapshot_id, partitions)
-
-    def clean_rows(
-        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
-    ) -> Sequence[CleanRows]:
-        """Returns the sums of rows of clean snapshots (`CleanForeignCommits.clean_rows`)."""
-        return clean_rows(table, view, snapshot_ids, partitions)
-
-    def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
-        """Returns the sums of the live rows of a clean log table (`StandingRows.standing_rows`)."""
-        return standing_rows(table, view, partitions)
-
-    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """Returns the offsets that Fluss's tiering states (`LakeMaintenance.foreign_offsets`)."""
-        return foreign_offsets(view, snapshot_id)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
         """Returns all files in the table's folders (`LakeMaintenance.stored_files`)."""
@@ -153,14 +134,6 @@ class IcebergLake:
         """Whether the user allows the deletion of expired files (`OldMetadata.may_delete_expired`)."""
         return cast(Table, view.handle).metadata.properties.get(GC_ENABLED, "").lower() != "false"
 
-    def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
-        """Returns metadata files that the sweep may delete (`OldMetadata.unnamed_metadata`)."""
-        return unnamed_metadata(view, files)
-
-    def expired_ancestors(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[str]:
-        """Returns the manifest lists of expired ancestors (`ExpiredAncestors.expired_ancestors`)."""
-        return expired_ancestors(view, files)
-
     def drop_table(self, path: TablePath) -> bool:
         """Drops the lake table with its files (`TableRemoval.drop_table`)."""
         with self._errors(f"drop the lake table {path}", path):
@@ -177,18 +150,6 @@ class IcebergLake:
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         """Returns the columns that `ensure_table` would add (`ColumnCheck.new_columns`)."""
         return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
-
-    def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-        """Returns the files of a snapshot (`ReadableLake.file_lists`)."""
-        return file_lists(view, snapshot_id, copies_in)
-
-    def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """Returns the marker of a snapshot (`ReadableLake.marker_at`)."""
-        return marker_at(view, snapshot_id)
-
-    def delete_file(self, view: LakeView, location: str) -> None:
-        """Deletes a stored file (`LakeMaintenance.delete_file`)."""
-        delete_file(view, location)
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         """Creates the lake table if it does not exist and may be created. If two processes create it at once, both get the first one.

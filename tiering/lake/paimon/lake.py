@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import cast
 
 import pyarrow as pa
@@ -15,12 +15,8 @@ from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.instants import to_milliseconds
 from tiering.lake.base import FileRewrite, LakeView, WriteResult
-from tiering.lake.file_lists import FileLists
-from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.health.measure import LakeMeasure
-from tiering.lake.log_begins import NO_BEGINS, LogBegins
-from tiering.lake.maintenance import ExpiryOutlook, ForeignOffsets, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
-from tiering.lake.marker import Marker
+from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.expiry import expiry_outlook
 from tiering.lake.paimon.commit.manifests import Manifests, Place
@@ -47,7 +43,6 @@ from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.planning import plan_upkeep
 from tiering.lake.paimon.upkeep.small_files import merge_small_files
-from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
@@ -74,6 +69,19 @@ class PaimonLake:
     def format(self) -> str:
         return FORMAT
 
+    # These parts of the interface need only what their arguments hold.
+    row_offsets = staticmethod(row_offsets)
+    standing_rows = staticmethod(standing_rows)
+    foreign_offsets = staticmethod(foreign_offsets)
+    foreign_snapshot = staticmethod(foreign_snapshot)
+    clean_rows = staticmethod(clean_rows)
+    stored_files = staticmethod(stored_files)
+    live_files = staticmethod(live_files)
+    delete_file = staticmethod(delete_file)
+    columns = staticmethod(columns)
+    file_lists = staticmethod(file_lists)
+    marker_at = staticmethod(marker_at)
+
     def databases(self) -> Sequence[str]:
         """Returns the names of the databases in the warehouse. Implements `Lake.databases`."""
         with lake_errors(f"read the warehouse {self._place}"):
@@ -89,10 +97,6 @@ class PaimonLake:
         """Reads markers and snapshots of the lake table. Implements `LakeMaintenance.survey`."""
         loaded = self._load(path)
         return None if loaded is None else survey_of(loaded)
-
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
-        """Returns the offsets of the head's rows. Implements `LakeMaintenance.row_offsets`."""
-        return row_offsets(table, view, partitions, begins)
 
     def drop_table(self, path: TablePath) -> bool:
         """Drops the lake table with its files; returns False if it does not exist. Implements `TableRemoval.drop_table`.
@@ -117,40 +121,10 @@ class PaimonLake:
         with lake_errors(f"read the metadata of {view.path}", table_path=view.path):
             return measure(table, cast(LoadedTable, view.handle))
 
-    def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
-        """Returns the rows of the head by scope. Implements `StandingRows.standing_rows`."""
-        return standing_rows(table, view, partitions)
-
-    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """Returns the offsets that Fluss's tiering stored with its snapshot. Implements `LakeMaintenance.foreign_offsets`."""
-        return foreign_offsets(view, snapshot_id)
-
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
         """Writes files without the rows to remove. Implements `RowRemoval.remove_rows`."""
         state = _state(table, cast(LoadedTable, view.handle))
         return remove_rows(table, view, round_id, removal, state.columns, state.total_buckets)
-
-    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
-        """Returns what a snapshot of another tiering service added. Implements `ForeignCommits.foreign_snapshot`."""
-        return foreign_snapshot(table, view, snapshot_id, partitions)
-
-    def clean_rows(
-        self, table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], partitions: Mapping[str, int]
-    ) -> Sequence[CleanRows]:
-        """Returns the rows that snapshots added to a clean table. Implements `CleanForeignCommits.clean_rows`."""
-        return clean_rows(table, view, snapshot_ids, partitions)
-
-    def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """Returns all stored files of the table. Implements `LakeMaintenance.stored_files`."""
-        return stored_files(view)
-
-    def live_files(self, view: LakeView) -> Collection[str]:
-        """Returns the locations of all files that any snapshot names. Implements `LakeMaintenance.live_files`."""
-        return live_files(view)
-
-    def delete_file(self, view: LakeView, location: str) -> None:
-        """Deletes one of the stored files. Implements `LakeMaintenance.delete_file`."""
-        delete_file(view, location)
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
         """Deletes nothing, because only the sweep deletes files of expired snapshots. Implements `OldMetadata.delete_old_metadata`."""
@@ -163,10 +137,6 @@ class PaimonLake:
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         """Returns nothing, because manifests are judged by the rounds in their names. Implements `OldMetadata.unnamed_metadata`."""
         return ()
-
-    def columns(self, view: LakeView) -> pa.Schema:
-        """Returns the columns of the lake table. Implements `ReadableLake.columns`."""
-        return columns(view)
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         """Returns the names of the columns that a round would add. Implements `ColumnCheck.new_columns`."""
@@ -190,14 +160,6 @@ class PaimonLake:
         """Checks that the columns of the lake table fit the source table. Implements `DriftCheck.check_fit`."""
         if (loaded := self._load(table.path)) is not None:
             check_drift(table, loaded.schema)
-
-    def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
-        """Returns the files of a snapshot for reading. Implements `ReadableLake.file_lists`."""
-        return file_lists(view, snapshot_id, copies_in)
-
-    def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """Returns the marker of a snapshot. Implements `ReadableLake.marker_at`."""
-        return marker_at(view, snapshot_id)
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""

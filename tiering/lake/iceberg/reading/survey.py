@@ -63,7 +63,7 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
     """Returns the offsets of the head's rows (`LakeMaintenance.row_offsets`). Streams two columns and the partition's, and with `begins`
     the commit times.
 
@@ -72,18 +72,18 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], 
     lake_rows = RowOffsets()
     if view.head is None:
         return lake_rows
-    if info.table_type is TableType.PRIMARY_KEY:
-        for place in _live_places(info, view, partitions):
+    if table.table_type is TableType.PRIMARY_KEY:
+        for place in _live_places(table, view, partitions):
             lake_rows.add_place(place)
         return lake_rows
     if not layout_of_schema(cast(Table, view.handle).schema()).has_row_offsets:
-        return _offsets_by_footers(info, view, view.head, partitions)
-    with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
-        columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if begins else ()))
+        return _offsets_by_footers(table, view, view.head, partitions)
+    with lake_errors(f"read the offsets in the lake table {table.path}", table_path=table.path):
+        columns = (*table.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if begins else ()))
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         try:
             for batch in scan.to_arrow_batch_reader():
-                _gather(lake_rows, pa.Table.from_batches([batch]), info, partitions, begins)
+                _gather(lake_rows, pa.Table.from_batches([batch]), table, partitions, begins)
         except (pa.ArrowException, OSError):  # these errors do not name the file
             for task in scan.plan_files():
                 check_readable(scan.io, task.file.file_path, [BUCKET_COLUMN, OFFSET_COLUMN])

@@ -47,7 +47,7 @@ def _newest_marker(loaded: LoadedTable) -> Marker | None:
     return None
 
 
-def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
     """Returns the offsets of the head's rows. Streams the system columns of its files, or reads only their footers. Implements
     `LakeMaintenance.row_offsets`.
     """
@@ -55,24 +55,24 @@ def row_offsets(info: TableInfo, view: LakeView, partitions: Mapping[str, int], 
     head = loaded.head
     if head is None:
         return found_offsets
-    with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
-        manifests, identity = Manifests(loaded), FileIdentity(info, view.table_uuid, partitions)
+    with lake_errors(f"read the offsets in the lake table {table.path}", table_path=table.path):
+        manifests, identity = Manifests(loaded), FileIdentity(table, view.table_uuid, partitions)
         has_buckets = int(loaded.schema.options.get(BUCKET, UNAWARE)) != UNAWARE
         of_partitions = _by_name(partitions, begins)
         for entry in manifests.live_entries(head):
             texts = [str(value) for value in entry.partition.values]
             name = VALUE_SEPARATOR.join(texts) if texts else None
-            if info.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
+            if table.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
                 found_offsets.add_place((name, entry.bucket))
             elif name is not None and name not in partitions:
                 continue
             elif loaded.schema.layout.has_row_offsets:
-                _gather(found_offsets, info, name, loaded, loaded.root / manifests.file_path(entry), of_partitions.get(name, {}))
+                _gather(found_offsets, table, name, loaded, loaded.root / manifests.file_path(entry), of_partitions.get(name, {}))
             else:
                 path = loaded.root / manifests.file_path(entry)
-                footer = read_footer(loaded.storage, info.path, path, int(entry.file.row_count))
+                footer = read_footer(loaded.storage, table.path, path, int(entry.file.row_count))
                 if (complaint := identity.complaint(footer, name, entry.bucket if has_buckets else None)) is not None:
-                    raise drift(info.path, None, f"has the file {path.name}, which {complaint}", accept_hint(info.path))
+                    raise drift(table.path, None, f"has the file {path.name}, which {complaint}", accept_hint(table.path))
                 if not identity.is_former(footer, name):
                     found_offsets.add((name, footer.bucket.bucket_id), offsets_of(footer))
                     found_offsets.add_footer((name, footer.bucket.bucket_id), footer.rows, footer.checksum)
