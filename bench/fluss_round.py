@@ -42,8 +42,7 @@ from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
 from tiering.client import LakewardClient
-from tiering.cluster.fluss.connection_options import FlussConnection
-from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.writer import FlussWriter

@@ -27,9 +27,9 @@ import pyarrow as pa
 from running.figures import finish, parse
 
 from tiering.cli.fluss_server.local_cluster import local_cluster
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.reader import open_log_reader
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.source import SchemaHistory
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.splits import TieringLogSplit

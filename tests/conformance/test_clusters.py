@@ -25,7 +25,7 @@ from support.running.processes import wait_for
 from tiering.cluster.base import ClusterOwner, LogOffsets, SplitReader, SplitSource, TableCatalog
 from tiering.cluster.capabilities import RewritableLogs
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.writing.writer import fluss_writer
 from tiering.cluster.registry import BUILT_IN, cluster_kind
 from tiering.cluster.writable import TableSpec

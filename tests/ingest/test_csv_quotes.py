@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.running.ingested import parse, write
 from tiering.ingest import csv_files
-from tiering.ingest.csv_quotes import has_regular_quotes
+from tiering.ingest.csv_files import has_regular_quotes
 
 _PIECES = st.sampled_from(['"', '""', '"""', "a", ",", ";", "\n", "\r\n", "\r", "é", '5" disk', '"x"'])
 

@@ -9,18 +9,20 @@ Arrow reads a number with a fraction as a double. So such numbers are read as th
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
 from tiering.errors import InvalidData, LakewardError
 from tiering.ingest.exact_casts import cast_exactly
 from tiering.ingest.formats import check_rename
-from tiering.ingest.json_numbers import with_quoted_numbers
 from tiering.ingest.json_types import NumbersByPath, as_read, has_doubles, in_order_of, merged, settled, with_text_numbers
 from tiering.ingest.plain_files import NOT_UTF8_HINT, PlainFile
 from tiering.ingest.text_types import TIME_TYPES, check_castable
@@ -273,3 +275,33 @@ def _parse(content: bytes, schema: pa.Schema | None) -> pa.Table:
     others: Literal["infer", "ignore"] = "infer" if schema is None else "ignore"
     parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
     return arrow_json.read_json(io.BytesIO(content), options, parsing)
+
+
+_QUOTE = ord('"')
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+
+
+def _bytes_in(characters: bytes) -> NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    table[list(characters)] = True
+    return table
+
+
+_OF_NUMBERS = _bytes_in(b"0123456789+-.eE")
+_FIRST_OF_NUMBERS = _bytes_in(b"0123456789-")
+
+
+def with_quoted_numbers(content: bytes) -> bytes:
+    """Returns JSON text in which each number is a text of the same characters. Texts stay unchanged."""
+    data = np.frombuffer(content, np.uint8)
+    unescaped = np.frombuffer(_ESCAPED.sub(b"__", content), np.uint8) if b"\\" in content else data
+    is_quote = unescaped == _QUOTE
+    # The sum of bytes wraps at 256, which does not change its parity.
+    in_text = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(np.bool_)
+    of_number = np.zeros(len(data) + 2, np.bool_)
+    of_number[1:-1] = _OF_NUMBERS[data] & ~in_text
+    starts = np.flatnonzero(of_number[1:-1] & ~of_number[:-2])
+    stops = np.flatnonzero(of_number[1:-1] & ~of_number[2:]) + 1
+    numbers = _FIRST_OF_NUMBERS[data[starts]]  # excludes the "e" of true and false
+    places = np.concatenate([starts[numbers], stops[numbers]])
+    return np.insert(data, places, _QUOTE).tobytes()

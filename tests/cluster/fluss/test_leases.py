@@ -16,8 +16,7 @@ from support.clusters.fluss_snapshots import newest, snapshot_rows, snapshots_up
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cluster.fluss.kv.snapshots import log_offsets_of
-from tiering.cluster.fluss.lease_ledger import LeaseLedger
-from tiering.cluster.fluss.leases import FlussLeases
+from tiering.cluster.fluss.leases import FlussLeases, LeaseLedger
 from tiering.cluster.fluss.memory import FlussMemory
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, InvalidArgument, PeerTooOld, UnknownLease

@@ -11,8 +11,8 @@ from support.clusters.fluss_tables import FlussTables
 from support.clusters.memory_cluster import log_table
 from support.clusters.scripted_fluss import Answer, ScriptedFluss
 from support.running.processes import wait_for
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.api import GET_TABLE_INFO, LIST_OFFSETS
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import PARTITION_NOT_EXISTS, TABLE_NOT_EXIST

@@ -19,7 +19,7 @@ from tiering import crash_points
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.cluster.fluss.memory import FlussMemory
-from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger, PreparedFile, clean_up, superseded
+from tiering.cluster.fluss.offsets_files import OffsetsFileLedger, PreparedFile, clean_up, superseded
 from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo, TablePath

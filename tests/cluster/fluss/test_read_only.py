@@ -13,7 +13,7 @@ from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.kind import CLUSTER_KIND
 from tiering.cluster.fluss.memory import FlussMemory, KnownTable
-from tiering.cluster.fluss.remote.storage import ENDPOINT
+from tiering.cluster.fluss.remote_storage import ENDPOINT
 from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, MODE
 from tiering.cluster.fluss.settings import CLUSTER_ID as CLUSTER_ID_FACT
 from tiering.cluster.fluss.source import FlussSource

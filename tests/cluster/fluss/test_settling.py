@@ -10,7 +10,7 @@ from support.clusters.fluss_owner import settings_of
 from support.clusters.memory_cluster import log_table
 from support.clusters.scripted_fluss import Answer, ScriptedFluss
 from tiering.cluster.fluss import source as module
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.wire.api import METADATA
 from tiering.cluster.fluss.wire.client import FlussClient

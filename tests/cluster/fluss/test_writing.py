@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing import native_client
 from tiering.cluster.fluss.writing.native_client import NativeClient

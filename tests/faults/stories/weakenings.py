@@ -221,7 +221,7 @@ WEAKENINGS = (
     Weakening("kv-state-lost", without(KV + "primary_key_tables.catch_up"), variant="[True-_lost]"),
     Weakening(
         "leases-expired-in-round",
-        without(KV + "snapshot_files.KvSnapshotGone", KV + "snapshot_reader.KvSnapshotGone", by=DataCorrupt),
+        without(KV + "snapshot_files.KvSnapshotGone", by=DataCorrupt),
         variant="[embedded]",
     ),
     Weakening("store-restored", without("tiering.round.steps.steps_to_write.base_read", by=acks_nothing)),

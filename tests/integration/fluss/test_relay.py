@@ -23,7 +23,7 @@ from support.worlds.coordinator_world import HandTierer, World
 from support.worlds.memory_store import MemoryStore
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.clock import RandomIds, SystemClock
-from tiering.cluster.fluss.assigning.heartbeat import FlussAssignments
+from tiering.cluster.fluss.assignments import FlussAssignments
 from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.coordinator.decisions.records import TableRecord

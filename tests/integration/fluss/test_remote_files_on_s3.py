@@ -25,8 +25,7 @@ from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_clus
 from tiering.clock import SystemClock
 from tiering.cluster.base import SplitReader
 from tiering.cluster.fluss.kv.snapshots import open_snapshot_reader
-from tiering.cluster.fluss.lease_ledger import LeaseLedger
-from tiering.cluster.fluss.leases import FlussLeases
+from tiering.cluster.fluss.leases import FlussLeases, LeaseLedger
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.memory import FlussMemory
 from tiering.cluster.fluss.source import SchemaHistory

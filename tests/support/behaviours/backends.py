@@ -22,7 +22,7 @@ from tiering.clock import Clock, RandomIds, SystemClock
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import TableOptionSetting
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.lake.base import Lake

@@ -10,8 +10,8 @@ import pyarrow as pa
 from support.clusters.fluss_owner import settings_of
 from support.running.fluss_health import restart_coordinators
 from tiering.cluster.fluss.cluster import FlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.memory import FlussMemory
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.writer import FlussWriter
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec

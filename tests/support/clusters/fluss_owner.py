@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tiering.cluster.fluss.cluster import FlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.memory import FlussMemory
-from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.assignments import ServiceMode

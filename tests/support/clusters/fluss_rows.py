@@ -11,7 +11,7 @@ import pyarrow as pa
 from rocksdict import Options, Rdict, WriteBatch
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
-from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.cluster.fluss.log.packed_rows import RowEncoding
 
 _PACKED = {pa.bool_(): "?", pa.int8(): "b", pa.int16(): "<h", pa.float32(): "<f", pa.float64(): "<d"}
 _INTEGERS = {pa.int32(): "<i", pa.date32(): "<i", pa.int64(): "<q"}

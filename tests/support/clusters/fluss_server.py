@@ -8,8 +8,8 @@ from pathlib import Path
 from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.connection_options import ServerAddress
 from tiering.cluster.fluss.log.bucket_log import BucketLog
+from tiering.cluster.fluss.settings import ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, TableInfo

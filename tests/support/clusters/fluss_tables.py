@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from support.clusters.fluss_log import type_json
 from support.running.fluss_health import restart_coordinators
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import BucketLog
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType

@@ -22,8 +22,8 @@ from support.running.processes import wait_for
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.fluss.cluster import FlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.memory import FlussMemory
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakeRecordUnreadable

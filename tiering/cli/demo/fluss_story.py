@@ -19,7 +19,7 @@ from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import plugins_folder
 from tiering.cli.fluss_server.local_cluster import local_cluster
 from tiering.cli.spark.properties import CATALOG
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.writing.writer import fluss_writer
 from tiering.model.tables import TablePath
 

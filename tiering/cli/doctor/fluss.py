@@ -15,9 +15,8 @@ from tiering.cli.doctor.service import opened
 from tiering.cli.processes.lake_check import check_lake
 from tiering.cli.service_cluster import fluss_cluster
 from tiering.cli.terminal.lake_options import NamedLake
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.kind import missing_modules
-from tiering.cluster.fluss.settings import USERNAME_VARIABLE
+from tiering.cluster.fluss.settings import USERNAME_VARIABLE, FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError

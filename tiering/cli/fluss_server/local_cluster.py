@@ -18,7 +18,7 @@ from tiering.cli.fluss_server.configuration import (
 from tiering.cli.fluss_server.held_ports import LOOPBACK, HeldPort
 from tiering.cli.fluss_server.jars import server_class_path
 from tiering.cli.fluss_server.java_process import JavaProcess
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError, SetupError
 from tiering.rpc.fluss import fluss_pb2 as pb

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tiering.cluster.fluss.remote.storage import remote_storage
+from tiering.cluster.fluss.remote_storage import remote_storage
 from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, FLUSS_DEFAULTS, MODE, UpkeepDefaults
 from tiering.cluster.registry import EMBEDDED, FLUSS
 from tiering.errors import InvalidArgument
@@ -118,7 +118,7 @@ def read_storage(fluss_conf: Path | None) -> dict[str, str]:
     remember_secrets(storage.environment)
     os.environ.update(storage.environment)
     if storage.data_dir:
-        from tiering.cluster.fluss.remote.files import open_remote  # commands that read no remote file do not need it
+        from tiering.cluster.fluss.remote_files import open_remote  # commands that read no remote file do not need it
 
         open_remote(storage.data_dir, storage.properties)
     return dict(storage.properties)

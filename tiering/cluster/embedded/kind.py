@@ -56,7 +56,7 @@ class EmbeddedKind:
 
     def preload(self) -> None:
         """Imports the readers of splits."""
-        import tiering.cluster.embedded.kv.snapshot_reader
+        import tiering.cluster.embedded.kv.snapshot_files
         import tiering.cluster.embedded.log.split_reader  # noqa: F401
 
 

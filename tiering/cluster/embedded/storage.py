@@ -27,7 +27,7 @@ from tiering.cluster.embedded.maintenance import Maintenance
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
 from tiering.cluster.embedded.metadata.database import FILE_NAME, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.metadata.lake_record import delete_dropped, list_dropped, write_lake_record
-from tiering.cluster.embedded.metadata.times import SteadyTime
+from tiering.cluster.embedded.metadata.lease_rows import SteadyTime
 from tiering.cluster.embedded.table_changes import AlterableCluster, check_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease

@@ -7,16 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 from tiering.cluster.capabilities import StandingRecord
-from tiering.cluster.embedded.kv.refused_records import REASON, standing_at, text_with_error
-from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist
-from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.kv.refused_records import REASON, refused_of_table, standing_at, text_with_error
+from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, StoredSnapshot, files_exist, open_snapshot_reader
 from tiering.cluster.embedded.log.log_index import NO_LIMIT, LogIndex
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata.partitions import list_partitions
-from tiering.cluster.embedded.metadata.refused_record_rows import refused_of_table
 from tiering.errors import UnknownTable
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot

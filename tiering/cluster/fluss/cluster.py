@@ -12,14 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tiering.clock import SystemClock
 from tiering.cluster.assignments import TableAssignments
 from tiering.cluster.fluss import table_options
-from tiering.cluster.fluss.assigning.heartbeat import FlussAssignments
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.assignments import FlussAssignments
 from tiering.cluster.fluss.lake_record import LakeRecord, path_to_pb, summary_properties
-from tiering.cluster.fluss.lease_ledger import LeaseLedger
-from tiering.cluster.fluss.leases import FlussLeases
+from tiering.cluster.fluss.leases import FlussLeases, LeaseLedger
 from tiering.cluster.fluss.memory import FlussMemory, KnownTable
-from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger, clean_up
-from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.offsets_files import OffsetsFileLedger, clean_up
+from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.tables import FlussTables

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
-from tiering.cluster.fluss.remote.storage import REMOTE_FILE_PROPERTIES
+from tiering.cluster.fluss.remote_storage import REMOTE_FILE_PROPERTIES
 from tiering.cluster.fluss.settings import (
     BOOTSTRAP_SERVERS,
     CLUSTER_ID,
@@ -33,8 +33,8 @@ from tiering.model.tables import TableInfo
 
 if TYPE_CHECKING:
     from tiering.cluster.fluss.cluster import FlussCluster
-    from tiering.cluster.fluss.connection_options import FlussConnection
     from tiering.cluster.fluss.memory import FlussMemory
+    from tiering.cluster.fluss.settings import FlussConnection
 
 _log = structlog.get_logger(__name__)
 
@@ -135,7 +135,7 @@ class FlussKind:
 
 
 def _connection(settings: FlussSettings) -> FlussConnection:
-    from tiering.cluster.fluss.connection_options import FlussConnection
+    from tiering.cluster.fluss.settings import FlussConnection
 
     return FlussConnection.parse(",".join(settings.bootstrap_servers), os.environ.get(USERNAME_VARIABLE))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tiering import crash_points
 from tiering.cluster.base import check_goes_on
-from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger
+from tiering.cluster.fluss.offsets_files import OffsetsFileLedger
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, error_code, error_of
 from tiering.errors import LakeRecordUnreadable, LakewardError, UnknownTable

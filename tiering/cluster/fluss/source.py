@@ -12,7 +12,6 @@ from hashlib import blake2b
 import structlog
 
 from tiering.cluster.base import SplitReader
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
 from tiering.cluster.fluss.lake_record import LakeRecord
 from tiering.cluster.fluss.log.batches import BatchHeader
@@ -20,9 +19,8 @@ from tiering.cluster.fluss.log.headers import header_answers
 from tiering.cluster.fluss.log.reader import open_log_reader
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
 from tiering.cluster.fluss.log.schemas import parse_schema_json
-from tiering.cluster.fluss.log.timestamps import commit_time, header_of, oldest_headers
-from tiering.cluster.fluss.log_offsets import FlussLogOffsets
-from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.log_offsets import FlussLogOffsets, commit_time, header_of, oldest_headers
+from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import (

@@ -16,8 +16,8 @@ from typing import Any, cast
 import pyarrow as pa
 import structlog
 
+from tiering.cluster.fluss.log.packed_rows import unreadable_format
 from tiering.cluster.fluss.log.schemas import arrow_type
-from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.lake import table_options

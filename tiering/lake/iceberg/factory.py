@@ -41,8 +41,7 @@ from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing import serializers
-from tiering.lake.writing.naming import file_prefix
-from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids

@@ -33,18 +33,14 @@ from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, l
 from tiering.lake.iceberg.primary_key.file_check import check_live_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.clean_rows import clean_rows, standing_rows
-from tiering.lake.iceberg.reading.column_values import values_of
-from tiering.lake.iceberg.reading.expired_ancestors import expired_ancestors
-from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
+from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, expired_ancestors
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
-from tiering.lake.iceberg.reading.health import measure
-from tiering.lake.iceberg.reading.partition_rows import partition_rows
+from tiering.lake.iceberg.reading.health import measure, partition_rows, values_of
 from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
-from tiering.lake.iceberg.schema.drift import check_drift
-from tiering.lake.iceberg.schema.evolve import send_new_columns
+from tiering.lake.iceberg.schema.drift import check_drift, send_new_columns
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import plan_upkeep

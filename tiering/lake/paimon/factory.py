@@ -23,9 +23,8 @@ from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWrite
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing import serializers
-from tiering.lake.writing.naming import file_prefix
 from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of
-from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 
 CommitterMaker = Callable[[PurePath], LakeCommitter]

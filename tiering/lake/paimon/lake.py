@@ -26,10 +26,8 @@ from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
 from tiering.lake.paimon.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
-from tiering.lake.paimon.reading.health import measure, target_file_bytes
+from tiering.lake.paimon.reading.health import SizeReader, measure, partition_rows, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
-from tiering.lake.paimon.reading.partition_rows import partition_rows
-from tiering.lake.paimon.reading.sizes import SizeReader
 from tiering.lake.paimon.reading.snapshots import SnapshotReader
 from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
 from tiering.lake.paimon.reading.view import view_of

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tiering.lake.base import WriterInitContext
 from tiering.lake.proof.file_footer import FileFooter, Run, encode_footer, sum_of, without
 from tiering.lake.proof.row_checksum import row_checksum
+from tiering.model.tables import BucketKey
 
 
 class Provenance:
@@ -96,3 +97,20 @@ def _part(runs: list[Run], skipped: int, count: int) -> tuple[Run, ...]:
         if end > begin:
             part.append((begin, end))
     return tuple(part)
+
+
+def file_prefix(context: WriterInitContext) -> str:
+    """Returns the prefix of the names of one attempt's files, which has the round id."""
+    partition = "" if context.bucket.partition_id is None else f"{context.bucket.partition_id}-"
+    return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}"
+
+
+def bucket_of_name(name: str, *, is_partitioned: bool) -> BucketKey | None:
+    """Returns the bucket for which a round wrote the data file of this name; None for a file with another form of name."""
+    parts = name.removesuffix(".parquet").split("-")
+    numbers = parts[-3:] if is_partitioned else ["0", *parts[-2:]]
+    is_ours = name.startswith("lakeward-") and name.endswith(".parquet") and len(parts) >= len(numbers) + 2
+    if not is_ours or not all(part.isascii() and part.isdigit() for part in numbers):
+        return None
+    partition_id, bucket_id, _ = map(int, numbers)
+    return BucketKey(partition_id if is_partitioned else None, bucket_id)

@@ -14,7 +14,6 @@ from typing import Any
 from tiering.counts import counted
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
 from tiering.validate.clean.footers import OURS_COLUMN
-from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import Engine
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
 from tiering.validate.primary_key.key_scopes import KeyScope, key_scopes
@@ -32,7 +31,7 @@ from tiering.validate.primary_key.newest_changes import (
     may_be_former,
     same_key,
 )
-from tiering.validate.report import Report
+from tiering.validate.report import Report, report_elsewhere
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
 

@@ -10,7 +10,7 @@ import pytest
 from support.clusters.fluss_log import schema_json
 from support.clusters.fluss_rows import encode_value
 from tiering.cluster.fluss.kv.snapshot_reader import ValueDecoder
-from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.cluster.fluss.log.packed_rows import RowEncoding
 from tiering.errors import SourceChanged
 from tiering.model.tables import TablePath
 

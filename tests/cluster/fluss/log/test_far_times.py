@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from support.clusters.fluss_log import packed_record_batch, record_batch, schema_json
 from support.clusters.fluss_rows import encode_row
 from support.depth import examples
-from tiering.cluster.fluss.log import schemas
+from tiering.cluster.fluss.log import packed_rows, schemas
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
+from tiering.cluster.fluss.log.packed_rows import RowEncoding
 from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
-from tiering.cluster.fluss.rows import packed_rows
-from tiering.cluster.fluss.rows.encoding import RowEncoding
 from tiering.errors import BucketStopped
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, ChangeType, TablePath

@@ -13,7 +13,7 @@ from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import local_cluster
 from tiering.cluster.fluss.log import fetch
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.log.timestamps import oldest_headers
+from tiering.cluster.fluss.log_offsets import oldest_headers
 from tiering.model.tables import BucketKey
 
 BUCKET = BucketKey(None, 0)

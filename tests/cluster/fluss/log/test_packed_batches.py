@@ -11,8 +11,8 @@ import pytest
 from support.clusters.fluss_log import packed_record_batch, schema_json
 from support.clusters.fluss_rows import encode_row
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
+from tiering.cluster.fluss.log.packed_rows import RowEncoding
 from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
-from tiering.cluster.fluss.rows.encoding import RowEncoding
 from tiering.errors import BucketStopped, DataCorrupt
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, ChangeType, TablePath

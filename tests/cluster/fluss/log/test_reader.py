@@ -21,7 +21,7 @@ from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.log import fetch
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.reader import FlussLogSplitReader, executor_client, open_log_reader
-from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
+from tiering.cluster.fluss.log_offsets import commit_time, oldest_headers
 from tiering.cluster.fluss.source import SchemaHistory
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit

@@ -13,8 +13,8 @@ from support.clusters.fluss_owner import opened_source
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 from tiering.planning.plan_splits import plan_round

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
 
 Opened = Callable[[FlussConnection], FlussClient]

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.message import Message
 
 from support.clusters.scripted_fluss import EVERY_CALL, HANG_UP, ScriptedFluss, frame
-from tiering.cluster.fluss.connection_options import PASSWORD_VARIABLE, FlussConnection
+from tiering.cluster.fluss.settings import PASSWORD_VARIABLE, FlussConnection
 from tiering.cluster.fluss.wire.api import LEASES
 from tiering.cluster.fluss.wire.connection import SERVER_FAILED
 from tiering.cluster.fluss.wire.errors import error_code, error_of

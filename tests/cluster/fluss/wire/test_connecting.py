@@ -15,7 +15,7 @@ import pytest
 from support.clusters.fluss_server import PASSWORD, USER
 from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.connection_options import PASSWORD_VARIABLE, FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import PASSWORD_VARIABLE, FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import LEASES
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, InvalidArgument, SetupError, UnknownTable

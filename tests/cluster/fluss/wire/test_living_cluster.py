@@ -15,7 +15,7 @@ from support.running.processes import wait_for
 from tiering.cli.doctor.findings import Verdict
 from tiering.cli.doctor.fluss import cluster_servers
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, LakewardError, UnknownPartition, UnknownTable
 from tiering.model.tables import BucketKey, TableInfo

@@ -12,7 +12,7 @@ from faults.model.shared.rounds import fail, finish, given_back, look, read_log
 from faults.model.shared.rules import CoveredPart, SharedRule
 from faults.model.shared.world import Ack, Size, World
 
-from tiering.cluster.fluss.offsets_files.ledger import PreparedFile, superseded
+from tiering.cluster.fluss.offsets_files import PreparedFile, superseded
 
 
 def steps(size: Size, world: World) -> Iterator[Step]:

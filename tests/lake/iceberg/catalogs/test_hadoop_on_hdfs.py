@@ -20,7 +20,7 @@ from pyiceberg.types import LongType, NestedField
 
 from support.hadoop.racing_committers import race
 from support.repository import ROOT
-from tiering.cluster.fluss.remote.files import open_remote
+from tiering.cluster.fluss.remote_files import open_remote
 from tiering.errors import InvalidArgument, LakeUnavailable, SetupError
 from tiering.files import hdfs as hdfs_files
 from tiering.files.hdfs import Hdfs, open_hdfs

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile
-from tiering.lake.iceberg.primary_key.rewrite_rule import MANY_FILES, SMALL_FILE_BYTES, are_deletes_merged, is_to_be_rewritten
+from tiering.lake.iceberg.primary_key.bucket_files import (
+    MANY_FILES,
+    SMALL_FILE_BYTES,
+    BucketFiles,
+    LiveFile,
+    are_deletes_merged,
+    is_to_be_rewritten,
+)
 
 SMALL, LARGE = SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES
 

@@ -10,7 +10,7 @@ from pyiceberg.manifest import ManifestContent
 from support.clusters.primary_key_table import Change, PrimaryKeyTable, primary_key_info
 from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.commit import manifests
-from tiering.lake.iceberg.primary_key import rewrite_rule
+from tiering.lake.iceberg.primary_key import bucket_files as rewrite_rule
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.model.tables import BucketKey, ChangeType
 

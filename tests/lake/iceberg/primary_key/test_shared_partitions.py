@@ -13,7 +13,7 @@ from support.lakes.lake_kit import CLUSTER_ID
 from tiering.errors import BaseMoved, DataCorrupt
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.primary_key import rewrite_rule
+from tiering.lake.iceberg.primary_key import bucket_files as rewrite_rule
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bucket_files
 from tiering.lake.iceberg.reading import file_footers
 from tiering.lake.iceberg.writing.data_files import decode_files

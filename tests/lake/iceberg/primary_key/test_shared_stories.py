@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.clusters.primary_key_table import TwoKeysTable
 from support.depth import examples
 from support.lakes.lake_kit import LakeKit
-from tiering.lake.iceberg.primary_key import rewrite_rule
+from tiering.lake.iceberg.primary_key import bucket_files as rewrite_rule
 
 names = count()
 EXAMPLES = examples(4)

@@ -17,7 +17,7 @@ from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringT
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, SchemaDrift
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import EVOLVE_ATTEMPTS, IcebergLake
-from tiering.lake.iceberg.schema.evolve import new_columns_request
+from tiering.lake.iceberg.schema.drift import new_columns_request
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import check_base, check_same_base
 from tiering.model.tables import BucketKey, TableInfo

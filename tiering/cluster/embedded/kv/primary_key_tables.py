@@ -25,7 +25,15 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
-from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped
+from tiering.cluster.embedded.kv.refused_records import (
+    RefusedRecord,
+    changes_of_nothing,
+    insert_refused,
+    mark_skipped,
+    refused_of_table,
+    standing_at,
+    stopped,
+)
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.log.appends import EarlierWrite, write_key
@@ -33,12 +41,10 @@ from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.placing import place_rows
 from tiering.cluster.embedded.log.segments import read_segment
 from tiering.cluster.embedded.metadata.database import Metadata
-from tiering.cluster.embedded.metadata.lease_rows import end_expired
+from tiering.cluster.embedded.metadata.lease_rows import SteadyTime, end_expired
 from tiering.cluster.embedded.metadata.partitions import find_partition, list_partitions
-from tiering.cluster.embedded.metadata.refused_record_rows import insert_refused, mark_skipped, refused_of_table
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
-from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.key_columns import (
     SKIPS,
     SNAPSHOTS,

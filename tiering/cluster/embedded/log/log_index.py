@@ -10,10 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tiering.cluster.embedded.kv.refused_records import RefusedRecord
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord, refused_of_table
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata, among, bucket_key, buckets, in_bucket, segments, tables
-from tiering.cluster.embedded.metadata.refused_record_rows import refused_of_table
 from tiering.cluster.embedded.metadata.table_rows import table_exists
 from tiering.errors import UnknownTable
 from tiering.instants import from_microseconds

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from tiering.clock import Clock
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, kv_snapshots, leased_snapshots, leases
 from tiering.cluster.embedded.metadata.snapshot_rows import find_snapshots, stored_snapshot
@@ -130,3 +131,16 @@ def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[
         )
         for row in connection.execute(sa.select(leases).order_by(leases.c.lease_id))
     ]
+
+
+class SteadyTime:
+    """The wall time at the start plus the monotonic time since then, for durations that must not depend on clock changes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall_at_start = clock.now()
+        self._monotonic_at_start = clock.monotonic_ms()
+
+    def now(self) -> datetime:
+        """Returns the present steady time."""
+        return self._wall_at_start + timedelta(milliseconds=self._clock.monotonic_ms() - self._monotonic_at_start)

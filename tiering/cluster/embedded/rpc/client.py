@@ -17,7 +17,7 @@ import structlog
 import tenacity
 
 from tiering.cluster.base import offsets_one_by_one
-from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.rpc.messages import (
     bounds_from_pb,

@@ -20,7 +20,7 @@ from pyarrow import fs
 from rocksdict import AccessType, Options, Rdict
 
 from tiering.cluster.capabilities import uncounted
-from tiering.cluster.fluss.remote.files import open_remote
+from tiering.cluster.fluss.remote_files import open_remote
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.model.splits import TieringSnapshotSplit
 

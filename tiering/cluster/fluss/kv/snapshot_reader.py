@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile, corrupt_snapshot, read_values
+from tiering.cluster.fluss.log.packed_rows import PADDING, PackedBytes, RowEncoding, rows_within_range
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
-from tiering.cluster.fluss.rows.encoding import RowEncoding
-from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes
-from tiering.cluster.fluss.rows.ranges import rows_within_range
 from tiering.errors import SourceChanged
 from tiering.model.refused_records import RECORD_ID, UnwritableRow, snapshot_stopped
 from tiering.model.splits import TieringSnapshotSplit

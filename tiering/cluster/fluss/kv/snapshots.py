@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
 from tiering.cluster.fluss.kv.snapshot_reader import FlussSnapshotReader
-from tiering.cluster.fluss.rows.encoding import RowEncoding, kv_encoding
+from tiering.cluster.fluss.log.packed_rows import RowEncoding, kv_encoding
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, KvSnapshotGone, UnknownPartition, UnknownTable
 from tiering.model.leases import KvSnapshot

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tiering.cluster.fluss.connection_options import ServerAddress
+from tiering.cluster.fluss.settings import ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LOG_OFFSET_OUT_OF_RANGE, error_of
 from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, SourceChanged, UnknownDatabase, UnknownPartition, UnknownTable

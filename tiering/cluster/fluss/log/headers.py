@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tiering.cluster.fluss.connection_options import ServerAddress
 from tiering.cluster.fluss.log.batches import MAX_HEADER_BYTES, LogPlace
 from tiering.cluster.fluss.log.bucket_log import add_bucket, fetch_request
+from tiering.cluster.fluss.settings import ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, Offsets, TableInfo

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tiering.cluster.capabilities import uncounted
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import PATIENCE_S, BucketLog
 from tiering.cluster.fluss.log.fetch import ahead, log_chunks
 from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit

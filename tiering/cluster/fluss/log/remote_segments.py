@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tiering.cluster.fluss.log.batches import MAX_HEADER_BYTES, BatchHeader, LogPlace, complete_batches, read_header
 from tiering.cluster.fluss.log.rows import LogChunk
-from tiering.cluster.fluss.remote.files import open_remote
+from tiering.cluster.fluss.remote_files import open_remote
 from tiering.errors import ClusterUnavailable
 
 BLOCK_BYTES = 16 * 1024 * 1024

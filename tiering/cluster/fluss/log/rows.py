@@ -16,10 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.cluster.fluss.log.batches import MAX_DECOMPRESSED_BYTES, BatchHeader, DecodedBatch, LogPlace, damaged, decode_batch
+from tiering.cluster.fluss.log.packed_rows import PADDING, PackedBytes, Positions, RowEncoding, log_encoding, rows_within_range
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
-from tiering.cluster.fluss.rows.encoding import RowEncoding, log_encoding
-from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes, Positions
-from tiering.cluster.fluss.rows.ranges import rows_within_range
 from tiering.errors import BucketStopped, SourceChanged
 from tiering.library_guards.arrow_ipc import BodyReader
 from tiering.model.refused_records import UnwritableRow, bucket_stopped, described, text_of

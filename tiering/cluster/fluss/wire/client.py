@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import NEEDED_OF_A_COORDINATOR, Api, api_of
 from tiering.cluster.fluss.wire.connection import ConnectionBroken, ServerConnection
 from tiering.cluster.fluss.wire.errors import error_code

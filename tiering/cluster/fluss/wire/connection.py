@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 
 from google.protobuf.message import DecodeError, Message
 
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import API_VERSIONS, AUTHENTICATE, VERSION, Api, OfferedApis
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, InvalidAnswer, LakewardError, PeerTooOld

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import METADATA
 from tiering.cluster.fluss.wire.connection import ConnectionBroken
 from tiering.cluster.fluss.wire.errors import error_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 
-from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.connection import ServerConnection
 from tiering.errors import ClusterUnavailable
 

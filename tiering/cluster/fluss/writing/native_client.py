@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, SetupError
 from tiering.extras import install_hint

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from tiering.cluster.base import SplitSource
 from tiering.cluster.column_types import storable_schema
-from tiering.cluster.fluss.connection_options import FlussConnection
-from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_options import ALTERABLE, check_option, check_own, in_fluss_words, is_of_fluss, nearest_known
 from tiering.cluster.fluss.wire.client import FlussClient

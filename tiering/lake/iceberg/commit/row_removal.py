@@ -22,9 +22,8 @@ from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, live_bucket_files
-from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet
+from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet, rows_of_bucket
 from tiering.lake.iceberg.primary_key.position_deletes import FooterOfDeletes, dead_rows, write_deletes
-from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place, partition_path

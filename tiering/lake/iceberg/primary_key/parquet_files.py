@@ -5,11 +5,12 @@ A column is found by its field id, as Iceberg requires (spec, "Column Projection
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
@@ -21,7 +22,8 @@ from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_type
 from tiering.lake.outside_errors import DAMAGED_HINT
-from tiering.lake.writing.keys import KeyRows
+from tiering.lake.writing.keys import KeyRows, Mask
+from tiering.library_guards.bucket_hash import combined_bucket_ids
 
 KEY_BATCH_ROWS = 1 << 20
 ROW_BATCH_ROWS = 1 << 16
@@ -204,3 +206,19 @@ def _map(column: Any, stored: Any, kind: MapType) -> pa.Array[Any]:
 def _from_its_start(column: pa.Array[Any]) -> pa.Array[Any]:
     """Returns a copy if `column` is a part of a longer array. Arrow cannot make a list from a part's offsets together with its nulls."""
     return pa.concat_arrays([column]) if column.offset else column
+
+
+def rows_of_bucket(
+    io: FileIO, files: Iterable[LiveFile], bucket_keys: Sequence[NestedField], bucket_count: int, bucket_id: int
+) -> dict[str, Mask]:
+    """Returns by file which rows belong to the bucket, including deleted ones. Files without such rows are left out."""
+    rows: dict[str, Mask] = {}
+    for file in files:
+        mask = np.zeros(file.records, dtype=bool)
+        with open_parquet(io, file) as parquet:
+            for keys in key_rows(parquet, 0, bucket_keys, None):
+                ids = combined_bucket_ids(keys.keys, bucket_count)
+                mask[keys.first : keys.first + len(ids)] = ids == bucket_id
+        if mask.any():
+            rows[file.location] = mask
+    return rows

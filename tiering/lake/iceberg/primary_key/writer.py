@@ -25,11 +25,16 @@ from pyiceberg.schema import Schema
 from tiering.errors import InvalidData, LakewardError
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile, decode_bucket_files
-from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.bucket_files import (
+    BucketFiles,
+    LiveFile,
+    are_deletes_merged,
+    decode_bucket_files,
+    files_to_merge,
+    is_to_be_rewritten,
+)
+from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, rows_of_bucket, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
-from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, files_to_merge, is_to_be_rewritten
-from tiering.lake.iceberg.primary_key.shared_files import rows_of_bucket
 from tiering.lake.iceberg.reading.file_footers import checked_rows, footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
 from tiering.lake.iceberg.schema.partition_values import FilePlace

@@ -1,19 +1,23 @@
-"""Measures an Iceberg table's health from its metadata: the head's manifests, and the files in the metadata folder."""
+"""Measures an Iceberg table from its metadata: its health, its rows by partition, and its rows with a value in a column."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from datetime import UTC, datetime
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import DateType, PrimitiveType
 
 from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_totals
 from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
+from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
@@ -70,3 +74,69 @@ def _count(place: FilePlace, file: DataFile) -> None:
         place.add_data_file(file.file_size_in_bytes, file.record_count)
     else:
         place.add_delete_file(file.record_count if file.content is DataFileContent.POSITION_DELETES else None)
+
+
+def partition_rows(table: TableInfo, loaded: Table, snapshot_id: int) -> Mapping[str | None, int]:
+    """Returns rows by partition name, including deleted ones. The key None is for files whose partition spec does not tell the name."""
+    snapshot, schema, specs = loaded.snapshot_by_id(snapshot_id), loaded.schema(), loaded.specs()
+    rows = Counter[str | None]()
+    for manifest in [] if snapshot is None else snapshot.manifests(loaded.io):
+        places: dict[str, int] = {}
+        for place, field in enumerate(specs[manifest.partition_spec_id].fields):
+            if str(field.transform) == "identity" and (name := schema.find_column_name(field.source_id)) is not None:
+                places[name] = place
+        are_dates = [isinstance(schema.find_field(key).field_type, DateType) for key in table.partition_keys]
+        for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
+            if entry.data_file.content is DataFileContent.DATA:
+                name = _name(entry.data_file, [places.get(key) for key in table.partition_keys], are_dates)
+                rows[name] += entry.data_file.record_count
+    return rows
+
+
+def _name(file: DataFile, places: list[int | None], are_dates: list[bool]) -> str | None:
+    texts = []
+    for place, is_date in zip(places, are_dates, strict=True):
+        value = None if place is None else file.partition[place]
+        if value is None:
+            return None
+        texts.append((EPOCH + timedelta(days=value)).isoformat() if is_date and isinstance(value, int) else str(value))
+    return VALUE_SEPARATOR.join(texts)
+
+
+def values_of(table: Table, column: str) -> int | None:
+    """Returns the number of rows at the head with a value in at least one part of the column, including deleted rows. None = unknown.
+
+    A file that was added under a schema without the column has no value of it.
+    """
+    schema, metadata = table.schema(), table.metadata
+    head = metadata.current_snapshot()
+    field = next((field for field in schema.fields if field.name == column), None)
+    if field is None or head is None:
+        return 0
+    leaves = _leaves(schema, field.field_id)
+    schemas_without = {former.schema_id for former in metadata.schemas if field.field_id not in former.field_ids}
+    added_under = {snapshot.snapshot_id: snapshot.schema_id for snapshot in metadata.snapshots}
+    total = 0
+    for manifest in head.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            if entry.data_file.content is not DataFileContent.DATA:
+                continue
+            values = _values(entry.data_file, leaves)
+            if values is None and added_under.get(entry.snapshot_id or -1) not in schemas_without:
+                return None
+            total += values or 0
+    return total
+
+
+def _leaves(schema: Schema, field_id: int) -> frozenset[int]:
+    """Returns the ids of the primitive fields of a column, which are the fields with metrics."""
+    pruned = prune_columns(schema, {field_id}, select_full_types=True)
+    return frozenset(leaf for leaf in pruned.field_ids if isinstance(pruned.find_type(leaf), PrimitiveType))
+
+
+def _values(file: DataFile, leaves: frozenset[int]) -> int | None:
+    """Returns the highest number of values in the file over the parts of the column; None if a part has no metrics."""
+    counts, nulls = file.value_counts or {}, file.null_value_counts or {}
+    if any(leaf not in counts or leaf not in nulls for leaf in leaves):
+        return None
+    return max((min(counts[leaf] - nulls[leaf], file.record_count) for leaf in leaves), default=0)

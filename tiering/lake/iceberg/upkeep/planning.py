@@ -13,8 +13,8 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from tiering.lake.base import LakeView
+from tiering.lake.iceberg.primary_key.bucket_files import MANY_DELETE_FILES
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
-from tiering.lake.iceberg.primary_key.rewrite_rule import MANY_DELETE_FILES
 from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.upkeep.applied_deletes import EqualityDelete

@@ -19,7 +19,7 @@ from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import in_offset_order, oldest_first, ordered_files, rewrite_task
 from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, standing_files
 from tiering.lake.rules.upkeep.small_files import first_to_merge
-from tiering.lake.writing.naming import bucket_of_name
+from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
 
 

@@ -16,7 +16,7 @@ from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
 from tiering.lake.iceberg.primary_key.file_check import is_live
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR, PartitionValue
-from tiering.lake.writing.naming import bucket_of_name
+from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
 _FLOATS = (FloatType, DoubleType)

@@ -23,7 +23,7 @@ from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.paimon.commit.compaction import Compacted, Publisher, followed_by, publish_compaction
+from tiering.lake.paimon.commit.compaction import Compacted, Publisher, fitting_rewrites, followed_by, publish_compaction
 from tiering.lake.paimon.commit.expiry import expire_snapshots
 from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
 from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
@@ -35,7 +35,6 @@ from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder
 from tiering.lake.paimon.storage.local import LOCAL
-from tiering.lake.paimon.upkeep.fitting_rewrites import fitting_rewrites
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint

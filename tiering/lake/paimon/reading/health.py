@@ -1,4 +1,4 @@
-"""Measures a Paimon table's health from its metadata: from the head's manifests, and from the files in the metadata folders.
+"""Measures a Paimon table from its metadata: its health, its rows by partition, and its size, which snapshots do not contain.
 
 A table that Lakeward tiers to has no deletion vectors (`schema.allowed_options`), so it has no delete files. Rows of a primary-key table
 are replaced while it is read: the metadata gives the number of dead rows only if a bucket has a single sorted run.
@@ -6,14 +6,21 @@ are replaced while it is read: the metadata gives the number of dead rows only i
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from pypaimon.common.memory_size import MemorySize
 
+from tiering.errors import LakeUnavailable
 from tiering.lake.health.measure import FilePlace, LakeMeasure, file_totals
 from tiering.lake.paimon.commit.manifests import Manifests
+from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
+from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT
 from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
 from tiering.model.tables import TableInfo
@@ -71,3 +78,72 @@ def _keyed_place(place: FilePlace, files: list[Any]) -> FilePlace:
     tombstones = [file.delete_row_count for file in files]
     place.dead_rows = sum(map(int, tombstones)) if runs == 1 and None not in tombstones else None
     return place
+
+
+def partition_rows(table: TableInfo, loaded: LoadedTable) -> Mapping[str | None, int]:
+    """Returns the number of rows by partition name at the head, replaced and deleted rows included; None = rows without a partition
+    name.
+    """
+    rows = Counter[str | None]()
+    keys = list(loaded.schema.table.partition_keys)
+    for entry in [] if loaded.head is None else Manifests(loaded).live_entries(loaded.head):
+        values = dict(zip(keys, entry.partition.values, strict=True))
+        has_name = all(values.get(key) is not None for key in table.partition_keys)
+        rows[VALUE_SEPARATOR.join(str(values[key]) for key in table.partition_keys) if has_name else None] += int(entry.file.row_count)
+    return rows
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """`files` and `size_bytes` of a view; None = unknown."""
+
+    files: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class _SnapshotSize:
+    """The size at one snapshot, identified by id and content digest, because Paimon reuses ids after a roll-back."""
+
+    snapshot_id: int
+    digest: str
+    files: int
+    size_bytes: int
+
+
+class SizeReader:
+    """Adds what new snapshots added to a table's size when it was last read. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._sizes: dict[str, _SnapshotSize] = {}
+
+    def size_of(self, loaded: LoadedTable) -> TableSize:
+        """Returns the size at the head. It is unknown if a manifest cannot be read: that is an error only for callers that need the
+        manifest's content.
+        """
+        if loaded.head is None:
+            return TableSize(0, 0)
+        with self._lock:
+            known_size = self._sizes.get(loaded.uuid)
+        try:
+            with lake_errors(f"read the manifests of {loaded.path}", table_path=loaded.path):
+                size = _size(loaded, known_size)
+        except LakeUnavailable:
+            return TableSize()
+        with self._lock:
+            self._sizes[loaded.uuid] = size
+        return TableSize(size.files, size.size_bytes)
+
+
+def _size(loaded: LoadedTable, known_size: _SnapshotSize | None) -> _SnapshotSize:
+    head = loaded.chain[-1]
+    base = None if known_size is None else loaded.snapshot(known_size.snapshot_id)
+    if known_size is None or base is None or base.digest != known_size.digest:
+        return _SnapshotSize(head.snapshot_id, head.digest, *Manifests(loaded).added_size(head, with_base=True))
+    if base is head:
+        return known_size
+    manifests = Manifests(loaded)
+    newer = [manifests.added_size(snapshot, with_base=False) for snapshot in loaded.chain if snapshot.snapshot_id > base.snapshot_id]
+    files, size_bytes = known_size.files + sum(files for files, _ in newer), known_size.size_bytes + sum(size for _, size in newer)
+    return _SnapshotSize(head.snapshot_id, head.digest, files, size_bytes)

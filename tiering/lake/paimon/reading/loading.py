@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file
-from tiering.lake.paimon.reading.references import tagged_snapshots
-from tiering.lake.paimon.reading.snapshots import SnapshotReader, StoredSnapshot
+from tiering.lake.paimon.reading.snapshots import SnapshotReader, StoredSnapshot, tagged_snapshots
 from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
 from tiering.lake.paimon.storage.base import Storage, TableFolder, table_uuid
 from tiering.lake.paimon.storage.local import LOCAL

@@ -22,7 +22,7 @@ from typing import Any
 from tiering.errors import LakeUnavailable
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeSnapshot
 from tiering.lake.marker import ROUND_ID_KEY
-from tiering.lake.paimon.storage.base import SNAPSHOT, TableFolder
+from tiering.lake.paimon.storage.base import SNAPSHOT, TAG, TableFolder
 
 LATEST, EARLIEST = "LATEST", "EARLIEST"
 BASE_DIGEST_KEY = "lakeward.base"
@@ -209,3 +209,31 @@ def _hint(folder: TableFolder, name: str) -> int | None:
 
 def _path(number: int) -> str:
     return f"{SNAPSHOT}/snapshot-{number}"
+
+
+BRANCH, CHANGELOG = "branch", "changelog"
+
+
+# A branch is a folder `branch/branch-<name>` with its own snapshots and tags; its data files are among the table's (Paimon's
+# `BranchManager`). The file of a tag, of a branch's snapshot or of a changelog (`changelog/changelog-N`) contains a copy of a snapshot's
+# file.
+def tagged_snapshots(folder: TableFolder, below: str = "") -> tuple[StoredSnapshot, ...]:
+    """Returns the snapshots that tags name. `below` is the folder of a branch with a trailing slash, or empty."""
+    return _snapshots(folder, f"{below}{TAG}", "tag-")
+
+
+def other_snapshots(folder: TableFolder, branches: Sequence[str]) -> tuple[StoredSnapshot, ...]:
+    """Returns the snapshots of the branches in these folders, of their tags, and of changelogs that outlive snapshots."""
+    others = list(_snapshots(folder, CHANGELOG, "changelog-"))
+    for name in branches:
+        below = f"{BRANCH}/{name}/"
+        others += _snapshots(folder, f"{below}{SNAPSHOT}", "snapshot-")
+        others += _snapshots(folder, f"{below}{CHANGELOG}", "changelog-")
+        others += tagged_snapshots(folder, below)
+    return tuple(others)
+
+
+def _snapshots(folder: TableFolder, place: str, prefix: str) -> tuple[StoredSnapshot, ...]:
+    contents = [folder.read(f"{place}/{name}") for name in folder.names(place) if name.startswith(prefix)]
+    documents = [(content, json.loads(content)) for content in contents if content is not None]
+    return tuple(StoredSnapshot(int(document["id"]), content, document) for content, document in documents)

@@ -15,13 +15,13 @@ from typing import Any, cast
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.commit.manifests import Manifests, Place
-from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
+from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.upkeep.fitting_schemas import fitting_schemas
 from tiering.lake.paimon.upkeep.merged_log_files import DataFile, LogRewrite, footer_of
-from tiering.lake.writing.naming import bucket_of_name
+from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
 
 
@@ -101,3 +101,17 @@ def data_file(manifests: Manifests, entry: Any) -> DataFile:
         int(file.min_sequence_number),
         int(file.max_sequence_number),
     )
+
+
+def fitting_schemas(loaded: LoadedTable) -> set[int]:
+    """Returns the ids of the schemas whose columns all exist at present with the same types. Raises the errors of the storage."""
+    now, fitting = loaded.schema, set[int]()
+    with opened_table(loaded) as folder:
+        for schema_id in range(now.schema_id + 1):
+            schema = now if schema_id == now.schema_id else read_schema(folder, schema_id)
+            if schema is not None and all(
+                now.field_ids.get(column.name) == schema.field_ids[column.name] and now.columns.field(column.name).type == column.type
+                for column in schema.columns
+            ):
+                fitting.add(schema_id)
+    return fitting

@@ -28,8 +28,7 @@ from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.proof.file_footer import FileFooter, Run, sum_of
-from tiering.lake.writing.naming import file_prefix
-from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.model.tables import BucketKey, TableInfo
 
 _BATCH_ROWS = 1 << 16

@@ -31,8 +31,7 @@ from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, SEQUENCE, TAKES_AWAY, SortedFiles, sorted_schema
 from tiering.lake.proof.file_footer import FileFooter, sum_of
 from tiering.lake.writing.keys import plain
-from tiering.lake.writing.naming import file_prefix
-from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.model.tables import TableInfo
 
 _BATCH_ROWS = 1 << 15

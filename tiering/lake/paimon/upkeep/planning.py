@@ -22,7 +22,7 @@ from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.log_files import LogFiles
 from tiering.lake.paimon.upkeep.sorted_runs import SortedRun, SortedRuns
 from tiering.lake.rules.upkeep.rewrite_runs import StandingFile, outputs_of, runs_to_rewrite
-from tiering.lake.writing.naming import bucket_of_name
+from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.upkeep import UpkeepOrder
 

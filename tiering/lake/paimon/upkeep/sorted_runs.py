@@ -19,11 +19,10 @@ from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.upkeep.fitting_schemas import fitting_schemas
-from tiering.lake.paimon.upkeep.log_files import data_file
+from tiering.lake.paimon.upkeep.log_files import data_file, fitting_schemas
 from tiering.lake.paimon.upkeep.merged_log_files import DataFile
 from tiering.lake.paimon.upkeep.merged_sorted_runs import RunRewrite, footer_of_run
-from tiering.lake.writing.naming import bucket_of_name
+from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
 
 NUM_LEVELS, COMPACTION_TRIGGER = "num-levels", "num-sorted-run.compaction-trigger"

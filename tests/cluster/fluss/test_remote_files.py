@@ -11,8 +11,8 @@ import pytest
 from pyarrow import fs
 
 from tiering.cli.terminal.cluster_options import read_storage
-from tiering.cluster.fluss.remote.files import open_remote
-from tiering.cluster.fluss.remote.storage import remote_storage
+from tiering.cluster.fluss.remote_files import open_remote
+from tiering.cluster.fluss.remote_storage import remote_storage
 from tiering.cluster.fluss.settings import read_settings
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_timeouts import S3_CONNECT, S3_REQUEST

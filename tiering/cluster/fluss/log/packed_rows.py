@@ -24,15 +24,155 @@ INDEXED, with the same arrays and maps, whose rows are INDEXED as well:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.cluster.fluss.rows.encoding import RowEncoding
-from tiering.cluster.fluss.rows.packed_bytes import AnyArray, PackedBytes, Positions, array_of
+from tiering.model.refused_records import UnwritableRow, first_failing
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+"""Positions, or lengths, in bytes."""
+Words: TypeAlias = npt.NDArray[np.uint64]
+AnyArray: TypeAlias = "pa.Array[Any]"
+
+PADDING = bytes(32)
+"""A damaged value may end some bytes behind its row before that is detected."""
+_MAX_DECIMAL_BYTES = 16
+_WORD_BYTES = 8
+_MAX_INLINE_BYTES = 12
+"""Maximum size of a value that Arrow's views contain inline."""
+_CONTINUED = np.uint64(0x8080808080808080)
+_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_BYTE_COUNTS = np.uint64(0x0101010101010101)
+_FOLDS = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    )
+)
+"""Masks and shifts that join eight groups of seven bits, one per byte, to one number: neighbours are joined in pairs, three times."""
+
+
+# One numpy operation reads a field of all rows. Positions count from the first byte of the buffer. A buffer has `PADDING` before and
+# after its values, so that a whole word may be read at any position of a value.
+class PackedBytes:
+    """A padded buffer. Methods raise ValueError for invalid bytes."""
+
+    def __init__(self, padded: bytes) -> None:
+        self._buffer = pa.py_buffer(padded)
+        self._bytes = np.frombuffer(padded, np.uint8)
+
+    @staticmethod
+    def joined(values: Sequence[bytes]) -> PackedBytes:
+        """Returns the concatenated values; the first begins at `len(PADDING)`."""
+        return PackedBytes(b"".join((PADDING, *values, PADDING)))
+
+    def read(self, dtype: npt.DTypeLike, at: Positions) -> npt.NDArray[Any]:
+        """Returns the little-endian number of type `dtype` at each position."""
+        kind = np.dtype(dtype)
+        # A view with a number at every byte: indexing it gathers unaligned words.
+        view: npt.NDArray[Any] = np.ndarray((len(self._bytes) - kind.itemsize + 1,), kind, self._bytes.data, strides=(1,))
+        return view[at]
+
+    def bits(self, at: Positions, places: int | Positions) -> npt.NDArray[np.bool_]:
+        """Returns bit `places` of the bits that begin at each position."""
+        result: npt.NDArray[np.bool_] = (self._bytes[at + (places >> 3)] >> (places & 7)) & 1 == 1
+        return result
+
+    def varints(self, at: Positions) -> tuple[Words, Positions]:
+        """Returns the unsigned number at each position, encoded with seven bits a byte, lowest first, and the position after it."""
+        words = self.read("<u8", at)
+        last = ~words & _CONTINUED
+        below = (last & (~last + np.uint64(1))) - np.uint64(1)
+        lengths = ((below & _BYTE_COUNTS) * _BYTE_COUNTS >> np.uint64(56)).view(np.int64)
+        numbers = words & below & _SEVEN_BITS
+        for low, high, shift in _FOLDS:
+            numbers = (numbers & low) | ((numbers & high) >> shift)
+        if (long := np.flatnonzero(last == 0)).size:
+            last_bytes = self.read("<u2", at[long] + _WORD_BYTES).astype(np.uint64)
+            has_tenth = last_bytes & np.uint64(0x80) != 0
+            tenth = np.where(has_tenth, last_bytes >> np.uint64(8), np.uint64(0))
+            if (tenth > 1).any():
+                raise ValueError("a number is longer than 64 bits")
+            numbers[long] |= (last_bytes & np.uint64(0x7F)) << np.uint64(56) | tenth << np.uint64(63)
+            lengths[long] += 1 + has_tenth
+        return numbers, at + lengths
+
+    def slices(self, starts: Positions, lengths: Positions) -> AnyArray:
+        """Returns a copy of the bytes `[start, start + length)` for each start."""
+        views = np.zeros((len(starts), 2), np.uint64)
+        views[:, 0] = lengths.view(np.uint64) | self.read("<u4", starts).astype(np.uint64) << np.uint64(32)
+        inline = self.read("<u8", starts + 4)
+        views[:, 1] = np.where(lengths <= _MAX_INLINE_BYTES, inline, starts.view(np.uint64) << np.uint64(32))
+        if len(self._bytes) > np.iinfo(np.int32).max:
+            raise ValueError("more than 2 GiB of values at once")
+        return array_of(pa.binary_view(), len(starts), views, self._buffer).cast(pa.binary())
+
+    def big_integers(self, starts: Positions, lengths: Positions) -> npt.NDArray[np.int64]:
+        """Returns signed big-endian integers of up to 16 bytes, each as its low and its high word."""
+        if ((lengths < 1) | (lengths > _MAX_DECIMAL_BYTES)).any():
+            raise ValueError("a decimal is not between 1 and 16 bytes long")
+        places = np.arange(_MAX_DECIMAL_BYTES)
+        digits = self._bytes[(starts + lengths - 1)[:, None] - places]
+        signs = np.where(self._bytes[starts] >= 0x80, 0xFF, 0).astype(np.uint8)
+        whole = np.where(places < lengths[:, None], digits, signs[:, None])
+        return np.ascontiguousarray(whole).view(np.int64)
+
+
+def array_of(kind: pa.DataType, count: int, *values: Any) -> AnyArray:
+    """Returns an Arrow array without NULLs that consists of these buffers."""
+    buffers: list[Any] = [None, *map(pa.py_buffer, values)]
+    array: AnyArray = pa.Array.from_buffers(kind, count, buffers)
+    return array
+
+
+KV_FORMAT, KV_FORMAT_VERSION, LOG_FORMAT = "table.kv.format", "table.kv.format-version", "table.log.format"
+_ARROW = "ARROW"
+_KV_FORMAT_VERSIONS = ("", "1", "2")
+
+
+class RowEncoding(StrEnum):
+    """A row format, as Fluss's options name it."""
+
+    COMPACTED = "COMPACTED"
+    INDEXED = "INDEXED"
+
+
+def kv_encoding(properties: Mapping[str, str]) -> RowEncoding | None:
+    """Returns the format of rows in KV snapshots; None = an unknown format, so that the table is read from its log."""
+    name = properties.get(KV_FORMAT, RowEncoding.COMPACTED).upper()
+    is_known = name in tuple(RowEncoding) and properties.get(KV_FORMAT_VERSION, "") in _KV_FORMAT_VERSIONS
+    return RowEncoding(name) if is_known else None
+
+
+def log_encoding(properties: Mapping[str, str]) -> RowEncoding | None:
+    """Returns the format of rows in the log; None = Arrow record batches, which are Fluss's default."""
+    name = properties.get(LOG_FORMAT, _ARROW).upper()
+    return RowEncoding(name) if name in tuple(RowEncoding) else None
+
+
+def unreadable_format(properties: Mapping[str, str], schema: Mapping[str, Any]) -> str | None:
+    """Returns why rows of a table with these options and this schema (Fluss's JSON) cannot be read; None = they can."""
+    name = properties.get(LOG_FORMAT, _ARROW).upper()
+    if name != _ARROW and name not in tuple(RowEncoding):
+        return f"its log is in the format {name[:60]!r} ({LOG_FORMAT}), which Lakeward cannot read"
+    if RowEncoding.INDEXED in (log_encoding(properties), kv_encoding(properties)) and _has_char(schema):
+        return "it has a column of type CHAR and rows in the format INDEXED, which Lakeward cannot read"
+    return None
+
+
+def _has_char(described: Any) -> bool:
+    """Returns whether the schema contains a CHAR: an INDEXED row has its declared number of bytes, which Arrow's type does not contain."""
+    if isinstance(described, Mapping):
+        return described.get("type") == "CHAR" or any(map(_has_char, described.values()))
+    return isinstance(described, list) and any(map(_has_char, described))
+
 
 Numbers: TypeAlias = npt.NDArray[Any]
 
@@ -284,3 +424,25 @@ def _check(lengths: Positions, limits: Positions) -> None:
     """Raises ValueError unless all lengths are between 0 and their limits."""
     if ((lengths < 0) | (lengths > limits)).any():
         raise ValueError("a value does not end within its row")
+
+
+BEYOND_MICROSECONDS = "holds a time that is out of range of a timestamp in microseconds"
+
+
+def rows_within_range(data: PackedBytes, starts: Positions, ends: Positions, written: pa.Schema, encoding: RowEncoding) -> list[AnyArray]:
+    """Decodes rows as `decode_rows` does. Raises UnwritableRow for the first row with a value out of range."""
+    try:
+        return decode_rows(data, starts, ends, written.types, encoding)
+    except TimestampOutOfRange as error:
+        refusals = [error]
+
+        def is_good(start: int, stop: int) -> bool:
+            try:
+                decode_rows(data, starts[start:stop], ends[start:stop], written.types, encoding)
+            except TimestampOutOfRange as refusal:
+                refusals.append(refusal)
+                return False
+            return True
+
+        row = first_failing(len(starts), is_good)
+        raise UnwritableRow(row, written.names[refusals[-1].column], BEYOND_MICROSECONDS, str(refusals[-1])) from error

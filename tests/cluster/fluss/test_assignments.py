@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from support.clusters.scripted_fluss import HANG_UP, Answer, ScriptedFluss
-from tiering.cluster.fluss.assigning.heartbeat import FlussAssignments
-from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.assignments import FlussAssignments
+from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.api import LAKE_TIERING_HEARTBEAT
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable

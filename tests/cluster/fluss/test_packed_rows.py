@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clusters.fluss_rows import encode_row
-from tiering.cluster.fluss.rows.encoding import RowEncoding
-from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes
-from tiering.cluster.fluss.rows.packed_rows import decode_rows
+from tiering.cluster.fluss.log.packed_rows import PADDING, PackedBytes, RowEncoding, decode_rows
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 

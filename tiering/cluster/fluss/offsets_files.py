@@ -16,7 +16,7 @@ import sqlalchemy as sa
 import structlog
 
 from tiering.cluster.fluss.memory import SCHEMA
-from tiering.cluster.fluss.remote.files import open_remote
+from tiering.cluster.fluss.remote_files import open_remote
 from tiering.errors import LakewardError, StoreError
 from tiering.model.tables import TableInfo
 

@@ -18,11 +18,10 @@ from support.clusters.fluss_rows import encode_row, varint
 from support.clusters.fluss_snapshots import snapshot_rows, snapshots_up_to
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log.bucket_log import BucketLog
+from tiering.cluster.fluss.log.packed_rows import RowEncoding
 from tiering.cluster.fluss.log.reader import open_log_reader
-from tiering.cluster.fluss.rows.encoding import RowEncoding
-from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource, SchemaHistory
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.splits import TieringLogSplit

@@ -1,6 +1,6 @@
 """Files under Fluss's `remote.data.dir`: log segments and KV snapshots, read through pyarrow's file systems.
 
-A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties (`remote/storage.py`),
+A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties (`remote_storage.py`),
 but its secrets only from the environment of the reading process, so that no task contains them. HDFS goes through hdfs-native
 (`tiering.files.hdfs`), any other scheme through pyarrow (viewfs, gs, abfs) or, if that does not support it, through fsspec.
 """
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from tiering.cluster.fluss.remote.storage import (
+from tiering.cluster.fluss.remote_storage import (
     ACCESS_KEY_VARIABLE,
     ANSWER_TIMEOUT,
     CONNECT_TIMEOUT,

@@ -1,1 +1,0 @@
-"""Fluss as the scheduler of its tables, through the tiering heartbeat."""
