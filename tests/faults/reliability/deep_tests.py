@@ -34,7 +34,7 @@ VALUES = (
     "tests/cluster/embedded/log/test_scans.py",
     "tests/cluster/fluss/log/test_batches.py",
     "tests/cluster/fluss/log/test_far_times.py",
-    "tests/cluster/fluss/test_packed_rows.py",
+    "tests/cluster/fluss/log/test_packed_rows.py",
     "tests/coordinator/calls/upkeep/test_forgotten_rounds.py",
     "tests/coordinator/decisions",
     "tests/coordinator/memory/test_deadlines.py",

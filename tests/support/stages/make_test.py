@@ -61,7 +61,7 @@ LEFT_TO_TEST_ALL = (
     "tests/cluster/embedded/test_folder.py::test_what_is_not_of_the_cluster_stops_no_start_and_stays",
     "tests/cluster/fluss/kv/test_snapshot_files.py",
     "tests/cluster/fluss/log/test_batches.py",
-    "tests/cluster/fluss/test_packed_rows.py",
+    "tests/cluster/fluss/log/test_packed_rows.py",
     "tests/cluster/fluss/wire/test_living_cluster.py",
     "tests/coordinator/calls/lake_repair",
     "tests/coordinator/calls/test_hanging_lake.py",
