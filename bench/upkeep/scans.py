@@ -14,8 +14,8 @@ from upkeep.health import iceberg_table, paimon_table
 from upkeep.rows import SCHEMA
 from upkeep.world import AgingWorld
 
-from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.model.tables import TablePath
+from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
 
 
 def scan_seconds(world: AgingWorld, path: TablePath, copy: TablePath, times: int) -> dict[str, dict[str, float]]:

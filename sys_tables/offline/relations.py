@@ -22,11 +22,11 @@ from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
-from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, ReadableLake
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
+from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"

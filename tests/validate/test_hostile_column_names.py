@@ -21,7 +21,7 @@ from tiering.model.tables import TableInfo, TableType
 
 pytestmark = pytest.mark.in_turn("world")
 
-BUILDS_SQL = ("tiering/validate", "tiering/lake/duckdb_rows.py", "tiering/lake/writing/keys.py", "tiering/cluster/embedded/kv/state.py")
+BUILDS_SQL = ("tiering/validate", "tiering/validate/duckdb_rows.py", "tiering/lake/writing/keys.py", "tiering/cluster/embedded/kv/state.py")
 STRUCTS = ("l", "n", "d", "r", "f", "b", "lake", "o", "kv", "net", "m", "x", "e", "p", "a")
 """Aliases of tables: a dot behind one of these could take a field of the user's struct."""
 KEYS = ("newest", "rows", "count", "low")

@@ -1,14 +1,14 @@
-"""The rows of a lake table as a DuckDB view, each with the place where it belongs in the source (`tiering.lake.duckdb_rows`)."""
+"""The rows of a lake table as a DuckDB view, each with the place where it belongs in the source (`tiering.validate.duckdb_rows`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tiering.lake.column_names import RESERVED_PREFIX
-from tiering.lake.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted, text_literal
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
+from tiering.validate.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted, text_literal
 
 __all__ = ["FILE_COLUMN", "PLACE_COLUMN", "ROW_COLUMN", "STORED_ROWS", "make_lake_view", "place_of", "quoted", "text_literal"]
 

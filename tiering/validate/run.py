@@ -15,13 +15,13 @@ from tiering.cluster.base import SplitSource
 from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
-from tiering.lake.duckdb_rows import unreadable_file
 from tiering.lake.file_lists import LakeFile, ReadableLake
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.tables import BUCKET_COLUMN, TablePath, TableType
 from tiering.redaction.redact import outside_text
 from tiering.validate import log_checks
 from tiering.validate.clean import checks as clean_checks
+from tiering.validate.duckdb_rows import unreadable_file
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart
 from tiering.validate.lake_view import FILE_COLUMN, PLACE_COLUMN, STORED_ROWS

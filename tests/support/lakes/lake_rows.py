@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 
 from support.lakes.lake_kit import LakeKit
-from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.model.tables import TableInfo
+from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
 
 
 def rows_by_duckdb(kit: LakeKit, table: TableInfo) -> pa.Table:

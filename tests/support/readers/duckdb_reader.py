@@ -11,9 +11,9 @@ import pyarrow as pa
 from support.readers.kinds import OwnReader
 from support.readers.questions import Question
 from tiering.lake.base import Lake
-from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.lake.file_lists import FIELD_ID_KEY, ReadableLake
 from tiering.model.tables import TablePath
+from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
 
 
 def duckdb_reader(lake: Lake) -> OwnReader:

@@ -18,9 +18,9 @@ from sys_tables.offline import relations
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.log_writer import LogWriter
 from tiering.errors import StatementFailed
-from tiering.lake import duckdb_rows
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
+from tiering.validate import duckdb_rows
 
 
 class Opened:

@@ -13,8 +13,8 @@ from support.fluss_paimon.flink_tiering import WHEN_MS, FlinkTiering
 from support.lakes.paimon_kit import PaimonKit
 from support.running.fluss_deployment import LAKE
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.lake.duckdb_rows import LakeColumns, live_rows
 from tiering.model.tables import TableInfo
+from tiering.validate.duckdb_rows import LakeColumns, live_rows
 
 SCHEMA = pa.schema(
     [
