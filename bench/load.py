@@ -40,7 +40,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.decisions import waits
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
-from tiering.wire.common import offsets_to_pb
+from tiering.wire.model_codecs import OFFSETS
 
 TIERERS, SLOTS = 20, 4
 WORK_SECONDS = (0.05, 0.6)
@@ -164,7 +164,7 @@ class ScriptedTierer:
         """Plan, work, fence, commit, ack."""
         base = await self._begin(info.table_id)
         end = self._cluster.end(info.table_id)
-        ref, offsets = self._ref(info), offsets_to_pb({service.ONLY: end})
+        ref, offsets = self._ref(info), OFFSETS.to_pb({service.ONLY: end})
         plan = pb.RecordPlanRequest(round=ref, lake_table_uuid=base.uuid, planned_stops=offsets, splits=1)
         if base.head is not None:
             plan.passed_head = base.head
@@ -174,7 +174,7 @@ class ScriptedTierer:
             return False
         commit = service.next_commit(self._cluster, info.table_id, base, info.round_id, info.tiering_epoch, end)
         proposed = pb.BeginLakeCommitRequest(
-            round=ref, base_round_id=commit.marker.base_round_id, base_tag_snapshot_id=base.tag, offsets=offsets, records=10, files=1
+            round=ref, base_round_id=commit.marker.base_round_id, base_tag=base.tag, offsets=offsets, records=10, files=1
         )
         if not (await self._stub.BeginLakeCommit(proposed)).granted:
             return False

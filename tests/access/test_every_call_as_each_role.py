@@ -121,7 +121,7 @@ def test_listings_name_what_the_role_may_describe_and_nothing_else(service: Guar
     (databases,) = service.call("/tiering.rpc.v1.EmbeddedCluster/ListDatabases", role)
     assert set(databases.database_names) == as_embedded
     (tables,) = service.call("/tiering.rpc.v1.EmbeddedCluster/ListTables", role)
-    assert {table.table_path.database_name for table in tables.tables} == as_embedded
+    assert {table.path.database_name for table in tables.tables} == as_embedded
     (leases,) = service.call("/tiering.rpc.v1.TieringStatus/ListKvSnapshotLeases", role)
     assert list(leases.leases) == []
     error = error_of(service, "/sys_tables.rpc.v1.SysCatalog/DescribeTable", role, namespace="hr", name="salaries")

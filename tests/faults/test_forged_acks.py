@@ -9,10 +9,10 @@ from support.worlds.lake_world import SCHEMA, TIERER, LakeWorld
 from tiering.cluster.writable import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.round.messages import round_to_pb
 from tiering.round.steps import actions as act
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_to_pb
-from tiering.wire.rounds import round_to_pb
+from tiering.wire.model_codecs import OFFSETS
 
 HOUR_S = 3_600
 
@@ -36,7 +36,7 @@ def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: T
     ends = {BucketKey(None, bucket): end for bucket, end in world.ends(short_lived).items()}
     message = pb.CommitLakeSnapshotRequest(round=round_to_pb(running.assignment, TIERER), marker_round_id=running.assignment.round_id)
     message.marker.lake_snapshot_id = 4_711
-    message.marker.offsets.extend(offsets_to_pb(ends))
+    message.marker.offsets.extend(OFFSETS.to_pb(ends))
     with pytest.raises(Fenced, match="does not hold"):
         world.coordinator.commits.commit_lake_snapshot(message)
     world.clock.advance(2 * HOUR_S)

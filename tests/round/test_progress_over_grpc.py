@@ -21,7 +21,7 @@ from tiering.round.progress import RoundMeter
 from tiering.round.progress_reports import REPORT_TASKS, ProgressReports
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 TASKS = 4 * REPORT_TASKS + 1
 
@@ -41,7 +41,7 @@ def running(world: World) -> tuple[Assignment, list[SplitTask]]:
     splits = [TieringLogSplit(world.table.path, BucketKey(None, bucket), None, 0, 100, 100) for bucket in range(TASKS)]
     contexts = [WriterInitContext(world.table, "uuid", split.bucket, None, message.round_id, "nonce") for split in splits]
     tasks = [SplitTask(None, split, None, context) for split, context in zip(splits, contexts, strict=True)]  # type: ignore[arg-type]  # neither read nor written
-    return assignment_from_pb(message, tierer.epoch), tasks
+    return ASSIGNMENT.from_pb(message, coordinator_epoch=tierer.epoch), tasks
 
 
 def states(world: World) -> dict[str, int]:

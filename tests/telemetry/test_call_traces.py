@@ -26,7 +26,7 @@ from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.telemetry.call_traces import CallTraces, open_call_traces
 from tiering.telemetry.traces import RoundTraces, open_traces
 from tiering.wire.channel import calling
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 CALLS = ("RecordPlan", "BeginLakeCommit", "CommitLakeSnapshot")
 SERVICE = "tiering.rpc.v1.TieringCoordinator"
@@ -56,7 +56,7 @@ def traced_rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OtlpReceive
 def run_round(world: World, uri: str, traces: RoundTraces) -> Assignment:
     """A round of the due table over real gRPC, as a tierer runs it."""
     tierer = world.process("process-1")
-    assignment = assignment_from_pb(tierer.get(), tierer.epoch)
+    assignment = ASSIGNMENT.from_pb(tierer.get(), coordinator_epoch=tierer.epoch)
     transport = GrpcTransport(uri, tierer.name, "process-1", traces.metadata)
     inline, clock, leases = InlineTaskRunner(), SystemClock(), keeper(transport)
     parts = RoundWorld(transport, world.cluster, lambda _: world.lake, inline, inline, clock, RandomIds(), 0, leases, watch=traces)

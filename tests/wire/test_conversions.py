@@ -8,17 +8,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
 
 from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.rounds import IN_THE_TIERER, Assignment, PhaseTimes, RanOn, RecordedLakeSnapshot, RoundPlace, RoundStats
+from tiering.model.splits import (
+    AssignedBacklog,
+    SplitPosition,
+    SplitProgress,
+    SplitState,
+    TieringLogSplit,
+    TieringSnapshotSplit,
+    TieringSplit,
+)
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
 from tiering.redaction.redact import NAME_TEXT_LIMIT
-from tiering.rpc.v1.coordinator_pb2 import PbRoundStats, PbUpkeepStats
+from tiering.rpc.v1.coordinator_pb2 import PbRoundPlace, PbRoundStats, PbUpkeepStats
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
 from tiering.wire.calls import (
     sweep_result_from_pb,
@@ -28,26 +36,28 @@ from tiering.wire.calls import (
     tier_table_result_to_pb,
     tier_table_step_to_pb,
 )
-from tiering.wire.common import (
-    bucket_from_pb,
-    bucket_to_pb,
-    offsets_from_pb,
-    offsets_to_pb,
-    path_from_pb,
-    path_to_pb,
-    time_from_pb,
-    time_to_pb,
+from tiering.wire.codec import time_from_pb, time_to_pb
+from tiering.wire.model_codecs import (
+    ASSIGNMENT,
+    BUCKET,
+    LEASE,
+    OFFSETS,
+    PATH,
+    ROUND_STATS,
+    SNAPSHOTS_TO_LEASE,
+    TABLE_BUCKET,
+    split_from_pb,
+    split_to_pb,
+    stats_from_pb,
+    status_to_pb,
+    statuses_from_pb,
 )
-from tiering.wire.leases import buckets_from_pb, buckets_to_pb, lease_to_pb, leases_from_pb, snapshots_from_pb, snapshots_to_pb
-from tiering.wire.rounds import assignment_from_pb, assignment_to_pb, stats_from_pb, stats_to_pb
-from tiering.wire.statuses import status_from_pb, status_to_pb, statuses_from_pb
 
-PATH = TablePath("sales", "orders")
+ORDERS = TablePath("sales", "orders")
 NOON = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 WHOLE_MS = NOON.replace(microsecond=123_000)
 BUCKETS = {BucketKey(None, 0): 5, BucketKey(3, 1): 7}
 IN_MS = ("last_tiered_time", "last_error_time")
-TYPES = {str: "TYPE_STRING", int: "TYPE_INT64", bool: "TYPE_BOOL", float: "TYPE_DOUBLE", datetime: "TYPE_MESSAGE"}
 
 
 def status(**absent: None) -> TableStatus:
@@ -67,26 +77,13 @@ def status_types() -> dict[str, tuple[Any, bool]]:
     return types
 
 
+def read_back(*statuses: TableStatus) -> list[TableStatus]:
+    return statuses_from_pb(ListTieringStatusesResponse(tiering_statuses=map(status_to_pb, statuses), observed_time=time_to_pb(NOON)))
+
+
 def test_a_status_survives_with_every_field_set_and_with_every_field_absent_that_may_be() -> None:
-    assert status_from_pb(status_to_pb(status()), NOON) == status()
     empty = status(**{name: None for name, (_, nullable) in status_types().items() if nullable})
-    message = status_to_pb(empty)
-    assert status_from_pb(message, NOON) == empty
-    page = ListTieringStatusesResponse(tiering_statuses=[message], observed_time=time_to_pb(NOON))
-    assert statuses_from_pb(page) == [empty]
-
-
-def test_a_status_and_its_message_have_the_same_fields_with_the_same_types() -> None:
-    elsewhere = {"database_name", "table_name", "observed_time"}
-    descriptor = PbTableTieringStatus.DESCRIPTOR
-    assert {field.name for field in descriptor.fields} == {field.name for field in fields(TableStatus)} - elsewhere | {"table_path"}
-    for name, (kind, nullable) in status_types().items():
-        if name in elsewhere:
-            continue
-        field = descriptor.fields_by_name[name]
-        expected = {"TYPE_INT64"} if name in IN_MS else {TYPES[kind], "TYPE_INT32"} if kind is int else {TYPES[kind]}
-        assert field.type in {getattr(FieldDescriptor, kind_name) for kind_name in expected}, name
-        assert field.has_presence or not nullable, f"{name} may be None, which its message cannot say"
+    assert read_back(status(), empty) == [status(), empty]
 
 
 def test_what_the_proposal_requires_is_always_on_the_wire() -> None:
@@ -97,7 +94,8 @@ def test_what_the_proposal_requires_is_always_on_the_wire() -> None:
 
 
 def test_a_status_of_an_older_service_has_0_where_nothing_came() -> None:
-    read = status_from_pb(PbTableTieringStatus(table_path=path_to_pb(PATH)), NOON)
+    message = PbTableTieringStatus(table_path=PATH.to_pb(ORDERS))
+    (read,) = statuses_from_pb(ListTieringStatusesResponse(tiering_statuses=[message], observed_time=time_to_pb(NOON)))
     assert (read.status, read.tiering_epoch, read.last_tiered_time, read.error_count) == ("", 0, None, 0)
 
 
@@ -108,28 +106,30 @@ def test_times_survive(time: datetime) -> None:
 
 
 def test_paths_buckets_and_offsets_survive() -> None:
-    assert path_from_pb(path_to_pb(PATH)) == PATH
-    assert table_name_to_pb("sales.orders") == table_name_to_pb(PATH) == path_to_pb(PATH)
-    assert [bucket_from_pb(bucket_to_pb(bucket)) for bucket in BUCKETS] == list(BUCKETS)
-    assert offsets_from_pb(offsets_to_pb(BUCKETS)) == BUCKETS
-    assert offsets_to_pb(BUCKETS) == offsets_to_pb(dict(reversed(BUCKETS.items())))
+    assert PATH.from_pb(PATH.to_pb(ORDERS)) == ORDERS
+    assert table_name_to_pb("sales.orders") == table_name_to_pb(ORDERS) == PATH.to_pb(ORDERS)
+    assert [BUCKET.from_pb(BUCKET.to_pb(bucket)) for bucket in BUCKETS] == list(BUCKETS)
+    assert OFFSETS.from_pb(OFFSETS.to_pb(BUCKETS)) == BUCKETS
+    assert OFFSETS.to_pb(BUCKETS) == OFFSETS.to_pb(dict(reversed(BUCKETS.items())))
 
 
 @pytest.mark.parametrize(
     "assignment",
     [
-        Assignment(1, PATH, 2, 3, "r1"),
-        Assignment(1, PATH, 2, 3, "r1", "uuid", 9, RecordedLakeSnapshot(8, BUCKETS), 1_000),
-        Assignment(1, PATH, 2, 3, "r1", "uuid", 0, RecordedLakeSnapshot(0, {}), 0),
-        Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder()),
-        Assignment(1, PATH, 2, 3, "r1", upkeep_paused=True),
-        Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder(False, True, frozenset(), True, ExpiryOrder(), 0)),
-        Assignment(1, PATH, 2, 3, "r1", upkeep=UpkeepOrder(partitions=frozenset({"a", "b"}), expiry=ExpiryOrder(NOON, 0))),
-        Assignment(1, PATH, 2, 3, "r1", skipped={bucket: {3: None, 70 + number: "5f"} for number, bucket in enumerate(BUCKETS)}),
+        Assignment(1, ORDERS, 2, 3, "r1"),
+        Assignment(1, ORDERS, 2, 3, "r1", "uuid", 9, RecordedLakeSnapshot(8, BUCKETS), 1_000),
+        Assignment(1, ORDERS, 2, 3, "r1", "uuid", 0, RecordedLakeSnapshot(0, {}), 0),
+        Assignment(1, ORDERS, 2, 3, "r1", upkeep=UpkeepOrder()),
+        Assignment(1, ORDERS, 2, 3, "r1", upkeep_paused=True),
+        Assignment(1, ORDERS, 2, 3, "r1", moved_back=BUCKETS, backlog=AssignedBacklog(BUCKETS, True, frozenset(BUCKETS))),
+        Assignment(1, ORDERS, 2, 3, "r1", backlog=AssignedBacklog(begins=True, touched=frozenset())),
+        Assignment(1, ORDERS, 2, 3, "r1", upkeep=UpkeepOrder(False, True, frozenset(), True, ExpiryOrder(), 0)),
+        Assignment(1, ORDERS, 2, 3, "r1", upkeep=UpkeepOrder(partitions=frozenset({"a", "b"}), expiry=ExpiryOrder(NOON, 0))),
+        Assignment(1, ORDERS, 2, 3, "r1", skipped={bucket: {3: None, 70 + number: "5f"} for number, bucket in enumerate(BUCKETS)}),
     ],
 )
 def test_an_assignment_survives(assignment: Assignment) -> None:
-    assert assignment_from_pb(assignment_to_pb(assignment), 3) == assignment
+    assert ASSIGNMENT.from_pb(ASSIGNMENT.to_pb(assignment), coordinator_epoch=3) == assignment
 
 
 def test_statistics_survive_and_are_never_negative() -> None:
@@ -137,10 +137,10 @@ def test_statistics_survive_and_are_never_negative() -> None:
     counts = range(1, len(fields(RoundStats)) - 2)
     for place in (None, IN_THE_TIERER, RoundPlace(RanOn.SPARK, "app-1", 0), RoundPlace(RanOn.SPARK, "app-1")):
         stats = RoundStats(*counts, times, place)
-        assert stats_from_pb(stats_to_pb(stats)) == stats
+        assert stats_from_pb(ROUND_STATS.to_pb(stats)) == stats
     assert stats_from_pb(PbRoundStats(splits=-1, deletes_written=-5)) == RoundStats()
-    assert stats_from_pb(PbRoundStats(ran_on="A_NEWER_PLACE")) == RoundStats()
-    hostile = stats_from_pb(PbRoundStats(ran_on="SPARK", spark_application_id="a\x1b[2J\n" + "b" * 5_000)).place
+    assert stats_from_pb(PbRoundStats(place=PbRoundPlace(ran_on="A_NEWER_PLACE"))) == RoundStats()
+    hostile = stats_from_pb(PbRoundStats(place=PbRoundPlace(ran_on="SPARK", spark_application_id="a\x1b[2J\n" + "b" * 5_000))).place
     assert hostile is not None
     assert hostile.spark_application_id is not None
     assert (hostile.spark_application_id.isprintable(), len(hostile.spark_application_id) <= NAME_TEXT_LIMIT) == (True, True)
@@ -150,25 +150,40 @@ def test_what_upkeep_did_survives_and_is_never_negative() -> None:
     complete = UpkeepStats(**{count.name: number for number, count in enumerate(fields(UpkeepStats), start=1)})
     for upkeep in (UpkeepStats(), UpkeepStats(manifests_before=0, bytes_left=0), complete):
         stats = RoundStats(upkeep=upkeep)
-        assert stats_from_pb(stats_to_pb(stats)) == stats
+        assert stats_from_pb(ROUND_STATS.to_pb(stats)) == stats
     assert stats_from_pb(PbRoundStats(upkeep=PbUpkeepStats(files_after=-1, bytes_left=-5))).upkeep == UpkeepStats(bytes_left=0)
+
+
+@pytest.mark.parametrize("position", [SplitPosition(), SplitPosition(SplitState.DONE, 2, "executor", 0, 7)])
+@pytest.mark.parametrize(
+    "split",
+    [
+        TieringLogSplit(ORDERS, BucketKey(3, 1), "eu", 5, 7, 6),
+        TieringLogSplit(ORDERS, BucketKey(None, 0), None, 0, 0, None),
+        TieringSnapshotSplit(ORDERS, BucketKey(3, 1), "eu", 5, 7, 0),
+        TieringSnapshotSplit(ORDERS, BucketKey(None, 0), None, 0, 0, None),
+    ],
+)
+def test_a_split_survives(split: TieringSplit, position: SplitPosition) -> None:
+    message = split_to_pb(4, SplitProgress(split, position))
+    assert (message.number, split_from_pb(message, ORDERS)) == (4, SplitProgress(split, position))
 
 
 def test_leases_survive() -> None:
     keys = {TableBucket(table_id, bucket): number for table_id in (1, 2) for number, bucket in enumerate(BUCKETS)}
-    assert snapshots_from_pb(snapshots_to_pb(keys)) == keys
-    assert buckets_from_pb(buckets_to_pb(keys.keys())) == list(keys)
+    assert SNAPSHOTS_TO_LEASE.from_pb(SNAPSHOTS_TO_LEASE.to_pb(keys)) == keys
+    assert [TABLE_BUCKET.from_pb(TABLE_BUCKET.to_pb(key)) for key in keys] == list(keys)
     leased = tuple(LeasedSnapshot(key, number, 10, (True, False, None)[number % 3]) for number, key in enumerate(keys))
     leases = [KvSnapshotLease("a", NOON, NOON, NOON, 5, leased, "me"), KvSnapshotLease("b", NOON, NOON, NOON, 5, (), None)]
-    assert leases_from_pb(map(lease_to_pb, leases)) == leases
+    assert [LEASE.from_pb(LEASE.to_pb(lease)) for lease in leases] == leases
 
 
 def test_results_of_calls_survive() -> None:
-    whole = TierTableResult(PATH, "r1", "SUCCEEDED", 2, 3, 4, 5, 6, 7, 8, 9, 10)
-    empty = TierTableResult(PATH, None, "EMPTY", 0, None, None, None, None, None, None, None, 0)
+    whole = TierTableResult(ORDERS, "r1", "SUCCEEDED", 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    empty = TierTableResult(ORDERS, None, "EMPTY", 0, None, None, None, None, None, None, None, 0)
     for result in (whole, empty):
         assert tier_table_result_from_pb(tier_table_result_to_pb(result)) == result
         assert tier_table_result_from_pb(tier_table_step_to_pb(result).result) == result
     assert tier_table_step_to_pb(Progress("half")).progress == "half"
-    for swept in (SweepResult(PATH, 1, 2, 3, {"young": 4}), SweepResult(PATH, 0, 0, 0, {}, "no lake")):
+    for swept in (SweepResult(ORDERS, 1, 2, 3, {"young": 4}), SweepResult(ORDERS, 0, 0, 0, {}, "no lake")):
         assert sweep_result_from_pb(sweep_result_to_pb(swept)) == swept

@@ -78,8 +78,8 @@ def heavy(table_id: int) -> list[Case]:
     """Requests that stopped a service once, each as large as it may be."""
     tierer = coordinator_pb2.PbTierer(tierer_id="t", sequence=1, incarnation="a")
     reports = [coordinator_pb2.PbHeartbeatReqForTable(table_id=table_id, round_id=f"r{number}") for number in range(MAX_REPORTS)]
-    buckets = [common_pb2.PbBucket(bucket_id=number) for number in range(60_000)]
-    snapshots = [coordinator_pb2.PbKvSnapshotLeaseForBucket(bucket=bucket, snapshot_id=1) for bucket in buckets]
+    buckets = [common_pb2.PbTableBucket(table_id=table_id, bucket=common_pb2.PbBucket(bucket_id=number)) for number in range(60_000)]
+    snapshots = [coordinator_pb2.PbSnapshotToLease(bucket=bucket, snapshot_id=1) for bucket in buckets]
     history = sys_catalog_pb2.ReadTableRequest(namespace="sys", name="tiering_events")
     history.order.add(column="message")
     return [
@@ -89,11 +89,7 @@ def heavy(table_id: int) -> list[Case]:
         case("LakeTieringHeartbeat", coordinator_pb2.LakeTieringHeartbeatRequest(tierer=tierer, finished_tables=reports)),
         case(
             "AcquireKvSnapshotLease",
-            coordinator_pb2.AcquireKvSnapshotLeaseRequest(
-                lease_id="l",
-                lease_duration_ms=60_000,
-                snapshots_to_lease=[coordinator_pb2.PbKvSnapshotLeaseForTable(table_id=table_id, bucket_snapshots=snapshots)],
-            ),
+            coordinator_pb2.AcquireKvSnapshotLeaseRequest(lease_id="l", lease_duration_ms=60_000, snapshots_to_lease=snapshots),
         ),
         case("CreateDatabase", embedded_pb2.CreateDatabaseRequest(database_name="x" * 1_000_000)),
         case("ReadTable", history),

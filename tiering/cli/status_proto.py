@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import AnyField, schema_of
 from tiering.model.status import TableStatus
-from tiering.wire.statuses import ELSEWHERE
+from tiering.wire.model_codecs import STATUS_ELSEWHERE
 
 _MESSAGE = re.compile(r"(?<=\nmessage PbTableTieringStatus \{\n).*?(?=\n\})", re.DOTALL)
 _FIELD = re.compile(r" (?P<name>\w+) = (?P<number>\d+);")
@@ -34,7 +34,7 @@ def render(proto: str) -> str:
     fields = {field["name"]: lines for lines in re.split(r"(?<=;)\n", existing.group()) if (field := _FIELD.search(lines))}
     free_numbers = count(max(int(number) for _, number in _FIELD.findall(existing.group())) + 1)
     rendered = [fields.pop("table_path")]
-    columns = (column for column in schema_of(TableStatus) if column.name not in ELSEWHERE)
+    columns = (column for column in schema_of(TableStatus) if column.name not in STATUS_ELSEWHERE)
     rendered += [fields.pop(column.name, None) or _new_field(column, next(free_numbers)) for column in columns]
     if fields:
         raise ValueError(f"status.proto has fields without a column: {', '.join(fields)}; reserve their numbers")

@@ -12,7 +12,7 @@ from tiering.client.procedure_methods import ProcedureMethods
 from tiering.client.procedures import ANSWER_SECONDS, ROUND_GOES_ON_HINT, SWEEP_SECONDS
 from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import SweepResult, TierTableResult
-from tiering.model.leases import KvSnapshotLease
+from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
@@ -33,10 +33,9 @@ from tiering.wire.calls import (
     tier_table_result_from_pb,
 )
 from tiering.wire.channel import AsyncConnection, Connection
-from tiering.wire.leases import joined, leases_from_pb
+from tiering.wire.model_codecs import LEASE, statuses_from_pb
 from tiering.wire.pages import PagedListing
 from tiering.wire.procedure_calls import OnProgress
-from tiering.wire.statuses import statuses_from_pb
 
 READ_TIMEOUT_SECONDS = 30
 """What the answer with one page may take."""
@@ -88,7 +87,7 @@ class LakewardClient(ProcedureMethods):
             with self._connection.calling():
                 page = self._status.ListKvSnapshotLeases(listing.request, timeout=READ_TIMEOUT_SECONDS)
             listing.take(page)
-        return joined(listing.items)
+        return join_parts(listing.items)
 
     def tier_table(
         self,
@@ -166,7 +165,7 @@ class AsyncLakewardClient(AsyncProcedureMethods):
             with self._connection.calling():
                 page = await self._status.ListKvSnapshotLeases(listing.request, timeout=READ_TIMEOUT_SECONDS)
             listing.take(page)
-        return joined(listing.items)
+        return join_parts(listing.items)
 
     async def tier_table(
         self,
@@ -224,7 +223,7 @@ def _leases(
     uri: str, lease_id: str | None, page_size: int
 ) -> PagedListing[ListKvSnapshotLeasesRequest, ListKvSnapshotLeasesResponse, KvSnapshotLease]:
     request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
-    return PagedListing(uri, "leases", request, lambda page: leases_from_pb(page.leases))
+    return PagedListing(uri, "leases", request, lambda page: [LEASE.from_pb(lease) for lease in page.leases])
 
 
 def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableResult | None:

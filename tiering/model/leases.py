@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 
 from tiering.model.tables import TableBucket
 
@@ -48,3 +49,16 @@ class KvSnapshotLease:
         if left_ms <= 0:
             return "EXPIRED"
         return "EXPIRING" if left_ms < self.ttl_ms * EXPIRING_SHARE else "ACTIVE"
+
+    def parts(self) -> list[KvSnapshotLease]:
+        """Returns the lease in parts of one snapshot each, for the pages of a listing. A lease without snapshots is one part."""
+        return [replace(self, snapshots=(snapshot,)) for snapshot in self.snapshots] or [self]
+
+
+def join_parts(parts: Iterable[KvSnapshotLease]) -> list[KvSnapshotLease]:
+    """Returns whole leases. The parts of one lease follow each other."""
+    leases = []
+    for _, group in groupby(parts, lambda part: part.lease_id):
+        lease_parts = list(group)
+        leases.append(replace(lease_parts[0], snapshots=tuple(snapshot for part in lease_parts for snapshot in part.snapshots)))
+    return leases

@@ -11,15 +11,17 @@ from tiering.model.tables import Offsets
 from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.steps.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_to_pb
+from tiering.wire.codec import Codec
 from tiering.wire.errors import sendable
-from tiering.wire.rounds import recorded_to_pb, round_to_pb, stats_to_pb
-from tiering.wire.splits import split_to_pb
+from tiering.wire.model_codecs import OFFSETS, RECORDED_SNAPSHOT, ROUND_STATS, split_to_pb
 
 _ENDED_BY_THE_SERVICE = (Cancelled, Unauthenticated, AccessDenied)
 """Errors that are not the table's fault: the service ended the round, or no longer recognized its tierer. The service knows the reporting
 tierer.
 """
+
+
+_PROPOSED_COMMIT = Codec(ProposedCommit, pb.BeginLakeCommitRequest, beside=("round",))
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
     """
     outcome, error = report.outcome, report.outcome.error
     message = renewal_to_pb(report.assignment)
-    message.stats.CopyFrom(stats_to_pb(outcome.stats))
+    message.stats.CopyFrom(ROUND_STATS.to_pb(outcome.stats))
     message.forced = report.forced
     message.empty = outcome.state is RoundState.EMPTY
     message.fenced = outcome.state is RoundState.FENCED
@@ -74,6 +76,18 @@ def renewal_to_pb(assignment: Assignment) -> pb.PbHeartbeatReqForTable:
     )
 
 
+def round_to_pb(assignment: Assignment, tierer_id: str, incarnation: str | None = None) -> pb.PbRound:
+    """Returns the message that names a round, with the numbers that fence it and the process that runs it."""
+    return pb.PbRound(
+        table_id=assignment.table_id,
+        coordinator_epoch=assignment.coordinator_epoch,
+        tiering_epoch=assignment.tiering_epoch,
+        round_id=assignment.round_id,
+        tierer_id=tierer_id,
+        incarnation=incarnation,
+    )
+
+
 def plan_to_pb(
     assignment: Assignment,
     tierer_id: str,
@@ -87,7 +101,7 @@ def plan_to_pb(
     return pb.RecordPlanRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         lake_table_uuid=lake_table_uuid,
-        planned_stops=offsets_to_pb(stops),
+        planned_stops=OFFSETS.to_pb(stops),
         splits=splits,
         passed_head=passed_head,
     )
@@ -97,14 +111,7 @@ def proposed_commit_to_pb(
     assignment: Assignment, tierer_id: str, proposed: ProposedCommit, incarnation: str | None = None
 ) -> pb.BeginLakeCommitRequest:
     """Returns the request to pass the fence with the proposed commit."""
-    return pb.BeginLakeCommitRequest(
-        round=round_to_pb(assignment, tierer_id, incarnation),
-        base_round_id=proposed.base_round_id,
-        base_tag_snapshot_id=proposed.base_tag,
-        offsets=offsets_to_pb(proposed.offsets),
-        records=proposed.records,
-        files=proposed.files,
-    )
+    return _PROPOSED_COMMIT.to_pb(proposed, round=round_to_pb(assignment, tierer_id, incarnation))
 
 
 def ack_to_pb(
@@ -114,7 +121,7 @@ def ack_to_pb(
     offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
     return pb.CommitLakeSnapshotRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
-        marker=recorded_to_pb(RecordedLakeSnapshot(lake_snapshot_id, offsets)),
+        marker=RECORDED_SNAPSHOT.to_pb(RecordedLakeSnapshot(lake_snapshot_id, offsets)),
         marker_round_id=marker.round_id,
         lake_table_uuid=marker.lake_table_uuid,
     )

@@ -22,7 +22,8 @@ from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.codec import Codec
+from tiering.wire.model_codecs import ASSIGNMENT
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +68,11 @@ class TiererOptions:
     """A round whose splits made no progress for this long is given up; 0 = never."""
     stop_grace_ms: int = 6_000
     """Time for which a round with a granted commit may continue after a stop."""
+
+
+_TIERER = Codec(
+    TiererOptions, pb.PbTierer, elsewhere=("poll_ms", "service_timeout_ms", "stalled_after_ms", "stop_grace_ms"), beside=("sequence",)
+)
 
 
 def busy_interval_ms(options: TiererOptions, *, has_free_slot: bool, upkeep_runs: bool) -> int:
@@ -192,16 +198,7 @@ class Tierer:
             running = [running_round.assignment for running_round in self._running.values()]
             wants_table = not stopping and self._free_slots() > 0
         request = pb.LakeTieringHeartbeatRequest(
-            tierer=pb.PbTierer(
-                tierer_id=options.tierer_id,
-                sequence=self._sequence,
-                host=options.host,
-                application_id=options.application_id,
-                version=options.version,
-                started_at_ms=options.started_at_ms,
-                slots=options.slots,
-                incarnation=options.incarnation,
-            ),
+            tierer=_TIERER.to_pb(options, sequence=self._sequence),
             tiering_tables=[renewal_to_pb(assignment) for assignment in running],
             finished_tables=[report_to_pb(report) for report in reports if report.finished],
             failed_tables=[report_to_pb(report) for report in reports if not report.finished],
@@ -267,7 +264,7 @@ class Tierer:
         """Starts the round of an assignment unless it runs already."""
         if not answer.HasField("tiering_table") or self._stopping.is_set():
             return False
-        assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+        assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
         with self._lock:
             if assignment.round_id in self._running or self._free_slots() <= 0:
                 return False  # the table was not requested; every round takes a thread

@@ -20,7 +20,7 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.channel import Connection, calling
 from tiering.wire.errors import error_from_pb
-from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.wire.model_codecs import SNAPSHOTS_TO_LEASE, TABLE_BUCKET
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -118,13 +118,13 @@ class GrpcTransport:
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
         request = pb.AcquireKvSnapshotLeaseRequest(
-            lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=snapshots_to_pb(snapshots), owner=self._tierer_id
+            lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=SNAPSHOTS_TO_LEASE.to_pb(snapshots), owner=self._tierer_id
         )
         answer = self._patiently(self._stub.AcquireKvSnapshotLease, request)
-        return set(snapshots_from_pb(answer.unavailable_snapshots))
+        return set(SNAPSHOTS_TO_LEASE.from_pb(answer.unavailable_snapshots))
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
-        request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=buckets_to_pb(buckets))
+        request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=map(TABLE_BUCKET.to_pb, buckets))
         self._call(self._stub.ReleaseKvSnapshotLease, request, COMMAND_TIMEOUT_SECONDS)
 
     def drop_lease(self, lease_id: str) -> None:

@@ -6,26 +6,30 @@ import getpass
 
 from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
+from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.rpc.v1.control_pb2 import (
     PbCallOptions,
+    PbRoundProgress,
     PbSweepResult,
     PbTierTableResult,
     SweepLakeRequest,
     TierTableRequest,
     TierTableResponse,
 )
-from tiering.wire.common import path_from_pb, path_to_pb
-from tiering.wire.rounds import round_progress_from_pb, round_progress_to_pb
+from tiering.wire.codec import Codec
+from tiering.wire.model_codecs import PATH
 
 TableName = TablePath | str
 """A path, or `database.table` as SQL has it."""
 
+_ROUND_PROGRESS = Codec(RoundProgress, PbRoundProgress)
+
 
 def table_name_to_pb(table: TableName) -> PbTablePath:
     """The path of a table that a caller names. Raises InvalidName."""
-    return path_to_pb(parse_table_path(table) if isinstance(table, str) else table)
+    return PATH.to_pb(parse_table_path(table) if isinstance(table, str) else table)
 
 
 def tier_table_request(
@@ -52,20 +56,20 @@ def tier_table_request(
 def tier_table_step_to_pb(step: Progress | TierTableResult) -> TierTableResponse:
     """Progress or the result, as the call streams them."""
     if isinstance(step, Progress):
-        round_progress = None if step.round is None else round_progress_to_pb(step.round)
+        round_progress = None if step.round is None else _ROUND_PROGRESS.to_pb(step.round)
         return TierTableResponse(progress=step.message, round_progress=round_progress)
     return TierTableResponse(result=tier_table_result_to_pb(step))
 
 
 def progress_from_pb(message: TierTableResponse) -> Progress:
     """The progress of a step that is no result."""
-    return Progress(message.progress, round_progress_from_pb(message.round_progress) if message.HasField("round_progress") else None)
+    return Progress(message.progress, _ROUND_PROGRESS.from_pb(message.round_progress) if message.HasField("round_progress") else None)
 
 
 def tier_table_result_to_pb(result: TierTableResult) -> PbTierTableResult:
     """The result as a message; what is None is absent."""
     return PbTierTableResult(
-        table_path=path_to_pb(result.path),
+        table_path=PATH.to_pb(result.path),
         round_id=result.round_id,
         state=result.state,
         tiering_epoch=result.tiering_epoch,
@@ -83,7 +87,7 @@ def tier_table_result_to_pb(result: TierTableResult) -> PbTierTableResult:
 def tier_table_result_from_pb(message: PbTierTableResult) -> TierTableResult:
     """The result of a message; what is absent is None."""
     return TierTableResult(
-        path=path_from_pb(message.table_path),
+        path=PATH.from_pb(message.table_path),
         round_id=message.round_id if message.HasField("round_id") else None,
         state=message.state,
         tiering_epoch=message.tiering_epoch,
@@ -111,7 +115,7 @@ def sweep_lake_request(table: TableName | None, older_than_ms: int, dry_run: boo
 def sweep_result_to_pb(result: SweepResult) -> PbSweepResult:
     """What a sweep did to one table, as a message."""
     return PbSweepResult(
-        table_path=path_to_pb(result.path),
+        table_path=PATH.to_pb(result.path),
         files=result.files,
         removed=result.removed,
         removed_bytes=result.removed_bytes,
@@ -123,7 +127,7 @@ def sweep_result_to_pb(result: SweepResult) -> PbSweepResult:
 def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
     """What the message says that a sweep did; an absent error is None."""
     return SweepResult(
-        path=path_from_pb(message.table_path),
+        path=PATH.from_pb(message.table_path),
         files=message.files,
         removed=message.removed,
         removed_bytes=message.removed_bytes,

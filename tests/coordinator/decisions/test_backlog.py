@@ -21,7 +21,7 @@ from tiering.model.splits import AssignedBacklog, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TableType
 from tiering.planning.plan_splits import Plan, plan_round
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 NEW_PARTITION = BucketKey(17, 0)
@@ -67,7 +67,7 @@ def caught_up(world: World) -> HandTierer:
 
 def plan_of(world: World, assignment: pb.PbLakeTieringTableInfo) -> Plan:
     """Returns the plan of a round that begins now, with nothing in the lake."""
-    assigned = assignment_from_pb(assignment, 1).backlog
+    assigned = ASSIGNMENT.from_pb(assignment, coordinator_epoch=1).backlog
     return plan_round(world.table, {}, world.cluster.offsets(world.table), [], backlog=assigned)
 
 
@@ -124,7 +124,7 @@ def test_splits_carry_the_end_of_when_reading_began(world: World) -> None:
     assert carried(plan_of(world, again).splits) == {B0: 10, B1: None}, "the ends of then, and of what began then"
     tierer.run(again)
     world.later(FRESHNESS)
-    assert assignment_from_pb(tierer.get(), 1).backlog == AssignedBacklog()
+    assert ASSIGNMENT.from_pb(tierer.get(), coordinator_epoch=1).backlog == AssignedBacklog()
 
 
 def test_a_snapshot_split_carries_it_too_and_may_be_all_that_there_is_to_read() -> None:
@@ -389,7 +389,7 @@ def two_backlogs_and_a_live_table(factor: int = 10) -> tuple[World, HandTierer]:
     world = many("first", "second", "live", factor=factor)
     world.due()
     tierer = world.tierer()
-    assigned = {info.table_path.table_name: info for info in (tierer.get(), tierer.get(), tierer.get())}
+    assigned = {info.path.table_name: info for info in (tierer.get(), tierer.get(), tierer.get())}
     tierer.finish(assigned["live"], empty=True)
     for name in ("first", "second"):
         tierer.fail(assigned[name], error_class="TiererStopped")
@@ -405,19 +405,19 @@ def names_given(tierer: HandTierer, slots: int) -> list[str]:
     for _ in range(slots):
         response = tierer.beat(request=True)
         if response.HasField("tiering_table"):
-            names.append(response.tiering_table.table_path.table_name)
+            names.append(response.tiering_table.path.table_name)
     return names
 
 
 def test_backlogs_leave_a_slot_to_tables_that_promise_to_be_fresh() -> None:
     world, tierer = two_backlogs_and_a_live_table()
     assert names_given(tierer, 2) == ["live", "first"]
-    tierer.finish(next(info for info in tierer.running.values() if info.table_path.table_name == "live"), empty=True)
+    tierer.finish(next(info for info in tierer.running.values() if info.path.table_name == "live"), empty=True)
     assert not tierer.beat(request=True).HasField("tiering_table"), "the second backlog waits for the first"
     world.later(100)
     assert not tierer.beat(request=True).HasField("tiering_table")
     world.later(100)
-    assert tierer.get().table_path.table_name == "live"
+    assert tierer.get().path.table_name == "live"
 
 
 @pytest.mark.parametrize("planned", [False, True])
@@ -429,7 +429,7 @@ def test_a_first_round_that_hangs_before_its_plan_keeps_no_other_backlog_waiting
     tierer = world.tierer()
     tierer.slots = 2
     live = tierer.get()
-    assert live.table_path.table_name == "live"
+    assert live.path.table_name == "live"
     tierer.finish(live, empty=True)
     first = tierer.get()
     if planned:

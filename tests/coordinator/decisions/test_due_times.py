@@ -56,7 +56,7 @@ class Busy:
                 self.tierer.run(self.tierer.running[heapq.heappop(self.ends)[1]])
             if len(self.ends) < self.slots and self.world.coordinator.table_records.work_waits():
                 info = self.tierer.get()
-                takes = self.freshnesses[info.table_path.table_name] * self.random.uniform(self.longest / 3, self.longest)
+                takes = self.freshnesses[info.path.table_name] * self.random.uniform(self.longest / 3, self.longest)
                 heapq.heappush(self.ends, (seconds + takes, info.round_id))
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from tiering.coordinator.memory.running_splits import RunningSplits, SplitsReport
 from tiering.model.splits import SplitPosition, SplitProgress, SplitState, TieringLogSplit
 from tiering.model.tables import BucketKey, TablePath
-from tiering.wire.splits import split_from_pb, split_to_pb
+from tiering.wire.model_codecs import split_from_pb, split_to_pb
 
 PATH = TablePath("sales", "orders")
 RUNNING = SplitPosition(SplitState.RUNNING, 0, "0@a", 50, 50)

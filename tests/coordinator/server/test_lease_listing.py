@@ -14,11 +14,11 @@ from support.services.served import at_uri
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
+from tiering.model.leases import join_parts
 from tiering.model.tables import TableBucket
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.channel import Connection
-from tiering.wire.leases import joined, parts
 
 MINUTE_MS = 60_000
 
@@ -80,6 +80,6 @@ def test_all_pages_show_the_moment_of_the_first(world: LakeWorld) -> None:
 
 def test_a_lease_is_taken_apart_and_put_together_again(world: LakeWorld) -> None:
     leases = list(world.storage.leases())
-    assert joined(part for lease in leases for part in parts(lease)) == leases
+    assert join_parts(part for lease in leases for part in lease.parts()) == leases
     ended = leases[2]
     assert ended.expires_at + timedelta(seconds=1) == world.clock.now()

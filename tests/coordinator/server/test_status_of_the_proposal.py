@@ -23,7 +23,7 @@ from tiering.errors import InvalidArgument
 from tiering.instants import to_milliseconds
 from tiering.model.status import TableStatus
 from tiering.redaction.redact import MESSAGE_LIMIT
-from tiering.wire.statuses import status_to_pb
+from tiering.wire.model_codecs import status_to_pb
 
 PROPOSAL = """
 syntax = "proto2";

@@ -14,7 +14,7 @@ from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_to_pb
+from tiering.wire.model_codecs import OFFSETS
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 
@@ -189,7 +189,7 @@ def forged_ack(tierer: HandTierer, assignment: pb.PbLakeTieringTableInfo) -> pb.
     """Returns an ack that anyone can send who knows the names of the running round, which SQL shows."""
     message = pb.CommitLakeSnapshotRequest(round=tierer.ref(assignment), marker_round_id=assignment.round_id)
     message.marker.lake_snapshot_id = 99
-    message.marker.offsets.extend(offsets_to_pb({B0: 10, B1: 0}))
+    message.marker.offsets.extend(OFFSETS.to_pb({B0: 10, B1: 0}))
     return message
 
 
@@ -328,7 +328,7 @@ def test_a_round_is_granted_one_commit_and_no_other(world: World) -> None:
     tierer.plan(assignment)
     request = tierer.prepare(assignment)
     assert tierer.begin(assignment, request).granted
-    forged = pb.BeginLakeCommitRequest(round=tierer.ref(assignment), base_tag_snapshot_id=4_711)
+    forged = pb.BeginLakeCommitRequest(round=tierer.ref(assignment), base_tag=4_711)
     answer = world.coordinator.commits.begin_lake_commit(forged)
     assert not answer.granted
     assert answer.error.error_class == "Fenced"

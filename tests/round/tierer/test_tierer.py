@@ -102,7 +102,7 @@ class ScriptedCoordinator(NoLeaseCalls):
 
 def hand_over(number: int, round_id: str) -> pb.LakeTieringHeartbeatResponse:
     path = PbTablePath(database_name="sales", table_name=f"t{number}")
-    info = pb.PbLakeTieringTableInfo(table_id=number, table_path=path, tiering_epoch=1, round_id=round_id, max_duration_ms=60_000)
+    info = pb.PbLakeTieringTableInfo(table_id=number, path=path, tiering_epoch=1, round_id=round_id, max_duration_ms=60_000)
     return pb.LakeTieringHeartbeatResponse(coordinator_epoch=1, tiering_table=info)
 
 
@@ -407,7 +407,7 @@ def test_a_round_that_gets_no_thread_is_given_back(
 
 def test_the_loop_survives_an_answer_that_makes_no_sense(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
     nonsense = hand_over(1, "r1")
-    nonsense.tiering_table.table_path.database_name = "../.."
+    nonsense.tiering_table.path.database_name = "../.."
     coordinator.answer = answers_to_requests(nonsense, hand_over(2, "r2"))
     start(1)
     wait_for("the round after it", lambda: "r2" in coordinator.finished())

@@ -31,7 +31,7 @@ from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 B0 = BucketKey(None, 0)
 FRESHNESS_MS = 1_000
@@ -102,7 +102,7 @@ class BesideFlink:
         answer = self._beat(request_table=True)
         if not answer.HasField("tiering_table"):
             return None
-        assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+        assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
         transport = LeasingTransport(lambda: self.coordinator)
         inline = InlineTaskRunner()
         world = RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))

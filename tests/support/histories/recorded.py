@@ -23,7 +23,7 @@ from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableBucket, TableInfo, TablePath
 from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, Transport
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 if TYPE_CHECKING:
     from tiering.lake.iceberg.lake import IcebergLake as _AnyLake
@@ -115,7 +115,7 @@ class RecordedHeartbeat:
     def result(self) -> pb.LakeTieringHeartbeatResponse:
         answer = self._call.result()
         if answer.HasField("tiering_table"):
-            assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+            assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
             with self._history.operation("claim", assignment.path) as operation:
                 operation.call = self._started
                 note_claim(operation, assignment)

@@ -37,7 +37,7 @@ from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 SERVICE_TIMEOUT_MS = 10_000
 OPTIONS = CoordinatorOptions(service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=6)
@@ -266,7 +266,7 @@ class Deployment:
             if refused is not None and (item.cancel or item.HasField("error")):
                 refused[1].cancel("the coordinator refused the round")
         if answer.HasField("tiering_table"):
-            self._begin(tierer, assignment_from_pb(answer.tiering_table, answer.coordinator_epoch))
+            self._begin(tierer, ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch))
 
     def _begin(self, tierer: TiererProcess, assignment: Assignment) -> None:
         if assignment.round_id in tierer.running or len(tierer.running) >= tierer.slots or tierer not in self.tierers:

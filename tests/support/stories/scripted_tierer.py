@@ -10,7 +10,7 @@ from tiering.model.tables import Offsets
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.channel import Connection
-from tiering.wire.common import offsets_to_pb
+from tiering.wire.model_codecs import OFFSETS
 
 CALL_SECONDS = 10
 BEAT_SECONDS = 0.5
@@ -41,7 +41,7 @@ class ScriptedTierer:
     def plan(self, stops: Offsets) -> None:
         """Says that the round will read each bucket up to there."""
         request = pb.RecordPlanRequest(round=self._round(), splits=len(stops))
-        request.planned_stops.extend(offsets_to_pb(stops))
+        request.planned_stops.extend(OFFSETS.to_pb(stops))
         self._stub.RecordPlan(request, timeout=CALL_SECONDS)
 
     def report(self, records_done: int, records_total: int) -> None:

@@ -24,7 +24,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_to_pb
+from tiering.wire.model_codecs import OFFSETS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRESHNESS = 180
@@ -243,7 +243,7 @@ class HandTierer:
         """Makes the lake table and records the plan: up to the log's ends."""
         view = self.world.lake.ensure_table(self._table(info))
         request = pb.RecordPlanRequest(round=self.ref(info), lake_table_uuid=view.table_uuid, splits=2)
-        request.planned_stops.extend(offsets_to_pb(self.ends(info)))
+        request.planned_stops.extend(OFFSETS.to_pb(self.ends(info)))
         if view.head is not None:
             request.passed_head = view.head
         self.world.coordinator.commits.record_plan(request)
@@ -272,9 +272,9 @@ class HandTierer:
 
     def begin(self, info: pb.PbLakeTieringTableInfo, request: Request) -> pb.BeginLakeCommitResponse:
         message = pb.BeginLakeCommitRequest(
-            round=self.ref(info), base_round_id=request.marker.base_round_id, base_tag_snapshot_id=request.tiered, records=10, files=1
+            round=self.ref(info), base_round_id=request.marker.base_round_id, base_tag=request.tiered, records=10, files=1
         )
-        message.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in request.marker.buckets.items()}))
+        message.offsets.extend(OFFSETS.to_pb({bucket: tiered.tiered for bucket, tiered in request.marker.buckets.items()}))
         return self.world.coordinator.commits.begin_lake_commit(message)
 
     def ack(self, info: pb.PbLakeTieringTableInfo) -> None:
@@ -289,7 +289,7 @@ class HandTierer:
         assert view.marker is not None
         message = pb.CommitLakeSnapshotRequest(round=self.ref(info), marker_round_id=view.marker.round_id, lake_table_uuid=view.table_uuid)
         message.marker.lake_snapshot_id = view.tiered
-        message.marker.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
+        message.marker.offsets.extend(OFFSETS.to_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
         return message
 
     def commit(self, info: pb.PbLakeTieringTableInfo, buckets: Collection[int] | None = None) -> None:

@@ -46,7 +46,7 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.validate.results import CheckResult, Level
 from tiering.validate.run import validate
 from tiering.wire.errors import error_from_pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 PRIMARY_KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
@@ -194,7 +194,7 @@ class InlineDeployment:
             assert self._stepped(answer, **changes).end().error is None
 
     def _stepped(self, answer: pb.LakeTieringHeartbeatResponse, **changes: Any) -> SteppedRound:
-        assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
+        assignment = replace(ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch), **changes)
         inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
         runners = (inline, self.spark or inline)
         world = RoundWorld(

@@ -10,7 +10,7 @@ from tiering.model.tables import TableBucket
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.ports import Transport
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.wire.model_codecs import SNAPSHOTS_TO_LEASE, TABLE_BUCKET
 
 
 class NoLeaseCalls:
@@ -33,12 +33,12 @@ class DirectLeaseCalls:
         raise NotImplementedError
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        wanted = snapshots_to_pb(snapshots)
+        wanted = SNAPSHOTS_TO_LEASE.to_pb(snapshots)
         request = pb.AcquireKvSnapshotLeaseRequest(lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=wanted)
-        return set(snapshots_from_pb(self.lease_service().acquire(request).unavailable_snapshots))
+        return set(SNAPSHOTS_TO_LEASE.from_pb(self.lease_service().acquire(request).unavailable_snapshots))
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
-        request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=buckets_to_pb(buckets))
+        request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=map(TABLE_BUCKET.to_pb, buckets))
         self.lease_service().release(request)
 
     def drop_lease(self, lease_id: str) -> None:

@@ -44,8 +44,7 @@ from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_to_pb
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT, OFFSETS
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000
@@ -391,7 +390,7 @@ class Simulation:
         if record is None or record.round is None:
             return
         named = {"table_id": record.table_id, "tiering_epoch": record.tiering_epoch, "round_id": record.round.round_id}
-        far = offsets_to_pb({bucket: end + 5 for bucket, end in self.ends().items()})
+        far = OFFSETS.to_pb({bucket: end + 5 for bucket, end in self.ends().items()})
         ref = pb.PbRound(**named, tierer_id=record.round.tierer_id or "")
         commits, heartbeats = self.coordinator.commits, self.coordinator.heartbeats
         report = pb.PbHeartbeatReqForTable(**named, error_message="made up", error_retryable=False, passed_head=4_711)
@@ -400,7 +399,7 @@ class Simulation:
         messages: list[Callable[[], object]] = [
             lambda: commits.commit_lake_snapshot(ack),
             lambda: commits.record_plan(pb.RecordPlanRequest(round=ref, lake_table_uuid="made-up", planned_stops=far)),
-            lambda: commits.begin_lake_commit(pb.BeginLakeCommitRequest(round=ref, base_tag_snapshot_id=4_711, offsets=far)),
+            lambda: commits.begin_lake_commit(pb.BeginLakeCommitRequest(round=ref, base_tag=4_711, offsets=far)),
             lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, finished_tables=[report])),
             lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, failed_tables=[report])),
             lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, tiering_tables=[report], stopping=True)),
@@ -460,7 +459,7 @@ class Simulation:
             tierer.running[1].cancel("the coordinator cancelled the round")
         if answer.HasField("tiering_table"):
             assert not self._is_fenced(tierer) or self._fence_was_pruned(tierer), "a fenced process got a table"
-            assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+            assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
             tierer.running = (assignment, RoundRunner(self._world(tierer), assignment))
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:

@@ -46,7 +46,8 @@ def finish(world: World, tierer: HandTierer, info: Info, **seconds: float) -> No
     tierer.commit(info)
     world.later(spent["commit"] + spent["ack"])
     tierer.ack(info)
-    stats = pb.PbRoundStats(records_written=10, **{f"{part}_ms": int(value * 1_000) for part, value in spent.items()})
+    times = pb.PbPhaseTimes(**{f"{part}_ms": int(value * 1_000) for part, value in spent.items()})
+    stats = pb.PbRoundStats(records_written=10, times=times)
     tierer.running.pop(info.round_id, None)
     tierer.beat(finished=(tierer.about(info, stats=stats),))
 

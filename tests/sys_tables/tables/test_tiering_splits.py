@@ -16,7 +16,7 @@ from tiering.coordinator.tierers.messages import MAX_SPLITS
 from tiering.model.splits import SplitPosition, SplitProgress, SplitState, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.splits import split_to_pb
+from tiering.wire.model_codecs import split_to_pb
 
 TABLE = default_registry().table("tiering_splits")
 PATH = TablePath("sales", "orders")
@@ -147,10 +147,10 @@ def test_reports_that_no_tierer_of_ours_sends_are_refused(world: World) -> None:
     with pytest.raises(errors.InvalidArgument, match="at most"):
         world.coordinator.progress.report(message)
     message = report(tierer, assignment, log_split())
-    message.splits[0].state = "LATE"
+    message.splits[0].position.state = "LATE"
     with pytest.raises(errors.InvalidArgument, match="'LATE'"):
         world.coordinator.progress.report(message)
-    message.splits[0].state, message.splits[0].executor = "RUNNING", "x\n" * 10_000
+    message.splits[0].position.state, message.splits[0].position.executor = "RUNNING", "x\n" * 10_000
     world.coordinator.progress.report(message)
     assert len(rows(world)[0]["executor"]) < 1_000
     older = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_total=2)

@@ -33,15 +33,14 @@ from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.log_context import call_is_about, carried
 from tiering.model.call_results import Progress
-from tiering.model.leases import KvSnapshotLease
+from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
-from tiering.wire.common import time_to_pb
-from tiering.wire.leases import joined, lease_to_pb, parts
-from tiering.wire.statuses import status_to_pb
+from tiering.wire.codec import time_to_pb
+from tiering.wire.model_codecs import LEASE, status_to_pb
 
 _ITEM_OVERHEAD_BYTES = 5
 """Overhead of a repeated field's item: a tag of one byte and a length of at most four."""
@@ -110,7 +109,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
         page = await self._pools.for_lookup(self._leases_page, request)
         return status_pb2.ListKvSnapshotLeasesResponse(
-            leases=map(lease_to_pb, joined(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
+            leases=map(LEASE.to_pb, join_parts(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
 
     def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
@@ -120,7 +119,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         view = self._coordinator.view()
         lease_id = request.lease_id if request.HasField("lease_id") else None
         matching = (lease for lease in view.leases() if lease_id in (None, lease.lease_id))
-        listing = Listing(tuple(part for lease in matching for part in parts(lease)), view.now, access)
+        listing = Listing(tuple(part for lease in matching for part in lease.parts()), view.now, access)
         return self._lease_listings.first(listing, request.page_size)
 
     async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:

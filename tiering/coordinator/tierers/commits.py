@@ -43,8 +43,8 @@ from tiering.log_context import carried
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_from_pb
 from tiering.wire.errors import error_to_pb
+from tiering.wire.model_codecs import OFFSETS
 
 _log = structlog.get_logger(__name__)
 
@@ -121,7 +121,7 @@ class Commits:
 
         The cluster is asked before the grant is recorded, so that a granted round has all that its commit needs.
         """
-        ref, offsets, grant_request = round_ref_from_pb(request.round), offsets_from_pb(request.offsets), grant_request_from_pb(request)
+        ref, offsets, grant_request = round_ref_from_pb(request.round), OFFSETS.from_pb(request.offsets), grant_request_from_pb(request)
         try:
             with self._table_records.changing():
                 record = self._current(ref)

@@ -39,7 +39,7 @@ from tiering.coordinator.tierers.upkeep_slots import UpkeepSlots
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.errors import error_to_pb
-from tiering.wire.rounds import assignment_to_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 _log = structlog.get_logger(__name__)
 
@@ -270,8 +270,7 @@ class Heartbeats:
         record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer, incarnation)
         record = record or self.upkeep_slots.next(tierer, incarnation)
         if record is not None:
-            assignment = assignment_of(record, self._table_records.epoch)
-            response.tiering_table.CopyFrom(assignment_to_pb(assignment))
+            response.tiering_table.CopyFrom(ASSIGNMENT.to_pb(assignment_of(record, self._table_records.epoch)))
 
     def _next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
         picked = self._pick(key)

@@ -14,7 +14,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.bound_identity import bound_lease_id
 from tiering.model.tables import TableBucket
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.leases import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.wire.model_codecs import SNAPSHOTS_TO_LEASE, TABLE_BUCKET
 from tiering.wire.request_bounds import informative
 
 _log = structlog.get_logger(__name__)
@@ -82,21 +82,22 @@ class Leases:
 
         Raises InvalidArgument (lease id, duration), UnknownLease (a renewal of a lease that expired), StoreError, Fenced.
         """
-        check_size(sum(len(table.bucket_snapshots) for table in request.snapshots_to_lease))
-        snapshots = snapshots_from_pb(request.snapshots_to_lease)
+        check_size(len(request.snapshots_to_lease))
+        snapshots = SNAPSHOTS_TO_LEASE.from_pb(request.snapshots_to_lease)
         owner = informative(request.owner) if request.HasField("owner") else None
         lease_id = bound_lease_id(request.lease_id)
         buckets = self._cluster.acquire_lease(lease_id, request.lease_duration_ms, snapshots, owner)
         unavailable = {bucket: snapshots[bucket] for bucket in buckets}
         if unavailable:
             self._report_unleased(lease_id, unavailable)
-        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb(unavailable))
+        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=SNAPSHOTS_TO_LEASE.to_pb(unavailable))
 
     def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
         """Releases buckets and returns those that were leased. Raises InvalidArgument for too many."""
         check_size(len(request.buckets_to_release))
-        released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets_from_pb(request.buckets_to_release))
-        return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=buckets_to_pb(released))
+        buckets = [TABLE_BUCKET.from_pb(bucket) for bucket in request.buckets_to_release]
+        released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets)
+        return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=map(TABLE_BUCKET.to_pb, released))
 
     def drop(self, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
         """Drops a lease and returns whether it existed."""

@@ -12,13 +12,12 @@ from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOf
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
 from tiering.coordinator.memory.running_splits import SplitsReport
 from tiering.errors import BucketStopped, InvalidArgument
-from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundProgress, RoundStats
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.common import offsets_from_pb
-from tiering.wire.rounds import stats_from_pb
-from tiering.wire.splits import split_from_pb
+from tiering.wire.codec import Codec
+from tiering.wire.model_codecs import OFFSETS, not_negative, split_from_pb, stats_from_pb
 
 UNEXPLAINED = "the tierer gave no reason"
 """The text for a failure of an older tierer, which sends no error_message."""
@@ -35,6 +34,12 @@ _ID_LIMIT = 1_000
 _MAX_IDS = 20
 """Upper bound of ids in an error; no error has that many."""
 
+PROGRESS = Codec(
+    RoundProgress, pb.ReportProgressRequest, beside=("round", "phase", "run", "splits", "splits_told"), reading={int: not_negative}
+)
+_ROUND_REF = Codec(RoundRef, pb.PbRound)
+_GRANT_REQUEST = Codec(GrantRequest, pb.BeginLakeCommitRequest, elsewhere=("offsets",), beside=("round", "offsets"))
+
 
 def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
     """Returns the process that sent the message; None for an older tierer."""
@@ -43,9 +48,8 @@ def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
 
 def round_ref_from_pb(message: pb.PbRound) -> RoundRef:
     """Returns the round that a request is about. Raises InvalidArgument for an invalid round id."""
-    incarnation = incarnation_from_pb(message)
-    round_id = checked_round_id(message.round_id)
-    return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, message.tierer_id, incarnation)
+    checked_round_id(message.round_id)
+    return _ROUND_REF.from_pb(message)
 
 
 def report_ref_from_pb(message: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> RoundRef:
@@ -125,18 +129,12 @@ def splits_report_from_pb(message: pb.ReportProgressRequest, record: TableRecord
 
 def grant_request_from_pb(message: pb.BeginLakeCommitRequest) -> GrantRequest:
     """Returns the commit for which a round asks to pass the fence."""
-    return GrantRequest(
-        base_round_id=message.base_round_id if message.HasField("base_round_id") else None,
-        base_tag=message.base_tag_snapshot_id if message.HasField("base_tag_snapshot_id") else None,
-        offsets=text_offsets_from_pb(message.offsets),
-        records=message.records,
-        files=message.files,
-    )
+    return _GRANT_REQUEST.from_pb(message, offsets=text_offsets_from_pb(message.offsets))
 
 
 def text_offsets_from_pb(messages: Iterable[common_pb2.PbBucketOffset]) -> TextOffsets:
     """Returns offsets in the form that records store."""
-    return to_text(offsets_from_pb(messages))
+    return to_text(OFFSETS.from_pb(messages))
 
 
 def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:

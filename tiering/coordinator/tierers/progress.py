@@ -5,9 +5,8 @@ from __future__ import annotations
 from tiering.coordinator.decisions import round_lifecycle
 from tiering.coordinator.memory.running_splits import RunningSplits
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.tierers.messages import round_ref_from_pb, splits_report_from_pb
+from tiering.coordinator.tierers.messages import PROGRESS, round_ref_from_pb, splits_report_from_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.rounds import round_progress_from_pb
 
 
 class Progress:
@@ -24,7 +23,7 @@ class Progress:
             record = self._table_records.get(ref.table_id)
             if record is None or not round_lifecycle.is_current(record, ref):
                 return pb.ReportProgressResponse(send_all=False)
-            change = round_lifecycle.progress(record, round_progress_from_pb(request))
+            change = round_lifecycle.progress(record, PROGRESS.from_pb(request))
             if change is not None:
                 self._table_records.put(change)
                 self._table_records.wake_ups.notify()

@@ -18,7 +18,7 @@ from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableBucket
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.leases import buckets_to_pb, snapshots_to_pb
+from tiering.wire.model_codecs import SNAPSHOTS_TO_LEASE, TABLE_BUCKET
 
 MINUTE_MS = 60_000
 BUCKETS = 8
@@ -117,8 +117,10 @@ def test_a_snapshot_that_goes_between_look_and_lease_is_unavailable(
 
 def test_a_request_names_a_bounded_number_of_snapshots(storage: EmbeddedStorage) -> None:
     leases, named = Leases(storage), made_up(MAX_LEASED + 1)
-    acquire = pb.AcquireKvSnapshotLeaseRequest(lease_id="x", lease_duration_ms=MINUTE_MS, snapshots_to_lease=snapshots_to_pb(named))
+    acquire = pb.AcquireKvSnapshotLeaseRequest(
+        lease_id="x", lease_duration_ms=MINUTE_MS, snapshots_to_lease=SNAPSHOTS_TO_LEASE.to_pb(named)
+    )
     with pytest.raises(InvalidArgument, match=f"at most {MAX_LEASED} KV snapshots"):
         leases.acquire(acquire)
     with pytest.raises(InvalidArgument, match=f"at most {MAX_LEASED} KV snapshots"):
-        leases.release(pb.ReleaseKvSnapshotLeaseRequest(lease_id="x", buckets_to_release=buckets_to_pb(list(named))))
+        leases.release(pb.ReleaseKvSnapshotLeaseRequest(lease_id="x", buckets_to_release=map(TABLE_BUCKET.to_pb, list(named))))

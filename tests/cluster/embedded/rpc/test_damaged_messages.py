@@ -17,7 +17,7 @@ from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema, rows_bytes
 from tiering.rpc.v1 import embedded_pb2
-from tiering.wire.common import path_to_pb
+from tiering.wire import model_codecs
 
 EXAMPLES = 1_500
 ROWS = pa.record_batch(
@@ -83,7 +83,7 @@ def test_a_short_request_that_stands_for_gigabytes_is_refused_and_the_service_go
     assert len(content) < 1_000
     make_table(storage)
     with served(storage) as remote:
-        path = path_to_pb(PATH)
+        path = model_codecs.PATH.to_pb(PATH)
         for request, call in (
             (embedded_pb2.AppendRequest(table_path=path, rows=content, writer_id="w"), remote._stub.Append),
             (embedded_pb2.UpsertRequest(table_path=path, rows=content, writer_id="w"), remote._stub.Upsert),

@@ -16,7 +16,7 @@ from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
-from tiering.wire.rounds import assignment_from_pb
+from tiering.wire.model_codecs import ASSIGNMENT
 
 MAX_BACKOFF_S = 301
 FRESH_ROWS = 0.7
@@ -66,7 +66,7 @@ class RoundSteps(TableSteps):
         answer = world.beat(request_table=True)
         if not answer.HasField("tiering_table"):
             return None
-        assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+        assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
         inline = InlineTaskRunner()
         cluster: Any = RunningCluster(world)
         parts = RoundWorld(

@@ -20,13 +20,18 @@ from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.rpc.messages import (
-    bounds_from_pb,
-    range_from_pb,
-    refused_from_pb,
-    segment_from_pb,
-    snapshots_from_pb,
-    spec_to_pb,
-    stored_snapshot_from_pb,
+    APPENDED_RANGE,
+    BUCKET_OFFSETS,
+    BUCKET_SNAPSHOTS,
+    LOG_OFFSETS,
+    PARTITION,
+    REFUSED_RECORD,
+    SEGMENT,
+    SPEC,
+    STORED_SNAPSHOT,
+    TIMESTAMPS,
+    TRACES,
+    schema_to_pb,
     table_from_pb,
 )
 from tiering.cluster.log_writer import as_batch
@@ -41,7 +46,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.channel import Connection
-from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_to_pb, time_from_pb
+from tiering.wire.model_codecs import BUCKET, OFFSETS, PATH, RECORDED_SNAPSHOT
 from tiering.wire.pages import Pages, readable
 
 _log = structlog.get_logger(__name__)
@@ -128,24 +133,24 @@ class RemoteEmbeddedCluster:
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """Creates a table. Implements `WritableCluster.create_table`."""
-        request = spec_to_pb(path, spec, ignore_if_exists)
+        request = SPEC.to_pb(spec, table_path=PATH.to_pb(path), ignore_if_exists=ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def drop_table(self, path: TablePath) -> None:
         """Drops a table. Implements `WritableCluster.drop_table`."""
-        request = pb.DropTableRequest(table_path=path_to_pb(path))
+        request = pb.DropTableRequest(table_path=PATH.to_pb(path))
         self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
-        added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
-        request = pb.AlterTableRequest(table_path=path_to_pb(path), set_properties=set_properties, add_columns=added)
+        added = schema_to_pb(pa.schema(list(add_columns))) if add_columns else b""
+        request = pb.AlterTableRequest(table_path=PATH.to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
-        request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value, dry_run=dry_run)
+        request = pb.SetTableOptionRequest(table_path=PATH.to_pb(path), name=name, value=value, dry_run=dry_run)
         return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
@@ -165,7 +170,7 @@ class RemoteEmbeddedCluster:
 
     def table(self, path: TablePath) -> TableInfo:
         """Returns one table. Implements `TableCatalog.table`."""
-        request = pb.GetTableRequest(table_path=path_to_pb(path))
+        request = pb.GetTableRequest(table_path=PATH.to_pb(path))
         return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def _table(self, message: pb.PbTable) -> TableInfo:
@@ -183,7 +188,7 @@ class RemoteEmbeddedCluster:
             after = partitions[-1].partition_id if partitions else 0
             request = pb.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
             answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
-            partitions += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
+            partitions += map(PARTITION.from_pb, answer.partitions)
             more = answer.more
             pages.check(answer, len(answer.partitions), partitions[-1].partition_id if more and partitions else None)
             more = more and bool(answer.partitions)
@@ -191,40 +196,40 @@ class RemoteEmbeddedCluster:
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """Drops a partition. Implements `WritableCluster.drop_partition`."""
-        request = pb.DropPartitionRequest(table_path=path_to_pb(path), partition_name=partition_name)
+        request = pb.DropPartitionRequest(table_path=PATH.to_pb(path), partition_name=partition_name)
         self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Appends rows with one message; `writer.LogWriter` splits larger batches. Raises InvalidData if the rows are too large. Implements
         `WritableCluster.append`.
         """
-        request = pb.AppendRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        request = pb.AppendRequest(table_path=PATH.to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
-        return [range_from_pb(appended) for appended in answer.ranges]
+        return [APPENDED_RANGE.from_pb(appended) for appended in answer.ranges]
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Upserts rows with one message, as `append` does. Implements `WritableCluster.upsert`."""
-        request = pb.UpsertRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        request = pb.UpsertRequest(table_path=PATH.to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Upsert, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return [range_from_pb(appended) for appended in answer.ranges]
+        return [APPENDED_RANGE.from_pb(appended) for appended in answer.ranges]
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Deletes keys with one message, as `append` does. Implements `WritableCluster.delete`."""
-        request = pb.DeleteRequest(table_path=path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
+        request = pb.DeleteRequest(table_path=PATH.to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Delete, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return [range_from_pb(appended) for appended in answer.ranges]
+        return [APPENDED_RANGE.from_pb(appended) for appended in answer.ranges]
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """Takes KV snapshots of a table. Implements `KvSnapshotsOnDemand.take_kv_snapshots`."""
-        request = pb.SnapshotKvRequest(table_path=path_to_pb(path))
+        request = pb.SnapshotKvRequest(table_path=PATH.to_pb(path))
         answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return snapshots_from_pb(answer.snapshots)
+        return BUCKET_SNAPSHOTS.from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """Returns the offsets of all buckets. Implements `LogOffsets.offsets`."""
         request = pb.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        return {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
+        return BUCKET_OFFSETS.from_pb(answer.buckets)
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         """Returns the offsets of several tables, with one call for each: only the coordinator, in process, asks for many. Implements
@@ -234,22 +239,22 @@ class RemoteEmbeddedCluster:
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """Returns the commit times of records. Implements `LogOffsets.oldest_timestamps`."""
-        request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
+        request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=OFFSETS.to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
-        return {bucket_from_pb(item.bucket): time_from_pb(item.timestamp) for item in answer.timestamps}
+        return TIMESTAMPS.from_pb(answer.timestamps)
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
         """Returns the traces of records; none for an older service without traces. Implements `RewritableLogs.record_traces`."""
         if not offsets or not self._has_traces:
             return {}
-        request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
+        request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=OFFSETS.to_pb(offsets))
         try:
             answer = self._repeatable(partial(self._stub.ListRecordTraces, request, timeout=CALL_TIMEOUT_S))
         except PeerTooOld as error:
             self._has_traces = False
             _log.warning("the service is older: rewrites of its log are not detected", uri=self._uri, error=error.message)
             return {}
-        return {bucket_from_pb(item.bucket): item.trace for item in answer.traces}
+        return TRACES.from_pb(answer.traces)
 
     def settle(self, table: TableInfo) -> None:
         """Does nothing, because the service reads its folder for each call. Implements `RewritableLogs.settle`."""
@@ -259,23 +264,16 @@ class RemoteEmbeddedCluster:
         if isinstance(split, TieringSnapshotSplit):
             return self._snapshot_reader(table, split)
         pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
-        segments = [segment_from_pb(segment) for page in pages for segment in page.segments]
-        has_bounds = pages[0].HasField("bounds")  # saves a second call for the split
-        bounds = bounds_from_pb(pages[0].bounds) if has_bounds else self._bounds(table.table_id, split.bucket)
-        listed = ListedRange(pages[0].root, segments, [refused_from_pb(record) for record in pages[0].refused])
+        segments = [SEGMENT.from_pb(segment) for page in pages for segment in page.segments]
+        bounds = LOG_OFFSETS.from_pb(pages[0].bounds) if pages[0].HasField("bounds") else None
+        listed = ListedRange(pages[0].root, segments, [REFUSED_RECORD.from_pb(record) for record in pages[0].refused])
         return open_reader(table, split, bounds, lambda *_: listed)
 
-    def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
-        request = pb.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
-        answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        bounds = {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
-        return bounds.get(bucket)
-
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
-        bucket = bucket_to_pb(split.bucket)
-        request = pb.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
+        request = pb.GetKvSnapshotRequest(table_id=table.table_id, bucket=BUCKET.to_pb(split.bucket), snapshot_id=split.snapshot_id)
         answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
-        return open_snapshot_reader(answer.root, table, split, stored_snapshot_from_pb(split.snapshot_id, answer))
+        stored = STORED_SNAPSHOT.from_pb(answer.snapshot) if answer.HasField("snapshot") else None
+        return open_snapshot_reader(answer.root, table, split, stored)
 
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
@@ -283,7 +281,7 @@ class RemoteEmbeddedCluster:
         pages = Pages(self._uri, "segments")
         while True:
             request = pb.ListSegmentsRequest(
-                table_id=table_id, bucket=bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
+                table_id=table_id, bucket=BUCKET.to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
             )
             page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
             pages.check(page, len(page.segments), page.segments[-1].stopping_offset if page.segments else None)
@@ -298,15 +296,13 @@ class RemoteEmbeddedCluster:
             return {}
         request = pb.ListKvSnapshotsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
-        return snapshots_from_pb(answer.snapshots)
+        return BUCKET_SNAPSHOTS.from_pb(answer.snapshots)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """Returns the recorded lake snapshot. Implements `TableCatalog.lake_snapshot`."""
         request = pb.GetLakeSnapshotRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
-        if not answer.HasField("lake_snapshot_id"):
-            return None
-        return RecordedLakeSnapshot(answer.lake_snapshot_id, offsets_from_pb(answer.offsets))
+        return RECORDED_SNAPSHOT.from_pb(answer.recorded) if answer.HasField("recorded") else None
 
 
 def _message(rows: Rows) -> bytes:

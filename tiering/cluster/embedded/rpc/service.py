@@ -19,14 +19,17 @@ from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.rpc.messages import (
-    bounds_to_pb,
-    partition_to_pb,
-    range_to_pb,
-    refused_to_pb,
-    segment_to_pb,
-    snapshots_to_pb,
-    spec_from_pb,
-    stored_snapshot_to_pb,
+    APPENDED_RANGE,
+    BUCKET_OFFSETS,
+    BUCKET_SNAPSHOTS,
+    LOG_OFFSETS,
+    PARTITION,
+    REFUSED_RECORD,
+    SEGMENT,
+    SPEC,
+    STORED_SNAPSHOT,
+    TIMESTAMPS,
+    TRACES,
     table_to_pb,
 )
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -38,7 +41,7 @@ from tiering.model.names import parse_table_path
 from tiering.model.tables import BucketOffsets, TableInfo
 from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
-from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, time_to_pb
+from tiering.wire.model_codecs import BUCKET, OFFSETS, PATH, RECORDED_SNAPSHOT
 
 PRIMARY_KEY_THREADS = 4
 """Number of threads for primary-key tables. Writes to these wait for each other and for KV snapshots; with separate threads no other call
@@ -99,24 +102,24 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def CreateTable(self, request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
         def create() -> TableInfo:
-            return self._storage.create_table(path_from_pb(request.table_path), spec_from_pb(request), request.ignore_if_exists)
+            return self._storage.create_table(PATH.from_pb(request.table_path), SPEC.from_pb(request), request.ignore_if_exists)
 
         return pb.CreateTableResponse(table=table_to_pb(await self._run(create)))
 
     async def DropTable(self, request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
-        await self._run(partial(self._storage.drop_table, path_from_pb(request.table_path)))
+        await self._run(partial(self._storage.drop_table, PATH.from_pb(request.table_path)))
         return pb.DropTableResponse()
 
     async def AlterTable(self, request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
         def alter() -> TableInfo:
             added = list(read_schema(request.add_columns)) if request.add_columns else []
-            return self._storage.alter_table(path_from_pb(request.table_path), dict(request.set_properties), added)
+            return self._storage.alter_table(PATH.from_pb(request.table_path), dict(request.set_properties), added)
 
         return pb.AlterTableResponse(table=table_to_pb(await self._run(alter)))
 
     async def SetTableOption(self, request: pb.SetTableOptionRequest, context: Context) -> pb.SetTableOptionResponse:
         value = request.value if request.HasField("value") else None
-        path = path_from_pb(request.table_path)
+        path = PATH.from_pb(request.table_path)
         work = partial(self._storage.set_table_option, path, request.name, value, dry_run=request.dry_run)
         return pb.SetTableOptionResponse(table=table_to_pb(await self._run(work)))
 
@@ -137,90 +140,76 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             message = table_to_pb(table)
             size += message.ByteSize()
             if answer.tables and size > TABLES_PAGE_BYTES:
-                answer.next_page_token = str(path_from_pb(answer.tables[-1].table_path))
+                answer.next_page_token = str(PATH.from_pb(answer.tables[-1].path))
                 break
             answer.tables.append(message)
         return answer
 
     async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
-        table = await self._run(partial(self._storage.table, path_from_pb(request.table_path)))
+        table = await self._run(partial(self._storage.table, PATH.from_pb(request.table_path)))
         return pb.GetTableResponse(table=table_to_pb(table))
 
     async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
         work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
         partitions = await self._run(work)
-        return pb.ListPartitionsResponse(partitions=map(partition_to_pb, partitions), more=len(partitions) == PARTITIONS_PER_PAGE)
+        return pb.ListPartitionsResponse(partitions=map(PARTITION.to_pb, partitions), more=len(partitions) == PARTITIONS_PER_PAGE)
 
     async def DropPartition(self, request: pb.DropPartitionRequest, context: Context) -> pb.DropPartitionResponse:
-        await self._run(partial(self._storage.drop_partition, path_from_pb(request.table_path), request.partition_name))
+        await self._run(partial(self._storage.drop_partition, PATH.from_pb(request.table_path), request.partition_name))
         return pb.DropPartitionResponse()
 
     async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
         def append() -> pb.AppendResponse:
             rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.append(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return pb.AppendResponse(ranges=map(range_to_pb, ranges))
+            ranges = self._storage.append(PATH.from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return pb.AppendResponse(ranges=map(APPENDED_RANGE.to_pb, ranges))
 
         return await self._run(append)
 
     async def Upsert(self, request: pb.UpsertRequest, context: Context) -> pb.UpsertResponse:
         def upsert() -> pb.UpsertResponse:
             rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.upsert(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return pb.UpsertResponse(ranges=map(range_to_pb, ranges))
+            ranges = self._storage.upsert(PATH.from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return pb.UpsertResponse(ranges=map(APPENDED_RANGE.to_pb, ranges))
 
         return await self._run(upsert, self._primary_key_pool)
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
         def delete() -> pb.DeleteResponse:
             keys = read_rows(request.keys, WRITE_LIMITS)
-            ranges = self._storage.delete(path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
-            return pb.DeleteResponse(ranges=map(range_to_pb, ranges))
+            ranges = self._storage.delete(PATH.from_pb(request.table_path), keys, request.writer_id, request.sequence)
+            return pb.DeleteResponse(ranges=map(APPENDED_RANGE.to_pb, ranges))
 
         return await self._run(delete, self._primary_key_pool)
 
     async def SnapshotKv(self, request: pb.SnapshotKvRequest, context: Context) -> pb.SnapshotKvResponse:
-        work = partial(self._storage.take_kv_snapshots, path_from_pb(request.table_path))
-        return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(work, self._primary_key_pool)))
+        work = partial(self._storage.take_kv_snapshots, PATH.from_pb(request.table_path))
+        return pb.SnapshotKvResponse(snapshots=BUCKET_SNAPSHOTS.to_pb(await self._run(work, self._primary_key_pool)))
 
     async def ListKvSnapshots(self, request: pb.ListKvSnapshotsRequest, context: Context) -> pb.ListKvSnapshotsResponse:
         snapshots = await self._run(partial(self._storage.list_kv_snapshots, request.table_id))
-        return pb.ListKvSnapshotsResponse(snapshots=snapshots_to_pb(snapshots))
+        return pb.ListKvSnapshotsResponse(snapshots=BUCKET_SNAPSHOTS.to_pb(snapshots))
 
     async def GetKvSnapshot(self, request: pb.GetKvSnapshotRequest, context: Context) -> pb.GetKvSnapshotResponse:
-        work = partial(self._storage.kv_snapshot, request.table_id, bucket_from_pb(request.bucket), request.snapshot_id)
-        return stored_snapshot_to_pb(str(self._storage.root), await self._run(work))
+        work = partial(self._storage.kv_snapshot, request.table_id, BUCKET.from_pb(request.bucket), request.snapshot_id)
+        snapshot = await self._run(work)
+        stored = None if snapshot is None else STORED_SNAPSHOT.to_pb(snapshot)
+        return pb.GetKvSnapshotResponse(root=str(self._storage.root), snapshot=stored)
 
     async def ListOffsets(self, request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
-        log = self._storage.log
-        if request.HasField("bucket"):
-            bucket = bucket_from_pb(request.bucket)
-            bounds = await self._run(partial(log.bounds, request.table_id, bucket))
-            offsets = {} if bounds is None else {bucket: bounds}
-        else:
-            offsets = await self._run(partial(log.offsets, request.table_id))
-        return pb.ListOffsetsResponse(buckets=[bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
+        offsets = await self._run(partial(self._storage.log.offsets, request.table_id))
+        return pb.ListOffsetsResponse(buckets=BUCKET_OFFSETS.to_pb(offsets))
 
     async def ListOldestTimestamps(self, request: pb.ListOldestTimestampsRequest, context: Context) -> pb.ListOldestTimestampsResponse:
-        work = partial(self._storage.log.oldest_timestamps, request.table_id, offsets_from_pb(request.offsets))
-        return pb.ListOldestTimestampsResponse(
-            timestamps=[
-                pb.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=time_to_pb(moment))
-                for bucket, moment in (await self._run(work)).items()
-            ]
-        )
+        work = partial(self._storage.log.oldest_timestamps, request.table_id, OFFSETS.from_pb(request.offsets))
+        return pb.ListOldestTimestampsResponse(timestamps=TIMESTAMPS.to_pb(await self._run(work)))
 
     async def ListRecordTraces(self, request: pb.ListRecordTracesRequest, context: Context) -> pb.ListRecordTracesResponse:
-        work = partial(self._storage.log.record_traces, request.table_id, offsets_from_pb(request.offsets))
-        return pb.ListRecordTracesResponse(
-            traces=[
-                pb.ListRecordTracesResponse.RecordTrace(bucket=bucket_to_pb(bucket), trace=trace)
-                for bucket, trace in (await self._run(work)).items()
-            ]
-        )
+        work = partial(self._storage.log.record_traces, request.table_id, OFFSETS.from_pb(request.offsets))
+        return pb.ListRecordTracesResponse(traces=TRACES.to_pb(await self._run(work)))
 
     async def ListSegments(self, request: pb.ListSegmentsRequest, context: Context) -> pb.ListSegmentsResponse:
-        bucket, log = bucket_from_pb(request.bucket), self._storage.log
+        bucket, log = BUCKET.from_pb(request.bucket), self._storage.log
 
         def read_segments() -> tuple[list[Segment], BucketOffsets | None, Sequence[RefusedRecord]]:
             page_range = (request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE)
@@ -230,13 +219,11 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         segments, bounds, refused = await self._run(read_segments)
         return pb.ListSegmentsResponse(
             root=str(self._storage.root),
-            segments=map(segment_to_pb, segments),
-            bounds=None if bounds is None else bounds_to_pb(bucket, bounds),
-            refused=map(refused_to_pb, refused),
+            segments=map(SEGMENT.to_pb, segments),
+            bounds=None if bounds is None else LOG_OFFSETS.to_pb(bounds),
+            refused=map(REFUSED_RECORD.to_pb, refused),
         )
 
     async def GetLakeSnapshot(self, request: pb.GetLakeSnapshotRequest, context: Context) -> pb.GetLakeSnapshotResponse:
         snapshot = await self._run(partial(self._storage.lake_record, request.table_id))
-        if snapshot is None:
-            return pb.GetLakeSnapshotResponse()
-        return pb.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=offsets_to_pb(snapshot.offsets))
+        return pb.GetLakeSnapshotResponse(recorded=None if snapshot is None else RECORDED_SNAPSHOT.to_pb(snapshot))
