@@ -30,7 +30,6 @@ from tiering.lake.rules.hints import (
     new_table_hint,
     newest_tiering_commit,
     reconcile_call,
-    set_reference,
     tier_call,
 )
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
@@ -266,7 +265,7 @@ def _check_absent(known: KnownLake) -> None:
 
 def _check_uuid(view: LakeView, known: KnownLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
-        alternative = f"Or keep this lake table: {continue_hint(view, view.path, 'from the rows it holds', 'from the recorded offsets')}"
+        alternative = f"Or keep this lake table: {continue_hint(view)}"
         if not (is_empty(view) or view.marker or known.was_tiered):
             alternative = f"Or: {new_table_hint(view.path)}"  # nothing tells where the rows came from
         raise LakeTableReplaced(
@@ -288,15 +287,14 @@ def _check_untiered(view: LakeView, known: KnownLake) -> None:
         newest = max(rounds, key=lambda snapshot: snapshot.sequence_number)
         raise MarkerLost(
             f"the lake table {view.path} has no {reference} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
-            hint=_capital(set_reference(view, f"snapshot {newest.snapshot_id} again, the newest of a Lakeward round"), _keep_hint(view)),
+            hint=_reference_hint(view, f"snapshot {newest.snapshot_id} again, the newest of a Lakeward round"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
     if known.was_tiered:
         raise MarkerLost(
             f"the lake table {view.path} has neither the {reference} nor a snapshot of a Lakeward round, but was tiered before",
-            hint=f"Restore the lake table's former state, then {tier_call(view.path)}. Or keep it as it is: "
-            + continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            hint=f"Restore the lake table's former state, then {tier_call(view.path)}. Or keep it as it is: {continue_hint(view)}",
             table_path=view.path,
         )
     if view.snapshots:
@@ -311,11 +309,18 @@ def _tiered_marker(view: LakeView) -> Marker:
     if view.tiered not in view.snapshots or view.marker is None:
         raise MarkerCorrupt(
             f"the lake table {view.path} has no marker in its newest tiering commit: {newest_tiering_commit(view)}",
-            hint=_capital(set_reference(view, "the newest snapshot that a Lakeward round wrote"), _keep_hint(view)),
+            hint=_reference_hint(view, "the newest snapshot that a Lakeward round wrote"),
             table_path=view.path,
             lake_snapshot_id=view.tiered,
         )
     return view.marker
+
+
+def _reference_hint(view: LakeView, snapshot: str) -> str:
+    """Returns the advice to set the format's reference on `snapshot`, if the format has one, or to keep the lake table as it is."""
+    if view.reference is None:
+        return f"Keep it as it is: {continue_hint(view)}"
+    return f"Set the {view.reference} on {snapshot}, then {tier_call(view.path)}. Or keep it as it is: {continue_hint(view)}"
 
 
 def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
@@ -339,7 +344,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
             f"the marker in the lake table {view.path} was written for the lake table {marker.lake_table_uuid}; "
             f"this one is {view.table_uuid}",
             hint=f"Is it a copy? Put the original back in its place, then {tier_call(view.path)}. Or keep it as it is: "
-            + continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            + continue_hint(view),
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -381,16 +386,6 @@ def _newer_foreign(view: LakeView, newest: int) -> LakeSnapshot | None:
     floor = view.snapshots[newest].sequence_number
     newer = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot) and snapshot.sequence_number > floor]
     return max(newer, key=lambda snapshot: snapshot.sequence_number, default=None)
-
-
-def _keep_hint(view: LakeView) -> str:
-    return "keep it as it is: " + continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
-
-
-def _capital(*sentences: str) -> str:
-    """Returns `sentences` as one text that begins with a capital letter. The first sentence may be empty."""
-    text = "".join(sentences)
-    return text[:1].upper() + text[1:]
 
 
 def _ahead(

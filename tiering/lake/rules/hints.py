@@ -90,19 +90,16 @@ def set_head_back(view: LakeView, snapshot: str) -> str:
     return f"Set the main branch on {snapshot}{command}"
 
 
-def set_reference(view: LakeView, snapshot: str) -> str:
-    """Returns `Set the tag lakeward-tiered on snapshot 5, then CALL sys.tier_table('db.t'). Or `; empty without such a reference."""
-    return "" if view.reference is None else f"Set the {view.reference} on {snapshot}, then {tier_call(view.path)}. Or "
-
-
 def is_empty(view: LakeView | None) -> bool:
     """Whether readers see no row. A lake that cannot count its rows is taken for one with rows."""
     return view is None or view.head is None or view.records == 0
 
 
-def continue_hint(view: LakeView, path: TablePath, retier: str, accept: str) -> str:
+def continue_hint(view: LakeView, retier: str = "from the rows it holds", accept: str = "from the recorded offsets") -> str:
     """Returns the advice to keep the lake table as it is. For an empty table it leaves out `accept`, which would lose all tiered rows."""
-    hint = f"{reconcile_call(path, 'retier')} ({retier})"
+    hint = f"{reconcile_call(view.path, 'retier')} ({retier})"
     if is_empty(view):
         return hint + "."
-    return f"{hint}, or {reconcile_call(path, 'accept')} ({accept}; the column records_left_out says how many records that leaves out)."
+    return (
+        f"{hint}, or {reconcile_call(view.path, 'accept')} ({accept}; the column records_left_out says how many records that leaves out)."
+    )

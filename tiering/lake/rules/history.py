@@ -86,8 +86,7 @@ def check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
             f"the {reference} of the lake table {view.path} was moved back: it names snapshot {tiered.snapshot_id}, but round "
             f"{newest.round_id} wrote the newer snapshot {newest.snapshot_id}",
             hint=f"Set the {view.reference or 'table'}, and the main branch if it was moved too, to snapshot {newest.snapshot_id} again, "
-            f"then {tier_call(view.path)}. Or keep it as it is: "
-            + continue_hint(view, view.path, "missing rows are tiered again", "they stay out"),
+            f"then {tier_call(view.path)}. Or keep it as it is: " + continue_hint(view, "missing rows are tiered again", "they stay out"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
@@ -98,8 +97,7 @@ def rolled_back(view: LakeView, tiered: int, why: str) -> LakeRolledBack:
     return LakeRolledBack(
         f"the lake table {view.path} was rolled back behind its marker: {newest_tiering_commit(view)}, but {why}",
         hint=f"{set_head_back(view, f'snapshot {tiered} again')}, then "
-        f"{tier_call(view.path)}. Or keep it rolled back: "
-        + continue_hint(view, view.path, "missing rows are tiered again", "they stay out"),
+        f"{tier_call(view.path)}. Or keep it rolled back: " + continue_hint(view, "missing rows are tiered again", "they stay out"),
         table_path=view.path,
         lake_snapshot_id=tiered,
     )
@@ -110,7 +108,7 @@ def expired(view: LakeView, tiered: int, *, may_accept: bool = True) -> HistoryE
 
     `may_accept` is False if another service may have doubled keys or set them back: the hint then leaves out `accept`.
     """
-    as_it_is = continue_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
+    as_it_is = continue_hint(view)
     newest = "its newest tiering commit" if view.reference is None else f"which the {view.reference} names"
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tiered}, "

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import unquote, urlparse
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -102,6 +103,18 @@ class AllowedLocations:
         if self.any_store:
             return _SAME.get(scheme, scheme) in STORES
         return any(canonical == root or canonical.startswith(root if root.endswith("/") else f"{root}/") for root in self.roots)
+
+    def checker(self, scheme: str, netloc: str) -> Callable[[str], bool]:
+        """Returns a function like `has` for many paths of one storage. It resolves a local folder once for all of its files that are no
+        links.
+        """
+        has_folder = cache(lambda folder: self.has(scheme, netloc, folder))
+
+        def has(path: str) -> bool:
+            is_file_of_folder = scheme == LOCAL and not os.path.islink(path)
+            return (is_file_of_folder and has_folder(os.path.dirname(path))) or self.has(scheme, netloc, path)
+
+        return has
 
     def _text(self) -> str:
         return ", ".join(redact(root) for root in self.roots) or "the object store of its catalog"

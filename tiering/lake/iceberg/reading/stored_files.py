@@ -6,7 +6,6 @@ to the table if it is elsewhere.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ from pyiceberg.table import Table
 
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
-from tiering.lake.iceberg.catalogs.locations import LOCAL, AllowedLocations
 from tiering.lake.iceberg.commit.marker_files import marker_path
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.reading.view import summary_of
@@ -51,26 +49,11 @@ def _files_below(table: Table, folder: str) -> Iterator[StoredFile]:
     io.places.check(folder)
     scheme, netloc, path = io.parse_location(folder, io.properties)
     selector = FileSelector(path, recursive=True, allow_not_found=True)
-    folders: dict[str, bool] = {}
+    is_allowed = io.places.checker(scheme, netloc)
     for file in io.fs_by_scheme(scheme, netloc).get_file_info(selector):
-        if file.type is FileType.File and _is_within(io.places, scheme, netloc, file.path, folders):
+        if file.type is FileType.File and is_allowed(file.path):
             modified = datetime.fromtimestamp(0, UTC) if file.mtime is None else file.mtime.astimezone(UTC)
             yield StoredFile(file.path, file.base_name, file.size or 0, modified)
-
-
-def _is_within(places: AllowedLocations, scheme: str, netloc: str, path: str, folders: dict[str, bool]) -> bool:
-    """Whether a file is in an allowed location, like `AllowedLocations.has`, which resolves each folder of a local path. Here a folder is
-    resolved once for all of its files that are not links.
-
-    `folders`: the answers so far, by folder.
-    """
-    if scheme == LOCAL and not os.path.islink(path):
-        folder = os.path.dirname(path)
-        if folder not in folders:
-            folders[folder] = places.has(scheme, netloc, folder)
-        if folders[folder]:
-            return True
-    return places.has(scheme, netloc, path)
 
 
 @dataclass(frozen=True)
