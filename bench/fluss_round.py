@@ -104,12 +104,9 @@ def running(folder: Path, inline_round_bytes: int | None, slots: int | None = No
         cluster = stack.enter_context(local_cluster(folder / "fluss", settings))
         uri, pid = stack.enter_context(service(folder / "data", cluster.bootstrap_servers, inline_round_bytes, slots))
         connection = FlussConnection.parse(cluster.bootstrap_servers)
-        client = FlussClient(connection)
-        source = FlussSource(connection, client, FlussSettings((cluster.bootstrap_servers,), "bench"))
-        stack.callback(source.close)
-        writer = FlussWriter(connection, source, client)
+        writer = FlussWriter(connection, FlussClient(connection), FlussSettings((cluster.bootstrap_servers,), "bench"))
         stack.callback(writer.close)
-        yield Bench(cluster, source, writer, uri, pid, folder / "data")
+        yield Bench(cluster, writer, writer, uri, pid, folder / "data")
 
 
 @contextmanager

@@ -88,16 +88,16 @@ class IcebergLake:
 
     # These parts of the interface need only what their arguments hold.
     row_offsets = staticmethod(row_offsets)
-    remove_rows = staticmethod(remove_rows)
+    foreign_offsets = staticmethod(foreign_offsets)
     foreign_snapshot = staticmethod(foreign_snapshot)
     clean_rows = staticmethod(clean_rows)
     standing_rows = staticmethod(standing_rows)
-    foreign_offsets = staticmethod(foreign_offsets)
-    unnamed_metadata = staticmethod(unnamed_metadata)
-    expired_ancestors = staticmethod(expired_ancestors)
     file_lists = staticmethod(file_lists)
     marker_at = staticmethod(marker_at)
     delete_file = staticmethod(delete_file)
+    unnamed_metadata = staticmethod(unnamed_metadata)
+    expired_ancestors = staticmethod(expired_ancestors)
+    remove_rows = staticmethod(remove_rows)
 
     def databases(self) -> Sequence[str]:
         """Returns the names of the databases (`Lake.databases`)."""

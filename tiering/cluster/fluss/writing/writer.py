@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from tiering.cluster.base import SplitSource
 from tiering.cluster.column_types import storable_schema
 from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
@@ -29,7 +28,7 @@ from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnsupportedType
 from tiering.lake.iceberg_options import check_table_options
 from tiering.model.names import check_database, table_path
-from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 PARTITION_SEPARATOR = "$"
@@ -51,50 +50,20 @@ def fluss_writer(options: FlussConnection, settings: FlussSettings | None = None
     """Opens a writer to a cluster. Without `settings` the cluster need not belong to a coordinator. Raises SetupError if pyfluss is not
     installed.
     """
-    client = FlussClient(options)
-    with ExitStack() as stack:
-        stack.callback(client.close)
-        settings = settings or FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
-        writer = FlussWriter(options, FlussSource(options, client, settings), client)
-        stack.callback(writer.close)
+    settings = settings or FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
+    with closing(FlussWriter(options, FlussClient(options), settings)) as writer:
         yield writer
 
 
-class FlussWriter:
-    """Writes to a cluster. `source` reads the same cluster; the caller closes `source` and `client`."""
+class FlussWriter(FlussSource):
+    """Reads and writes a cluster. It closes its client."""
 
     remembers_writers = False
     max_write_bytes = MAX_WRITE_BYTES
 
-    def __init__(self, options: FlussConnection, source: SplitSource, client: FlussClient) -> None:
-        self._source = source
-        self._client = client
-        self._native = NativeClient(options)
-
-    @property
-    def cluster_id(self) -> str:
-        """Returns the cluster's id. Implements `TableCatalog.cluster_id`."""
-        return self._source.cluster_id
-
-    def databases(self) -> Sequence[str]:
-        """Returns the names of all databases. Implements `TableCatalog.databases`."""
-        return self._source.databases()
-
-    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
-        return self._source.tables(database_name)
-
-    def table(self, path: TablePath) -> TableInfo:
-        """Returns one table. Implements `TableCatalog.table`."""
-        return self._source.table(path)
-
-    def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """Returns the partitions of a table. Implements `TableCatalog.partitions`."""
-        return self._source.partitions(table)
-
-    def lake_snapshot(self, table: TableInfo) -> Any:
-        """Returns the registered lake snapshot. Implements `TableCatalog.lake_snapshot`."""
-        return self._source.lake_snapshot(table)
+    def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings) -> None:
+        super().__init__(connection, client, settings)
+        self._native = NativeClient(connection)
 
     def check_options(self, properties: Mapping[str, str]) -> None:
         """Checks Lakeward's options; only the cluster knows its own options, and refuses unknown ones. Implements
@@ -171,7 +140,7 @@ class FlussWriter:
         check_log_table(table)
         batch = fit_columns(rows, table.schema, _nullable(table))
         self._make_partitions(table, batch)
-        before = self._source.offsets(table)
+        before = self.offsets(table)
         if batch.num_rows:
             self._native.append(path, _by_partition(table, batch))
         return self._grown_by(batch.num_rows, table, before)
@@ -182,7 +151,7 @@ class FlussWriter:
         check_primary_key_table(table)
         batch = _last_of_each_key(table, fit_columns(rows, table.schema, _nullable(table)))
         self._make_partitions(table, batch)
-        before = self._source.offsets(table)
+        before = self.offsets(table)
         self._repeated_until_known(lambda: self._native.upsert(path, batch))
         return self._grown(table, before)
 
@@ -198,13 +167,14 @@ class FlussWriter:
             names = _partition_names(table, batch)
             batch = batch.filter(pa.array([name in present for name in names], pa.bool_()))
         self._make_partitions(table, batch)
-        before = self._source.offsets(table)
+        before = self.offsets(table)
         self._repeated_until_known(lambda: self._native.delete(path, batch))
         return self._grown(table, before)
 
     def close(self) -> None:
-        """Closes the connections of pyfluss."""
+        """Closes the connections, also those of pyfluss. Implements `SplitSource.close`."""
         self._native.close()
+        super().close()
 
     def _make_partitions(self, table: TableInfo, batch: pa.RecordBatch) -> None:
         """Creates the missing partitions of the rows. A write of these rows then goes only to the partitions that exist after this call."""
@@ -239,7 +209,7 @@ class FlussWriter:
         deadline = time.monotonic() + READY_SECONDS
         while True:
             try:
-                self._source.offsets(table)
+                self.offsets(table)
                 return
             except ClusterUnavailable as error:
                 if time.monotonic() > deadline:
@@ -269,7 +239,7 @@ class FlussWriter:
             time.sleep(_PAUSE_SECONDS)
 
     def _grown(self, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:
-        after = self._source.offsets(table)
+        after = self.offsets(table)
         start = {bucket: before[bucket].log_end if bucket in before else offsets.log_start for bucket, offsets in after.items()}
         grown = [bucket for bucket, offsets in after.items() if offsets.log_end > start[bucket]]
         return [AppendedRange(bucket, start[bucket], after[bucket].log_end) for bucket in sorted(grown, key=BucketKey.sort_key)]
