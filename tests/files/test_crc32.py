@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.files.crc32 import crc32
+from tiering.cluster.embedded.log.segments import crc32
 
 
 @given(st.binary(max_size=5_000))

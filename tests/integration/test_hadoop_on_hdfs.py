@@ -16,6 +16,7 @@ from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 
 
 @pytest.fixture
@@ -49,10 +50,10 @@ def test_executors_write_spark_reads_and_commits_and_rounds_go_on(kit: LakeKit, 
     def write(_: int) -> bytes:
         writer = factory.create_writer(context)
         writer.write(rows)
-        return factory.serialize_write_result(writer.complete(10, 25))
+        return serialize_write_result(writer.complete(10, 25))
 
     [written] = spark.sparkContext.parallelize([0], 1).map(write).collect()
-    results = (factory.deserialize_write_result(written), prepared.committable.results[1])
+    results = (deserialize_write_result(written), prepared.committable.results[1])
     buckets = dict(prepared.marker.buckets) | {bucket(0): replace(prepared.marker.buckets[bucket(0)], tiered=25)}
     replace(prepared, committable=Committable("r2", results), marker=replace(prepared.marker, buckets=buckets)).commit()
     expected = [(0, offset) for offset in range(25)] + [(1, offset) for offset in range(8)]

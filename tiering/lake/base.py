@@ -252,14 +252,6 @@ class LakeTieringFactory(Protocol):
         """Returns a committer. Raises InvalidArgument outside of the driver."""
         ...
 
-    def serialize_write_result(self, result: WriteResult) -> bytes:
-        """Returns the bytes that executors send to the driver. They carry a version."""
-        ...
-
-    def deserialize_write_result(self, data: bytes) -> WriteResult:
-        """Returns the write result. Raises ValueError that names an unknown version."""
-        ...
-
 
 @runtime_checkable
 class Lake(Protocol):

@@ -19,6 +19,7 @@ from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.table_options import LAYOUT
+from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 from tiering.library_guards.bucket_hash import combined_bucket_ids
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
@@ -137,7 +138,7 @@ class PrimaryKeyTable:
         writer = factory.create_writer(context)
         for first in range(start, stop, self._batch_rows):
             writer.write(self.batch(key, first, min(first + self._batch_rows, stop)))
-        return factory.deserialize_write_result(factory.serialize_write_result(writer.complete(start, stop)))
+        return deserialize_write_result(serialize_write_result(writer.complete(start, stop)))
 
     def batch(self, key: BucketKey, start: int, stop: int) -> pa.RecordBatch:
         """Records `[start, stop)` of a bucket's log, as a split reads them."""

@@ -15,7 +15,6 @@ from tiering.lake.base import (
     LakeTieringFactory,
     LakeView,
     LakeWriter,
-    WriteResult,
     WriterInitContext,
 )
 from tiering.lake.marker import Marker
@@ -65,12 +64,6 @@ class RecordedFactory:
 
     def create_committer(self) -> RecordedCommitter:
         return RecordedCommitter(self._factory.create_committer(), self._lake, self._path)
-
-    def serialize_write_result(self, result: WriteResult) -> bytes:
-        return self._factory.serialize_write_result(result)
-
-    def deserialize_write_result(self, data: bytes) -> WriteResult:
-        return self._factory.deserialize_write_result(data)
 
 
 class RecordedCommitter:

@@ -30,7 +30,6 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import absent_table, replaced_hint
-from tiering.lake.writing import serializers
 from tiering.model.tables import OFFSET_COLUMN, SNAPSHOT_OFFSET, BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
@@ -239,12 +238,6 @@ class MemoryFactory:
 
     def create_committer(self) -> MemoryCommitter:
         return MemoryCommitter(self._lake, self._path)
-
-    def serialize_write_result(self, result: WriteResult) -> bytes:
-        return serializers.serialize_write_result(result)
-
-    def deserialize_write_result(self, data: bytes) -> WriteResult:
-        return serializers.deserialize_write_result(data)
 
 
 class MemoryWriter:

@@ -24,7 +24,7 @@ from pyiceberg.types import IcebergType
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
-from tiering.lake.base import FileRewrite, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.base import FileRewrite, LakeWriter, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
@@ -40,7 +40,6 @@ from tiering.lake.iceberg.writing.writer import FileTarget, RowFiles, log_writer
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
-from tiering.lake.writing import serializers
 from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 from tiering.lake.writing.sent_rounds import SentRounds
@@ -168,12 +167,6 @@ class IcebergTieringFactory:
         if self.catalog is None:
             raise InvalidArgument("a committer needs the lake's catalog: create it on the driver, not on an executor")
         return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock, self.upkeep)
-
-    def serialize_write_result(self, result: WriteResult) -> bytes:
-        return serializers.serialize_write_result(result)
-
-    def deserialize_write_result(self, data: bytes) -> WriteResult:
-        return serializers.deserialize_write_result(data)
 
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)

@@ -12,7 +12,7 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
-from tiering.lake.base import FileRewrite, LakeCommitter, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.base import FileRewrite, LakeCommitter, LakeWriter, WriterInitContext
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
@@ -22,7 +22,6 @@ from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, W
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.rules.hints import replaced_hint
-from tiering.lake.writing import serializers
 from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of
 from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
@@ -76,9 +75,3 @@ class PaimonTieringFactory:
         if self.make_committer is None:
             raise InvalidArgument("a committer can be created on the driver only, not on an executor")
         return self.make_committer(self.state.root)
-
-    def serialize_write_result(self, result: WriteResult) -> bytes:
-        return serializers.serialize_write_result(result)
-
-    def deserialize_write_result(self, data: bytes) -> WriteResult:
-        return serializers.deserialize_write_result(data)

@@ -10,6 +10,7 @@ from functools import partial
 
 from tiering.clock import SystemClock
 from tiering.lake.base import FileRewrite
+from tiering.lake.writing.serializers import serialize_write_result
 from tiering.round.ports import SplitTask, TaskOutcome
 from tiering.round.tasks.progress_datagrams import ProgressAddress, send_report
 from tiering.round.tasks.rewrite_work import run_rewrite
@@ -111,7 +112,7 @@ def executor_rewrites(
 
 
 def _encoded(index: int, task: SplitTask, outcome: TaskOutcome) -> EncodedOutcome:
-    result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
+    result = None if outcome.result is None else serialize_write_result(outcome.result)
     error, stopped, doubt = (
         None if error is None else error_to_pb(error).SerializeToString() for error in (outcome.error, outcome.stopped, outcome.doubt)
     )

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tiering.errors import BucketStopped, Cancelled, LakewardError, RoundFailed
+from tiering.lake.writing.serializers import deserialize_write_result
 from tiering.model.rounds import Phase, RanOn, RoundPlace
 from tiering.round.ports import RewriteOutcome, RewriteWork, SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
@@ -177,7 +178,7 @@ def _ended_tasks(spark: SparkSession, round_id: str) -> int:
 
 
 def _decoded(task: SplitTask, outcome: EncodedOutcome) -> TaskOutcome:
-    result = None if outcome.result is None else task.factory.deserialize_write_result(outcome.result)
+    result = None if outcome.result is None else deserialize_write_result(outcome.result)
     error, stopped, doubt = (_decoded_error(content) for content in (outcome.error, outcome.stopped, outcome.doubt))
     assert stopped is None or isinstance(stopped, BucketStopped)
     times = outcome.read_ms, outcome.work_ms, outcome.bytes_read

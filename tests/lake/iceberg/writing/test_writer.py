@@ -16,6 +16,7 @@ from tiering.errors import BucketStopped, DataCorrupt, InvalidArgument, InvalidD
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.writing import parquet_stream
 from tiering.lake.writing.encodings import choose_encodings
+from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 
 # --- files
 
@@ -112,7 +113,7 @@ def test_the_factory_travels_and_leaves_the_catalogs_secrets_behind(kit: Any) ->
     factory = pickle.loads(carried)
     writer = factory.create_writer(context(table, view))
     writer.write(kit.rows(table, B0, 0, 5))
-    result = factory.deserialize_write_result(factory.serialize_write_result(writer.complete(0, 5)))
+    result = deserialize_write_result(serialize_write_result(writer.complete(0, 5)))
     commit(kit, table, result)
     assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(5)]
     with pytest.raises(InvalidArgument, match="on the driver"):

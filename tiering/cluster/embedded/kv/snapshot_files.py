@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from isal.isal_zlib import crc32
 from pyarrow import parquet as pq
 
 from tiering.cluster.capabilities import uncounted
 from tiering.cluster.embedded.stored_paths import readable_path, stored_path
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone, SourceChanged
-from tiering.files.crc32 import crc32
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, BucketKey, ChangeType, TableInfo
