@@ -34,8 +34,9 @@ from validation.tables import BUCKETS, World, log_table, primary_key_table
 
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import TableInfo, TableType
+from tiering.procedures.validate_table import CheckResult
 from tiering.validate.child import ValidationRequest, run_validation
-from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
+from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 
 CORES = 2
 LOOK_EVERY_S = 0.02

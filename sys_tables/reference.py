@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from sys_tables.declare.columns import comment_of
 from sys_tables.declare.procedure import Procedure
-from sys_tables.declare.sql_types import spark_type
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry
+from tiering.model.declare import comment_of
 from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.sql_types import spark_type
 
 
 def render(registry: Registry) -> str:

@@ -1,7 +1,7 @@
 """The system tables and procedures, by name.
 
-A `Registry` is a value: services take one, tests make their own. The default one holds whatever the modules of
-`sys_tables/tables` and `sys_tables/procedures` define, so that adding a table or a procedure is adding a module.
+A `Registry` is a value: services take one, tests make their own. The default one holds the tables of the modules in
+`sys_tables/tables`, and the procedures that `tiering/procedures` declares.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import cache
 from types import ModuleType
 from typing import TypeVar
 
-from sys_tables import procedures as procedure_modules
 from sys_tables import tables as table_modules
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.system_table import SystemTable
+from sys_tables.procedures import declared_procedures
 from sys_tables.query.lookup import near_hint
 from tiering.errors import UnknownProcedure, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE
@@ -62,13 +62,13 @@ class Registry:
 @cache
 def default_registry() -> Registry:
     """Everything that this version of Lakeward has."""
-    return Registry(_defined_in(table_modules, SystemTable), _defined_in(procedure_modules, Procedure))
+    return Registry(_defined_in(table_modules), declared_procedures())
 
 
-def _defined_in(package: ModuleType, kind: type[DefinedT]) -> Iterator[DefinedT]:
+def _defined_in(package: ModuleType) -> Iterator[SystemTable]:
     for module_info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(module_info.name)
-        yield from (value for value in vars(module).values() if isinstance(value, kind))
+        yield from (value for value in vars(module).values() if isinstance(value, SystemTable))
 
 
 def _by_name(defined: Iterable[DefinedT]) -> Mapping[str, DefinedT]:

@@ -13,19 +13,19 @@ import pytest
 import tiering.client
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
+from support.services import client_methods
 from support.services.served import at_uri
 from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.client import AsyncLakewardClient, LakewardClient
-from tiering.client.procedures import ROUND_GOES_ON_HINT
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.model.call_results import Progress
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
+from tiering.procedures.base import Progress
 from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer, add_TieringControlServicer_to_server
 from tiering.rpc.v1.coordinator_pb2 import PbLakeTieringTableInfo, ReportProgressRequest
-from tiering.wire.procedure_calls import NO_RESULT_HINT
+from tiering.wire.procedure_calls import NO_RESULT_HINT, ROUND_GOES_ON_HINT
 
 OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000)
 
@@ -124,7 +124,7 @@ def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> N
         assert [str(row.tiered.path) for row in lakeward.tier_database("sales", only_stale=False, exclude="_2")] == ["sales.t1", "sales.t3"]
         with pytest.raises(errors.UnknownDatabase):
             lakeward.tier_database("nowhere")
-        with pytest.raises(errors.InvalidArgument, match=r"^the timestamp has no time zone$"):
+        with pytest.raises(errors.InvalidArgument, match=r"^timestamp has no time zone$"):
             lakeward.wait_for_tiering("sales.t1", timestamp=datetime(2026, 1, 1))
         with pytest.raises(errors.InvalidArgument, match="the offsets name no bucket"):
             lakeward.wait_for_tiering("sales.t1", offsets={})
@@ -235,3 +235,7 @@ def test_an_older_service_that_lacks_a_call_says_so() -> None:
 
 def test_the_public_names() -> None:
     assert tiering.client.__all__ == ["AsyncLakewardClient", "ClientAccess", "LakewardClient"]
+
+
+def test_the_methods_of_the_clients_are_those_that_the_declarations_make() -> None:
+    assert client_methods.FILE.read_text(encoding="utf-8") == client_methods.rendered()

@@ -10,13 +10,14 @@ import pytest
 
 from support.dealt_out import OF_PROCESSES
 from support.repository import ROOT
+from tiering.procedures.registry import NOT_PROCEDURES
 
 ROOMS = ("tiering", "sys_tables", "tests", "bench")
 FILE_LINES = 500
 FUNCTION_LINES = 40
 FOLDER_FILES = 15
 """Modules of a folder, without its `__init__`."""
-FILE_EACH = {"tiering/cli/commands"}
+FILE_EACH = {"tiering/cli/commands", "tiering/procedures", "tiering/coordinator/calls"}
 """Folders that hold a file for each thing of one kind, named as it is: they are searched by name."""
 
 SAY_NOTHING = frozenset({"one", "found", "said", "told", "asked", "seen", "given", "made", "each", "what", "way"})
@@ -123,3 +124,11 @@ def test_texts_about_upkeep_say_who_acts() -> None:
 def test_no_unit_test_is_in_a_folder_that_make_unit_leaves_out() -> None:
     [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith("STORIES := ")]
     assert {f"tests/{name}/" for name in line.removeprefix("STORIES := ").split()} <= set(OF_PROCESSES)
+
+
+def test_a_procedure_is_its_declaration_and_its_effect() -> None:
+    """Adding or changing a procedure touches these two files alone."""
+    declared = {file.stem for file in (ROOT / "tiering/procedures").glob("[!_]*.py")} - NOT_PROCEDURES
+    effects = {file.stem for file in (ROOT / "tiering/coordinator/calls").glob("[!_]*.py")}
+    assert declared - effects == {"help"}
+    assert effects - declared == set()

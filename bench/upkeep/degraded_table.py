@@ -34,7 +34,7 @@ from running.figures import finish, parse
 from support.upkeep.degraded_tables import Degradation, degraded_table
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.background_sweeps import BackgroundSweeps
+from tiering.coordinator.lake_repair.background_sweeps import BackgroundSweeps
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder
 

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from sys_tables.declare.procedure import Procedure
-from sys_tables.declare.sql_types import Instant, Value
 from tiering.coordinator.interface import CatalogNames
+from tiering.model.sql_types import Instant, Value
 
 
 class Operator(Enum):

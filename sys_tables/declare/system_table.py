@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sys_tables.declare.columns import schema_of
 from sys_tables.declare.scan import Order, ScanRequest
 from tiering.access.requirements import Requirement
 from tiering.coordinator.interface import Columns, CoordinatorView
+from tiering.model.declare import schema_of
 
 RowT = TypeVar("RowT")
 

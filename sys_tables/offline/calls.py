@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import duckdb
 
-from sys_tables.declare.parameters import FLUSS_SESSION, Parameter, ProcedureInput, SessionNames
-from sys_tables.declare.procedure import Call, Procedure
-from sys_tables.declare.sql_types import ArgumentValue, Instant
+from sys_tables.declare.procedure import Call, Procedure, is_row
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, answer_of, queried
 from sys_tables.offline.parsing import Argument, CallStatement
 from sys_tables.offline.relations import CATALOG
 from sys_tables.offline.translate import expression_sql
 from sys_tables.registry import Registry
-from tiering.coordinator.calls.validate_table import ValidateTable, level_of
 from tiering.coordinator.interface import CheckResult, NamesView, OpenCalls
-from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.library_guards.duckdb_guard import lock
-from tiering.model.call_results import Progress
+from tiering.model.declare import Parameter
 from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.sql_types import ArgumentValue, Instant
+from tiering.procedures.arguments import FLUSS_SESSION, ProcedureInput, SessionNames
+from tiering.procedures.base import CallRequest, Progress, ResultT
+from tiering.procedures.validate_table import ValidateTable
+from tiering.validate.results import level_of
 
 Validate = Callable[[ValidateTable], Sequence[CheckResult]]
 """Blocks until the proof is done."""
@@ -96,17 +97,17 @@ def call(
     """
     procedure = _procedure(statement.name, registry)
     arguments = _arguments(procedure.parameters, statement.arguments)
-    own_arguments: object = ProcedureInput(procedure.name, procedure.parameters, arguments, session).read(procedure.input_class)
+    request = replace(ProcedureInput(procedure.name, procedure.parameters, arguments, session).read(procedure.request_class), caller=caller)
     control = OfflineControl(validate, procedure.name, start_command)
     if procedure.mutates:
         control.refuse()
     handle = OfflineHandle(control, OpenCalls(lambda: names.now), names)
-    rows = _rows(procedure, Call(handle, caller, procedures=registry.procedures), own_arguments)
+    rows = _rows(procedure, Call(handle, registry.procedures), request)
     return answer_of(asyncio.run(rows), procedure.output_schema)
 
 
-async def _rows(procedure: Procedure, call: Call, arguments: object) -> list[object]:
-    return [step async for step in procedure.run(call, arguments) if isinstance(step, procedure.output_class)]
+async def _rows(procedure: Procedure, call: Call, request: CallRequest[Any]) -> list[object]:
+    return [step async for step in procedure.run(call, request) if is_row(step)]
 
 
 def _procedure(name: Sequence[str], registry: Registry) -> Procedure:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import duckdb
 from sqlglot import exp
 
-from sys_tables.declare.parameters import SessionNames
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
@@ -28,6 +27,7 @@ from sys_tables.registry import Registry, default_registry
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock
+from tiering.procedures.arguments import SessionNames
 
 DEFAULT_MEMORY_LIMIT = "1GB"
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
-from sys_tables.declare.columns import comment_of
-from sys_tables.declare.sql_types import spark_type
 from sys_tables.offline.answers import Answer
 from sys_tables.offline.parsing import Describe, Show
 from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, ResolvedTable, lake_table, resolve
@@ -17,7 +15,9 @@ from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake
+from tiering.model.declare import comment_of
 from tiering.model.names import SYSTEM_DATABASE, quote_identifier
+from tiering.model.sql_types import spark_type
 from tiering.model.tables import TablePath
 
 

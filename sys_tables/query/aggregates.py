@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sys_tables.declare.scan import Aggregate, Function, Order, ScanRequest
-from sys_tables.declare.sql_types import spark_type
 from sys_tables.query.ordering import indices_by, orderable, sort_keys
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
+from tiering.model.sql_types import spark_type
 
 Numbers = npt.NDArray[np.int64]
 

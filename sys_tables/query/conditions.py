@@ -14,11 +14,11 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sys_tables.declare.columns import AnyField
 from sys_tables.declare.scan import AllOf, AnyOf, Condition, Filter, Not, Operator
-from sys_tables.declare.sql_types import Instant, Value, shown, spark_type
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
+from tiering.model.declare import AnyField
+from tiering.model.sql_types import Instant, Value, shown, spark_type
 
 Truth: TypeAlias = AnyArray
 """BOOLEAN, one a row; NULL = unknown."""

@@ -1,16 +1,13 @@
 """Resolves names as users type them: an exact match, else the only match that differs in case (DESIGN 12).
 
-Errors list the known names, or the nearest of them. Everything here may ask the cluster: call it in a thread, or through
-`find_table`.
+Errors list the known names, or the nearest of them. Everything here may ask the cluster, so call it in a thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
-from sys_tables.declare.procedure import Call
-from tiering.coordinator.interface import CallHandle, NamesView
+from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath
@@ -62,22 +59,3 @@ def resolve_table(view: NamesView, path: TablePath) -> TableInfo:
         hint = near_hint(path.table_name, list(tables), f"tables of {database_name}")
         raise UnknownTable(f"there is no table {database_name}.{path.table_name}", hint=hint)
     return tables[spelled]
-
-
-async def find_table(handle: CallHandle, path: TablePath) -> TableInfo:
-    """As resolve_table, now and off the event loop: for procedures."""
-    return await asyncio.to_thread(resolve_table, handle.view(), path)
-
-
-async def find_path(call: Call, path: TablePath) -> TablePath:
-    """The path of the table that a CALL is about, as it is spelled. Raises UnknownDatabase, UnknownTable.
-
-    A repeat gets its answer also when the table is gone by now: then the path is taken as it was written. A dry run repeats nothing.
-    """
-    try:
-        return (await find_table(call.handle, path)).path
-    except (UnknownDatabase, UnknownTable):
-        key = call.options.idempotency_key
-        if key is None or call.options.dry_run or not await call.handle.control.knows(key, call.caller):
-            raise
-        return path

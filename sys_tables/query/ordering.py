@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sys_tables.declare.scan import Order
-from sys_tables.declare.sql_types import spark_type
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
+from tiering.model.sql_types import spark_type
 
 SortKey = tuple[AnyArray, bool]
 """Values to sort by, and whether the largest come first. NULL and NaN have been given keys of their own."""

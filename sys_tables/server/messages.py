@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from sys_tables.declare.parameters import SessionNames
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
-from sys_tables.declare.sql_types import ArgumentValue, Instant, Value
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.data_tables import DataTable
 from sys_tables.registry import Registry
@@ -21,6 +19,8 @@ from sys_tables.server.plan_token import PlanToken
 from tiering.coordinator.interface import CatalogNames
 from tiering.errors import InvalidArgument
 from tiering.model.names import SYSTEM_DATABASE, check_length
+from tiering.model.sql_types import ArgumentValue, Instant, Value
+from tiering.procedures.arguments import SessionNames
 
 CAPABILITIES = ("conditions", "order", "aggregates", "described_tables")
 """What ReadTable and ListTables understand beyond their first version (proto `DescribeResponse.capabilities`)."""

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from sys_tables.declare.sql_types import spark_type
 from sys_tables.declare.system_table import SystemTable
 from tiering.errors import StatementOutdated
+from tiering.model.sql_types import spark_type
 
 _DIGEST_BYTES = 16
 _HASH_BYTES = 6

@@ -16,8 +16,7 @@ import grpc
 import grpc.aio
 import pyarrow as pa
 
-from sys_tables.declare.parameters import CallOptions, ProcedureInput
-from sys_tables.declare.procedure import Call, Procedure
+from sys_tables.declare.procedure import Call, Procedure, is_row
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import arrow_pieces
@@ -43,12 +42,12 @@ from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
-from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.model.tables import TableInfo
+from tiering.procedures.arguments import ProcedureInput
+from tiering.procedures.base import Mutation, Progress
 from tiering.redaction.redact import outside_text
 from tiering.wire.errors import error_to_pb
-from tiering.wire.request_bounds import caller_name
 from tiering.wire.server_guard import FailureLog
 
 MAX_PAGE_SIZE = 1_000
@@ -129,16 +128,24 @@ class SysCatalogService(SysCatalogServicer):
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
         procedure = self._procedure(request)
         procedure_input = ProcedureInput(procedure.name, procedure.parameters, arguments_from_pb(request), session_names_from_pb(request))
-        call = self._call(request, procedure, procedure_input)
-        running = procedure.run(call, procedure_input.read(procedure.input_class))
+        call_request = procedure_input.read(procedure.request_class)
+        call_request = replace(call_request, caller=request.caller)
+        key = None
+        if isinstance(call_request, Mutation):
+            if call_request.idempotency_key is None and request.HasField("idempotency_key"):
+                call_request = replace(call_request, idempotency_key=request.idempotency_key)
+            key = call_request.idempotency_key
+        running = procedure.run(Call(self._handle, self._registry.procedures), call_request)
         rows: list[object] = []
-        with self._handle.open_calls.during(procedure.name, call.caller, call.options.idempotency_key):
+        with self._handle.open_calls.during(procedure.name, call_request.caller, key):
             async with aclosing(with_silence_marked(running, self._keep_alive_s)) as steps:
                 async for step in steps:
-                    if isinstance(step, procedure.output_class):
+                    if step is None:
+                        yield _progress_to_pb(f"sys.{procedure.name} is still running")
+                    elif is_row(step):
                         rows.append(step)
                     else:
-                        yield _progress_to_pb(f"sys.{procedure.name} is still running" if step is None else step)
+                        yield _progress_to_pb(step)
             for piece in arrow_pieces(rows, procedure.output_schema):
                 yield pb.CallProcedureResponse(arrow=piece)
 
@@ -173,12 +180,6 @@ class SysCatalogService(SysCatalogServicer):
             namespace = check_length(request.namespace, "namespace")
             raise UnknownProcedure(f"there is no procedure {namespace}.{name}", hint=f"All procedures are in {SYSTEM_DATABASE}.")
         return self._registry.procedure(name)
-
-    def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, procedure_input: ProcedureInput) -> Call:
-        options = procedure_input.read(CallOptions) if procedure.mutates else CallOptions()
-        if procedure.mutates and options.idempotency_key is None and request.HasField("idempotency_key"):
-            options = replace(options, idempotency_key=request.idempotency_key)
-        return Call(self._handle, caller_name(request.caller), options, self._registry.procedures)
 
 
 def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None) -> SysCatalogService:

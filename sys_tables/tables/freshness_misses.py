@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
 
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
@@ -23,6 +22,7 @@ from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.durations import short_duration
 from tiering.errors import ClusterUnavailable
+from tiering.model.declare import column
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
-from sys_tables.declare.sql_types import column_list
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import column
+from tiering.model.sql_types import column_list
 
 
 @dataclass(frozen=True)

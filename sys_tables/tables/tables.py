@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
-from sys_tables.declare.sql_types import column_list
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import INT, column
+from tiering.model.sql_types import column_list
 from tiering.model.tables import TableInfo
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
 from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import column
 
 
 @dataclass(frozen=True)

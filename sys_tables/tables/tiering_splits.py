@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import INT, column
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from support.services.method_names import FILES, method_names
 from support.services.procedure_arguments import ARGUMENTS
 from support.services.roles import ROLES, is_allowed
 from sys_tables.registry import default_registry
-from tiering.access.requirements import PROCEDURES, RPCS, On
+from tiering.access.requirements import RPCS, On
 from tiering.errors import AccessDenied, InvalidName, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
+from tiering.procedures.registry import requirements
 from tiering.rpc.v1.common_pb2 import PbTablePath
 
 ORDERS, SALARIES = TablePath("sales", "orders"), TablePath("hr", "salaries")
@@ -130,11 +131,11 @@ def test_listings_name_what_the_role_may_describe_and_nothing_else(service: Guar
     assert (error is None) is sees_sales
 
 
-ABOUT_A_TABLE = [name for name, line in PROCEDURES.items() if line.on is On.TABLE]
+ABOUT_A_TABLE = [name for name, line in requirements().items() if line.on is On.TABLE]
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("name", [name for name in PROCEDURES if name not in ("help", "cancel_tiering", "sweep_lake")])
+@pytest.mark.parametrize("name", [name for name in requirements() if name not in ("help", "cancel_tiering", "sweep_lake")])
 def test_procedures(service: GuardedService, name: str, role: str) -> None:
     service.ensure_table(ORDERS)
     arguments = dict(ARGUMENTS.get(name, {}))
@@ -146,7 +147,7 @@ def test_procedures(service: GuardedService, name: str, role: str) -> None:
         arguments["database"] = "sales"
     method = "/tiering.rpc.v1.TieringControl/CallProcedure"
     error = error_of(service, method, role, procedure=name, arguments_json=json.dumps(arguments))
-    expected = is_allowed(PROCEDURES[name], role)
+    expected = is_allowed(requirements()[name], role)
     if name == "tier_database":  # each table of the answer: the reader may know of it, and not tier it
         expected = role in ("editor", "operator", "admin")
     assert is_refused(error) is not expected, error
@@ -231,5 +232,5 @@ def test_the_grants_are_shown_to_admins(service: GuardedService) -> None:
 
 def test_sys_procedures_tells_the_privilege_that_is_checked(service: GuardedService) -> None:
     shown = {row["procedure_name"]: row["privilege"] for row in read(service, "procedures", "stranger")}
-    assert shown == {name: str(line) if line.privilege else "NONE" for name, line in PROCEDURES.items() if name in shown}
-    assert shown.keys() == PROCEDURES.keys() - {"sweep_lake"}
+    assert shown == {name: str(line) if line.privilege else "NONE" for name, line in requirements().items() if name in shown}
+    assert shown.keys() == requirements().keys() - {"sweep_lake"}

@@ -7,9 +7,8 @@ import pytest
 from support.services.method_names import method_names
 from sys_tables.registry import default_registry
 from tiering.access.privileges import SERVICE_PRIVILEGES, TABLE_PRIVILEGES
-from tiering.access.requirements import PROCEDURES, RPCS, On, Requirement
-from tiering.coordinator.calls.effects import _EFFECTS
-from tiering.coordinator.server.procedures_by_name import _load_procedures
+from tiering.access.requirements import RPCS, On, Requirement
+from tiering.procedures.registry import requirements
 
 
 def test_every_rpc_has_a_line() -> None:
@@ -17,12 +16,13 @@ def test_every_rpc_has_a_line() -> None:
 
 
 def test_every_procedure_has_a_line() -> None:
-    _load_procedures()
     in_sql = {procedure.name for procedure in default_registry().procedures}
-    assert in_sql | {request.procedure for request in _EFFECTS} == set(PROCEDURES)
+    assert in_sql | {"sweep_lake"} == set(requirements())
 
 
-@pytest.mark.parametrize("line", [*RPCS.values(), *PROCEDURES.values(), *(table.requires for table in default_registry().tables)], ids=str)
+@pytest.mark.parametrize(
+    "line", [*RPCS.values(), *requirements().values(), *(table.requires for table in default_registry().tables)], ids=str
+)
 def test_a_privilege_is_one_of_what_it_is_needed_on(line: Requirement) -> None:
     if line.on in (On.NOTHING, On.PROCEDURE, On.SYSTEM_TABLE):
         assert line.privilege is None
@@ -34,4 +34,4 @@ def test_a_privilege_is_one_of_what_it_is_needed_on(line: Requirement) -> None:
 
 def test_what_changes_something_is_audited() -> None:
     mutating = {procedure.name for procedure in default_registry().procedures if procedure.mutates}
-    assert {name for name in mutating if not PROCEDURES[name].audited} == set()
+    assert {name for name in mutating if not requirements()[name].audited} == set()

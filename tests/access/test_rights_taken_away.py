@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
+from tiering.access.request_bounds import informative
 from tiering.access.tokens import check_principal
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2
-from tiering.wire.request_bounds import informative
 
 SECRETIVE = "pwd:ana"
 """A principal that the redactor masks in every text."""
@@ -77,7 +77,7 @@ def test_a_call_that_waits_tells_no_more_once_its_caller_may_not_know_of_the_tab
 
 def change_policies_when_allowed(service: GuardedService, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Takes the rights away between the check of a call and its first step; returns whose call it was."""
-    from tiering.coordinator.calls import control
+    from tiering.coordinator.server import control
 
     taken_away: list[str] = []
     authorize = control.authorize
@@ -93,7 +93,7 @@ def change_policies_when_allowed(service: GuardedService, monkeypatch: pytest.Mo
 
 
 def test_a_database_call_leaves_out_tables_that_were_taken_away_meanwhile(service: GuardedService, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tiering.coordinator.calls.freshness import tier_database
+    from tiering.coordinator.calls import tier_database
 
     end = tier_database._end
 

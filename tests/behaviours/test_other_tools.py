@@ -21,12 +21,13 @@ from support.lakes.foreign import maintenance
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.coordinator.calls.sweep_lake import sweep_lake
 from tiering.lake.rules.upkeep import small_files
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TableType
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
+from tiering.procedures.sweep_lake import SweepLake
 from tiering.round.steps import actions as act
 
 EXAMPLES = examples(3)

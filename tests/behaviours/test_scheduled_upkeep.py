@@ -16,9 +16,9 @@ from support.lakes.lake_proof import assert_chain
 from support.worlds.lake_world import SteppedRound
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
-from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.coordinator.decisions.upkeep import requests
 from tiering.model.rounds import RoundState
+from tiering.procedures.set_table_option import SetTableOption
 from tiering.round.steps import actions as act
 
 BOTH_FORMATS = pytest.mark.parametrize("backend", [EMBEDDED, f"{EMBEDDED}, {PAIMON.name}"], indirect=True, scope="session")

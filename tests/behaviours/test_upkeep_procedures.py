@@ -10,13 +10,12 @@ from behaviours.test_scheduled_upkeep import BOTH_FORMATS, ROUNDS, look
 
 from support.behaviours.deployment import Deployment, StoryTable
 from support.lakes.lake_proof import assert_chain
-from tiering.coordinator.calls.upkeep.expire_snapshots import ExpireSnapshots
-from tiering.coordinator.calls.upkeep.explain_upkeep import ExplainUpkeep
-from tiering.coordinator.calls.upkeep.rewrite_data_files import RewriteDataFiles
-from tiering.coordinator.calls.upkeep.rewrite_manifests import RewriteManifests
-from tiering.coordinator.calls.upkeep.upkeep_call import UpkeepCall
-from tiering.model.call_results import UpkeepCallOutcome, UpkeepDecision, UpkeepResult
 from tiering.model.rounds import RoundState
+from tiering.procedures.base import UpkeepCall, UpkeepCallOutcome, UpkeepResult
+from tiering.procedures.expire_snapshots import ExpireSnapshots
+from tiering.procedures.explain_upkeep import ExplainUpkeep, UpkeepDecision
+from tiering.procedures.rewrite_data_files import RewriteDataFiles
+from tiering.procedures.rewrite_manifests import RewriteManifests
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_files_are_merged_then_snapshots_expire_and_every_row_is_there(deploymen
     path = table.path
     planned = perform(table, RewriteDataFiles(path, wait=False, dry_run=True))
     assert (planned.outcome, planned.stats.files_before) == (UpkeepCallOutcome.PLANNED, ROUNDS)
-    lines = perform(table, ExplainUpkeep(path)).lines
+    lines = perform(table, ExplainUpkeep(path))
     assert [line.files for line in lines if line.decision is UpkeepDecision.REWRITE] == [ROUNDS]
 
     merged = done(table, RewriteDataFiles(path, wait=False, idempotency_key="merge", caller="ann"))

@@ -6,8 +6,9 @@ import re
 
 from sys_tables.registry import default_registry
 from tiering.access.privileges import SERVICE_PRIVILEGES, TABLE_PRIVILEGES
-from tiering.access.requirements import PROCEDURES, RPCS
+from tiering.access.requirements import RPCS
 from tiering.cli.grants_page import render
+from tiering.procedures.registry import requirements
 
 PAGE = render()
 
@@ -20,7 +21,7 @@ def row(privilege: str) -> str:
 def test_every_rpc_procedure_and_system_table_is_named() -> None:
     rpcs = {".".join(rpc.removeprefix("/").split(".")[-1].split("/")) for rpc in RPCS}
     named = set(re.findall(r"`([\w.]+)`", PAGE))
-    assert (rpcs | PROCEDURES.keys() | {table.name for table in default_registry().tables}) - named == set()
+    assert (rpcs | requirements().keys() | {table.name for table in default_registry().tables}) - named == set()
 
 
 def test_every_privilege_has_a_row_for_each_kind_of_resource() -> None:

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from support.object_store.rest_server import WAREHOUSE, RestCatalog
 from support.object_store.s3_server import S3Server
 from support.worlds.lake_world import LakeWorld
-from tiering.coordinator.calls.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.coordinator.calls.sweep_lake import sweep_lake
+from tiering.coordinator.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
 from tiering.errors import LakeUnavailable
 from tiering.lake import table_options
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
@@ -28,6 +28,7 @@ from tiering.lake.registry import local_lake_properties
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.sweep_lake import SweepLake
 
 SQL, HADOOP, HDFS, SQL_S3, REST_S3 = "sql", "hadoop", "hadoop on HDFS", "sql in S3", "rest in S3"
 REFERENCES = {"audit": "tag", "dev": "branch"}

@@ -27,13 +27,12 @@ from support.lakes.broken_lakes import (
 )
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.base import LakeView
 from tiering.lake.layouts import Layout
 from tiering.lake.rules.hints import is_empty
 from tiering.lake.table_options import LAYOUT
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 STEPS = 3
 """A base check's hint, a refusal's, and the one that it names."""
@@ -52,12 +51,12 @@ def hinted_steps(source: Source, hint: str) -> list[Step]:
     return steps
 
 
-def reconcile(source: Source, action: str, **more: bool) -> ReconcileResult:
+def reconcile(source: Source, action: str, **more: bool) -> ReconcileLakeResult:
     call = ReconcileLake(source.info.path, action, caller="alice", **more)
     return asyncio.run(source.world.coordinator.control.perform(call))
 
 
-def take(source: Source, step: Step) -> ReconcileResult | errors.CannotReconcile:
+def take(source: Source, step: Step) -> ReconcileLakeResult | errors.CannotReconcile:
     """First a dry run, which says the same and changes nothing."""
     rename, action = step
     if rename:
@@ -66,8 +65,8 @@ def take(source: Source, step: Step) -> ReconcileResult | errors.CannotReconcile
     shown = attempt(source, action, dry_run=True)
     assert view_of(source) == before
     done = attempt(source, action)
-    if isinstance(done, ReconcileResult):
-        assert isinstance(shown, ReconcileResult)
+    if isinstance(done, ReconcileLakeResult):
+        assert isinstance(shown, ReconcileLakeResult)
         assert (shown.offsets, shown.records_left_out) == (done.offsets, done.records_left_out)
     else:
         assert str(shown) == str(done)
@@ -81,7 +80,7 @@ def view_of(source: Source) -> LakeView | None:
     return None if survey is None else survey.view
 
 
-def attempt(source: Source, action: str, **more: bool) -> ReconcileResult | errors.CannotReconcile:
+def attempt(source: Source, action: str, **more: bool) -> ReconcileLakeResult | errors.CannotReconcile:
     try:
         return reconcile(source, action, **more)
     except errors.CannotReconcile as refusal:
@@ -96,7 +95,7 @@ def follow(source: Source, step: Step) -> int | None:
     for _ in range(STEPS):
         uncounted = cannot_be_counted(source) or names_partitions_alone(source)
         taken = take(source, step)
-        if isinstance(taken, ReconcileResult):
+        if isinstance(taken, ReconcileLakeResult):
             assert taken.records_left_out is not None or (uncounted and taken.action != "retier")
             return taken.records_left_out
         others = hinted_steps(source, taken.hint)

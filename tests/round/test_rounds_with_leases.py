@@ -14,10 +14,10 @@ from support.background import tick
 from support.running.processes import wait_for
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
 from tiering.cluster.embedded.metadata.snapshot_rows import RETAINED
-from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableBucket
+from tiering.procedures.retry_tiering import RetryTiering
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act

@@ -6,15 +6,16 @@ import ast
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from support.worlds.lake_world import LakeWorld
-from sys_tables.declare.parameters import CallOptions, ProcedureInput
-from sys_tables.declare.procedure import Call
+from sys_tables.declare.procedure import Call, is_row
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.arguments import ProcedureInput
 
 REGISTRY = default_registry()
 LOOK_MS = 60_000
@@ -48,11 +49,11 @@ def call(coordinator: Coordinator, statement: str) -> list[object]:
     procedure = REGISTRY.procedure(match["procedure"])
     values = ast.literal_eval(f"({match['arguments']},)")
     named = [(parameter.name, value) for parameter, value in zip(procedure.parameters, values, strict=False)]
-    arguments = ProcedureInput(procedure.name, procedure.parameters, named).read(procedure.input_class)
+    arguments = replace(ProcedureInput(procedure.name, procedure.parameters, named).read(procedure.request_class), caller="ann")
 
     async def run() -> list[object]:
-        running = procedure.run(Call(coordinator, "ann", CallOptions(), REGISTRY.procedures), arguments)
-        return [step async for step in running if isinstance(step, procedure.output_class)]
+        running = procedure.run(Call(coordinator, REGISTRY.procedures), arguments)
+        return [step async for step in running if is_row(step)]
 
     return asyncio.run(run())
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
-from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
-from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
-from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.calls.cancel_tiering import cancel_tiering
+from tiering.coordinator.calls.fence_tierer import fence_tierer
+from tiering.coordinator.calls.pause_tiering import pause_tiering
+from tiering.coordinator.calls.resume_tiering import resume_tiering
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.model.call_results import CancelOutcome
 from tiering.model.tables import TablePath
+from tiering.procedures.cancel_tiering import CancelOutcome, CancelTiering
+from tiering.procedures.fence_tierer import FenceTierer
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.resume_tiering import ResumeTiering
 
 
 def pause(coordinator: Coordinator, path: TablePath, caller: str, reason: str | None = None, until: datetime | None = None) -> None:

@@ -10,9 +10,9 @@ from sqlglot.optimizer.qualify import qualify
 
 from support.repository import ROOT
 from support.sql_examples import Example, ExpectedError, ExpectedRows, cell_text, differences, load_examples, parse_example
-from sys_tables.declare.sql_types import spark_type
 from sys_tables.registry import default_registry
 from tiering.errors import InvalidData
+from tiering.model.sql_types import spark_type
 
 FOLDER = ROOT / "sql_examples"
 EXAMPLES = load_examples(FOLDER)

@@ -17,14 +17,13 @@ from support.services.sys_catalog import error_of, serving
 from support.worlds.calling import until
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
-from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.validate.child import ValidationRequest, run_validation
-from tiering.validate.results import CheckResult
 
 
 @pytest.fixture(params=["memory", "sql"])

@@ -14,7 +14,7 @@ from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite, untold
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TableInfo, TablePath
-from tiering.validate.results import CheckResult
+from tiering.procedures.validate_table import CheckResult
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tiering.instants import from_milliseconds, to_milliseconds
-from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.rounds import IN_THE_TIERER, Assignment, PhaseTimes, RanOn, RecordedLakeSnapshot, RoundPlace, RoundStats
 from tiering.model.splits import (
@@ -25,6 +24,9 @@ from tiering.model.splits import (
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
+from tiering.procedures.base import Progress
+from tiering.procedures.sweep_lake import SweepResult
+from tiering.procedures.tier_table import TierTableResult
 from tiering.redaction.redact import NAME_TEXT_LIMIT
 from tiering.rpc.v1.coordinator_pb2 import PbRoundPlace, PbRoundStats, PbUpkeepStats
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus

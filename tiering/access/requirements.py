@@ -1,7 +1,7 @@
-"""The privilege that each RPC and procedure needs. The service refuses a call without a line here.
+"""The privilege that each RPC needs. The service refuses a call without a line here.
 
-The privilege for a system table stands in the table's own module (`sys_tables/tables`). `docs/security-grants.md` is generated from both.
-Tests compare these tables with the services and procedures that exist.
+The privilege for a system table stands in the table's own module (`sys_tables/tables`), and that for a procedure in its declaration
+(`tiering/procedures`). `docs/security-grants.md` is generated from all three. Tests compare this table with the services that exist.
 """
 
 from __future__ import annotations
@@ -123,41 +123,3 @@ RPCS: Mapping[str, Requirement] = {
     f"/{service}/{method}": requirement for service, methods in _OF_SERVICES.items() for method, requirement in methods.items()
 }
 """By `/package.Service/Method`."""
-
-_DESCRIBES = Requirement(Privilege.DESCRIBE, On.TABLE)
-_TIERS = Requirement(Privilege.TIER, On.TABLE, audited=True)
-_OPERATES = Requirement(Privilege.OPERATE, On.TABLE, audited=True)
-_OPERATES_SERVICE = Requirement(Privilege.OPERATE, On.SERVICE, audited=True)
-
-PROCEDURES: Mapping[str, Requirement] = {
-    "acquire_kv_snapshot_lease": _OPERATES,
-    "cancel_tiering": Requirement(Privilege.OPERATE, On.ROUND, audited=True),
-    "drop_kv_snapshot_lease": _OPERATES_SERVICE,
-    "expire_snapshots": _OPERATES,
-    "explain_tiering": _DESCRIBES,
-    "explain_upkeep": _DESCRIBES,
-    "fence_tierer": _OPERATES_SERVICE,
-    "help": EVERY_CALLER,
-    "pause_tiering": _OPERATES,
-    "pause_upkeep": _OPERATES,
-    "reconcile_lake": _OPERATES,
-    "release_kv_snapshot_lease": _OPERATES_SERVICE,
-    "remove_orphan_files": _OPERATES,
-    "renew_kv_snapshot_lease": _OPERATES_SERVICE,
-    "reset_errors": _OPERATES,
-    "resume_tiering": _OPERATES,
-    "resume_upkeep": _OPERATES,
-    "retry_tiering": _TIERS,
-    "rewrite_data_files": _OPERATES,
-    "rewrite_manifests": _OPERATES,
-    "set_freshness": _OPERATES,
-    "set_table_option": _OPERATES,
-    "skip_record": _OPERATES,
-    "sweep_lake": Requirement(Privilege.OPERATE, On.TABLE_OR_SERVICE, audited=True),
-    "take_kv_snapshot": _OPERATES,
-    "tier_database": Requirement(Privilege.TIER, On.EVERY_TABLE, audited=True),
-    "tier_table": _TIERS,
-    "validate_table": Requirement(Privilege.SELECT, On.TABLE, audited=True),
-    "wait_for_tiering": _DESCRIBES,
-}
-"""By name, without `sys.`; `sweep_lake` is a call of TieringControl alone."""

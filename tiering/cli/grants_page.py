@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from sys_tables.reference import markdown_table
 from sys_tables.registry import default_registry
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege
-from tiering.access.requirements import PROCEDURES, RPCS, On, Requirement
+from tiering.access.requirements import RPCS, On, Requirement
 from tiering.attribute_docs import attribute_docs
+from tiering.procedures.registry import requirements
 
 _Needs = Callable[[Requirement], bool]
 
@@ -66,7 +67,7 @@ def _row(name: str, meaning: str, needs: _Needs) -> list[str]:
     tables += [
         f"`{table.name}` ({text})" for table in default_registry().tables for requirement, text in table.further if needs(requirement)
     ]
-    procedures = (procedure for procedure, line in PROCEDURES.items() if needs(line))
+    procedures = (procedure for procedure, line in requirements().items() if needs(line))
     rpcs = (_short(rpc) for rpc, line in RPCS.items() if line.on not in _DECIDED_ELSEWHERE and needs(line))
     return [name, meaning, ", ".join(tables), _list(procedures), _list(rpcs)]
 

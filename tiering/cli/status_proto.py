@@ -7,7 +7,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from sys_tables.declare.columns import AnyField, schema_of
+from tiering.model.declare import AnyField, schema_of
 from tiering.model.status import TableStatus
 from tiering.wire.model_codecs import STATUS_ELSEWHERE
 

@@ -1,19 +1,23 @@
-"""The two clients: connections, listings, and the calls that have a message of their own. Procedures by name are in `procedure_methods`."""
+"""The two clients: connections, listings, and the calls that have a message of their own.
+
+The methods of the other procedures are in `procedure_methods`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TypeVar
+from typing import Unpack
 
 from tiering.access.client_access import ClientAccess
-from tiering.client.async_procedure_methods import AsyncProcedureMethods
-from tiering.client.procedure_methods import ProcedureMethods
-from tiering.client.procedures import ANSWER_SECONDS, ROUND_GOES_ON_HINT, SWEEP_SECONDS
+from tiering.client.procedure_methods import AsyncProcedureMethods, ProcedureMethods
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.status import TableStatus
+from tiering.procedures.base import ANSWER_SECONDS, SWEEP_SECONDS, CallRequest, ResultT
+from tiering.procedures.sweep_lake import SweepResult
+from tiering.procedures.tier_database import TierDatabase, TierDatabaseRow
+from tiering.procedures.tier_table import TierTableResult
 from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
@@ -35,15 +39,21 @@ from tiering.wire.calls import (
 from tiering.wire.channel import AsyncConnection, Connection
 from tiering.wire.model_codecs import LEASE, statuses_from_pb
 from tiering.wire.pages import PagedListing
-from tiering.wire.procedure_calls import OnProgress
+from tiering.wire.procedure_calls import (
+    ROUND_GOES_ON_HINT,
+    CallOptions,
+    OnProgress,
+    pieces_of,
+    request_to_pb,
+    result_from_pieces,
+    timeout_seconds,
+)
 
 READ_TIMEOUT_SECONDS = 30
 """What the answer with one page may take."""
 
 SWEEP_GUARD_MS = 24 * 3_600_000
 """Files younger than a day stay, unless asked otherwise."""
-
-ResultT = TypeVar("ResultT")
 
 
 class LakewardClient(ProcedureMethods):
@@ -114,6 +124,22 @@ class LakewardClient(ProcedureMethods):
                 result = _take(step, on_progress) or result
         return _checked(result, self._connection.uri)
 
+    def tier_database(
+        self,
+        database_name: str,
+        *,
+        include: str | None = None,
+        exclude: str | None = None,
+        only_stale: bool = True,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[TierDatabaseRow]:
+        """Brings the lake up to now for the tables of a database: `CALL sys.tier_database`. Returns a row per table."""
+        request = TierDatabase(database_name, include, exclude, only_stale, wait, timeout_ms, **options)
+        return list(self.perform(request, on_progress).rows)
+
     def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
@@ -122,6 +148,14 @@ class LakewardClient(ProcedureMethods):
         with self._connection.calling():
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
+
+    def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
+        """Performs any declared request. Raises the errors of the procedure, ServiceUnreachable and InvalidAnswer."""
+        pieces: list[bytes] = []
+        with self._connection.calling():
+            for step in self._control.CallProcedure(request_to_pb(request), timeout=timeout_seconds(request)):
+                pieces += pieces_of(step, on_progress)
+        return result_from_pieces(request, pieces, self._connection.uri)
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -187,6 +221,22 @@ class AsyncLakewardClient(AsyncProcedureMethods):
                 result = _take(step, on_progress) or result
         return _checked(result, self._connection.uri)
 
+    async def tier_database(
+        self,
+        database_name: str,
+        *,
+        include: str | None = None,
+        exclude: str | None = None,
+        only_stale: bool = True,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        on_progress: OnProgress | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[TierDatabaseRow]:
+        """See `LakewardClient.tier_database`."""
+        request = TierDatabase(database_name, include, exclude, only_stale, wait, timeout_ms, **options)
+        return list((await self.perform(request, on_progress)).rows)
+
     async def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
@@ -195,6 +245,14 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         with self._connection.calling():
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
+
+    async def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
+        """See `LakewardClient.perform`."""
+        pieces: list[bytes] = []
+        with self._connection.calling():
+            async for step in self._control.CallProcedure(request_to_pb(request), timeout=timeout_seconds(request)):
+                pieces += pieces_of(step, on_progress)
+        return result_from_pieces(request, pieces, self._connection.uri)
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""

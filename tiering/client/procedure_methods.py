@@ -1,243 +1,304 @@
-"""Methods of the synchronous client that call a procedure by its name."""
+"""The methods of the clients that call a procedure by its name: `CALL sys.pause_tiering` is `pause_tiering`.
+
+`tests/support/services/client_methods.py` makes this file from the declarations in `tiering/procedures`, and a test compares the two. After
+a change of a declaration run `PYTHONPATH=.:tests python -m support.services.client_methods`. docs/reference.md describes the arguments.
+
+`options`: `dry_run` only answers, a repeat under one `idempotency_key` has one effect, and `caller` is by default the user of this process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar, Unpack
+from typing import Unpack
 
-from tiering.client import procedures
-from tiering.model.call_results import (
-    CancelResult,
-    CheckResult,
-    Explanation,
-    FenceTiererResult,
-    LeaseResult,
-    OrphanFilesResult,
-    PauseResult,
-    ReconcileResult,
-    ResetResult,
-    RetryResult,
-    SetFreshnessResult,
-    SetOptionResult,
-    SkipRecordResult,
-    TakeSnapshotResult,
-    TierDatabaseRow,
-    UpkeepLine,
-    UpkeepResult,
-    WaitForTieringResult,
-)
-from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
-from tiering.wire.calls import TableName
-from tiering.wire.channel import Connection
-from tiering.wire.procedure_calls import CallOptions, OnProgress, ProcedureCall, pieces_of
+from tiering.client.methods import AsyncPerformer, Performer, PreparedCall, async_method, method
+from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease, AcquireKvSnapshotLeaseResult
+from tiering.procedures.base import UpkeepResult
+from tiering.procedures.cancel_tiering import CancelTiering, CancelTieringResult
+from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease, DropKvSnapshotLeaseResult
+from tiering.procedures.expire_snapshots import ExpireSnapshots
+from tiering.procedures.explain_tiering import ExplainTiering, Explanation
+from tiering.procedures.explain_upkeep import ExplainUpkeep, UpkeepLine
+from tiering.procedures.fence_tierer import FenceTierer, FenceTiererResult
+from tiering.procedures.pause_tiering import PauseTiering, PauseTieringResult
+from tiering.procedures.pause_upkeep import PauseUpkeep, PauseUpkeepResult
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
+from tiering.procedures.release_kv_snapshot_lease import ReleaseKvSnapshotLease, ReleaseKvSnapshotLeaseResult
+from tiering.procedures.remove_orphan_files import RemoveOrphanFiles, RemoveOrphanFilesResult
+from tiering.procedures.renew_kv_snapshot_lease import RenewKvSnapshotLease, RenewKvSnapshotLeaseResult
+from tiering.procedures.reset_errors import ResetErrors, ResetErrorsResult
+from tiering.procedures.resume_tiering import ResumeTiering, ResumeTieringResult
+from tiering.procedures.resume_upkeep import ResumeUpkeep, ResumeUpkeepResult
+from tiering.procedures.retry_tiering import RetryTiering, RetryTieringResult
+from tiering.procedures.rewrite_data_files import RewriteDataFiles
+from tiering.procedures.rewrite_manifests import RewriteManifests
+from tiering.procedures.set_freshness import SetFreshness, SetFreshnessResult
+from tiering.procedures.set_table_option import SetTableOption, SetTableOptionResult
+from tiering.procedures.skip_record import SkipRecord, SkipRecordResult
+from tiering.procedures.take_kv_snapshot import TakeKvSnapshot, TakeKvSnapshotResult
+from tiering.procedures.validate_table import CheckResult, ValidateTable
+from tiering.procedures.wait_for_tiering import WaitForTiering, WaitForTieringResult
+from tiering.wire.calls import TableName, path_of
+from tiering.wire.procedure_calls import CallOptions, OnProgress
 
-ResultT = TypeVar("ResultT")
+
+def acquire_kv_snapshot_lease(
+    lease_id: str, table_path: TableName, ttl_ms: int = 21600000, **options: Unpack[CallOptions]
+) -> PreparedCall[AcquireKvSnapshotLeaseResult]:
+    """Keeps the newest KV snapshots of a table alive."""
+    return PreparedCall(AcquireKvSnapshotLease(lease_id=lease_id, path=path_of(table_path), ttl_ms=ttl_ms, **options))
 
 
-class ProcedureMethods:
-    """A method a procedure, named as it is in SQL: `CALL sys.pause_tiering` is `pause_tiering`.
+def cancel_tiering(round_id: str, message: str | None = None, **options: Unpack[CallOptions]) -> PreparedCall[CancelTieringResult]:
+    """Ends a running round without a commit."""
+    return PreparedCall(CancelTiering(round_id=round_id, message=message, **options))
 
-    `options` of those that change something: `dry_run` only answers, a repeat under one `idempotency_key` has one effect, `caller` is
-    the user of this process unless named.
-    """
 
-    _connection: Connection
-    _control: TieringControlStub
+def drop_kv_snapshot_lease(lease_id: str, **options: Unpack[CallOptions]) -> PreparedCall[DropKvSnapshotLeaseResult]:
+    """Lets go of everything that a lease holds."""
+    return PreparedCall(DropKvSnapshotLease(lease_id=lease_id, **options))
 
-    def pause_tiering(
-        self, table_path: TableName, *, reason: str | None = None, until: datetime | None = None, **options: Unpack[CallOptions]
-    ) -> PauseResult:
-        """Gives no tierer the table any more, until somebody resumes it or `until` is over. Raises UnknownTable, InvalidArgument."""
-        return self._perform(procedures.pause_tiering(table_path, reason, until), options)
 
-    def resume_tiering(self, table_path: TableName, *, reason: str | None = None, **options: Unpack[CallOptions]) -> PauseResult:
-        """Ends a pause. Raises UnknownTable."""
-        return self._perform(procedures.resume_tiering(table_path, reason), options)
+def expire_snapshots(
+    table_path: TableName,
+    older_than: datetime | None = None,
+    retain_last: int | None = None,
+    wait: bool = True,
+    timeout_ms: int = 300000,
+    wait_for_tierer: bool = False,
+    on_progress: OnProgress | None = None,
+    **options: Unpack[CallOptions],
+) -> PreparedCall[UpkeepResult]:
+    """Removes old snapshots of a lake table, now."""
+    return PreparedCall(
+        ExpireSnapshots(
+            path=path_of(table_path),
+            older_than=older_than,
+            retain_last=retain_last,
+            wait=wait,
+            timeout_ms=timeout_ms,
+            wait_for_tierer=wait_for_tierer,
+            **options,
+        ),
+        on_progress,
+    )
 
-    def cancel_tiering(self, round_id: str, *, message: str | None = None, **options: Unpack[CallOptions]) -> CancelResult:
-        """Ends a running round without a commit, unless that was granted. Raises InvalidArgument for a queued one."""
-        return self._perform(procedures.cancel_tiering(round_id, message), options)
 
-    def retry_tiering(self, table_path: TableName, **options: Unpack[CallOptions]) -> RetryResult:
-        """Tries a failed table again now, also one that failed for good. Raises UnknownTable."""
-        return self._perform(procedures.retry_tiering(table_path), options)
+def explain_tiering(table_path: TableName, caller: str = "") -> PreparedCall[tuple[Explanation, ...]]:
+    """Shows what a round would read now, and all that keeps one from beginning."""
+    return PreparedCall(ExplainTiering(path=path_of(table_path), caller=caller))
 
-    def reset_errors(self, table_path: TableName, **options: Unpack[CallOptions]) -> ResetResult:
-        """Counts a table's errors anew. Raises UnknownTable."""
-        return self._perform(procedures.reset_errors(table_path), options)
 
-    def set_freshness(self, table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> SetFreshnessResult:
-        """Promises that the lake copy is at most so old (`5 min`). Raises UnknownTable, LakeDisabled, InvalidArgument."""
-        return self._perform(procedures.set_freshness(table_path, freshness), options)
+def explain_upkeep(table_path: TableName, caller: str = "") -> PreparedCall[tuple[UpkeepLine, ...]]:
+    """Shows what the next upkeep of a lake table would do, and why it waits."""
+    return PreparedCall(ExplainUpkeep(path=path_of(table_path), caller=caller))
 
-    def fence_tierer(self, tierer_id: str, *, reason: str | None = None, **options: Unpack[CallOptions]) -> FenceTiererResult:
-        """Takes a tierer's tables away from it, and gives it no more. Raises InvalidArgument for an unknown id."""
-        return self._perform(procedures.fence_tierer(tierer_id, reason), options)
 
-    def tier_database(
-        self,
-        database_name: str,
-        *,
-        include: str | None = None,
-        exclude: str | None = None,
-        only_stale: bool = True,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        on_progress: OnProgress | None = None,
-        **options: Unpack[CallOptions],
-    ) -> list[TierDatabaseRow]:
-        """Brings the lake up to now for the tables of a database. A row a table, with its error if it has one.
+def fence_tierer(tierer_id: str, reason: str | None = None, **options: Unpack[CallOptions]) -> PreparedCall[FenceTiererResult]:
+    """Takes a tierer's tables away from it, and gives it no more."""
+    return PreparedCall(FenceTierer(tierer_id=tierer_id, reason=reason, **options))
 
-        `include` and `exclude` are SQL LIKE patterns; `only_stale` takes those that lack rows; `on_progress` hears how many are done.
-        Raises UnknownDatabase, InvalidName, InvalidArgument.
-        """
-        call = procedures.tier_database(database_name, include, exclude, only_stale, wait, timeout_ms)
-        return list(self._perform(call, options, on_progress).rows)
 
-    def wait_for_tiering(
-        self,
-        table_path: TableName,
-        *,
-        timestamp: datetime | None = None,
-        offsets: Mapping[str, int] | None = None,
-        timeout_ms: int = 300_000,
-        caller: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> WaitForTieringResult:
-        """Waits until the lake has the rows written until `timestamp`, or below `offsets`, or all of now.
+def pause_tiering(
+    table_path: TableName, reason: str | None = None, until: datetime | None = None, **options: Unpack[CallOptions]
+) -> PreparedCall[PauseTieringResult]:
+    """Stops the tiering of a table until it is resumed."""
+    return PreparedCall(PauseTiering(path=path_of(table_path), reason=reason, until=until, **options))
 
-        `offsets` by bucket as `sys.lake_commits` shows them; `on_progress` hears why it has not got them yet. Raises UnknownTable,
-        LakeDisabled, InvalidArgument.
-        """
-        call = procedures.wait_for_tiering(table_path, timestamp, offsets, timeout_ms)
-        return self._perform(call, {"caller": caller}, on_progress)
 
-    def explain_tiering(self, table_path: TableName, *, caller: str | None = None) -> tuple[Explanation, ...]:
-        """What a round would read now, and all that keeps one from beginning. Raises UnknownTable, ClusterUnavailable."""
-        return self._perform(procedures.explain_tiering(table_path), {"caller": caller}).lines
+def pause_upkeep(table_path: TableName, reason: str | None = None, **options: Unpack[CallOptions]) -> PreparedCall[PauseUpkeepResult]:
+    """Stops the upkeep of a lake table, also in tiering rounds, until it is resumed."""
+    return PreparedCall(PauseUpkeep(path=path_of(table_path), reason=reason, **options))
 
-    def validate_table(
-        self, table_path: TableName, *, level: str = "offsets", snapshot_id: int | None = None, caller: str | None = None
-    ) -> tuple[CheckResult, ...]:
-        """Proves that a lake table equals its log, a result a check. Raises UnknownTable, InvalidArgument."""
-        return self._perform(procedures.validate_table(table_path, level, snapshot_id), {"caller": caller})
 
-    def reconcile_lake(self, table_path: TableName, action: str, **options: Unpack[CallOptions]) -> ReconcileResult:
-        """Makes a lake table that failed the base check one to build on: adopt, accept, retier or deduplicate. Raises CannotReconcile."""
-        return self._perform(procedures.reconcile_lake(table_path, action), options)
+def reconcile_lake(table_path: TableName, action: str, **options: Unpack[CallOptions]) -> PreparedCall[ReconcileLakeResult]:
+    """Makes a lake table that others changed one to go on with."""
+    return PreparedCall(ReconcileLake(path=path_of(table_path), action=action, **options))
 
-    def skip_record(
-        self,
-        table_path: TableName,
-        bucket_id: int,
-        offset: int,
-        *,
-        partition: str | None = None,
-        reason: str | None = None,
-        **options: Unpack[CallOptions],
-    ) -> SkipRecordResult:
-        """Leaves out the record at which a bucket stands, for good. Raises UnknownTable, UnknownPartition, InvalidArgument."""
-        return self._perform(procedures.skip_record(table_path, bucket_id, offset, partition, reason), options)
 
-    def set_table_option(
-        self, table_path: TableName, name: str, value: str | None = None, **options: Unpack[CallOptions]
-    ) -> SetOptionResult:
-        """Sets an option of a table; None takes it back to its default. Raises UnknownTable, InvalidArgument."""
-        return self._perform(procedures.set_table_option(table_path, name, value), options)
+def release_kv_snapshot_lease(
+    lease_id: str, table_path: TableName, **options: Unpack[CallOptions]
+) -> PreparedCall[ReleaseKvSnapshotLeaseResult]:
+    """Lets go of the KV snapshots of one table."""
+    return PreparedCall(ReleaseKvSnapshotLease(lease_id=lease_id, path=path_of(table_path), **options))
 
-    def take_kv_snapshot(self, table_path: TableName, **options: Unpack[CallOptions]) -> TakeSnapshotResult:
-        """Takes a KV snapshot of each changed bucket now. Raises UnknownTable, InvalidArgument."""
-        return self._perform(procedures.take_kv_snapshot(table_path), options)
 
-    def acquire_kv_snapshot_lease(
-        self, lease_id: str, table_path: TableName, *, ttl_ms: int | None = None, **options: Unpack[CallOptions]
-    ) -> LeaseResult:
-        """Keeps a table's newest KV snapshots alive. Raises UnknownTable, InvalidArgument."""
-        return self._perform(procedures.acquire_kv_snapshot_lease(lease_id, table_path, ttl_ms), options)
+def remove_orphan_files(
+    table_path: TableName, older_than: datetime | None = None, **options: Unpack[CallOptions]
+) -> PreparedCall[RemoveOrphanFilesResult]:
+    """Deletes files of a lake table that nothing names any more."""
+    return PreparedCall(RemoveOrphanFiles(path=path_of(table_path), older_than=older_than, **options))
 
-    def renew_kv_snapshot_lease(self, lease_id: str, *, ttl_ms: int | None = None, **options: Unpack[CallOptions]) -> LeaseResult:
-        """Makes a lease last longer. Raises UnknownLease, InvalidArgument."""
-        return self._perform(procedures.renew_kv_snapshot_lease(lease_id, ttl_ms), options)
 
-    def release_kv_snapshot_lease(self, lease_id: str, table_path: TableName, **options: Unpack[CallOptions]) -> LeaseResult:
-        """Lets go of what a lease holds of one table. Raises UnknownLease, UnknownTable."""
-        return self._perform(procedures.release_kv_snapshot_lease(lease_id, table_path), options)
+def renew_kv_snapshot_lease(
+    lease_id: str, ttl_ms: int | None = None, **options: Unpack[CallOptions]
+) -> PreparedCall[RenewKvSnapshotLeaseResult]:
+    """Makes a lease on KV snapshots last longer."""
+    return PreparedCall(RenewKvSnapshotLease(lease_id=lease_id, ttl_ms=ttl_ms, **options))
 
-    def drop_kv_snapshot_lease(self, lease_id: str, **options: Unpack[CallOptions]) -> LeaseResult:
-        """Lets go of all that a lease holds. Raises UnknownLease."""
-        return self._perform(procedures.drop_kv_snapshot_lease(lease_id), options)
 
-    def rewrite_data_files(
-        self,
-        table_path: TableName,
-        *,
-        where: str | None = None,
-        full: bool = False,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        wait_for_tierer: bool = False,
-        on_progress: OnProgress | None = None,
-        **options: Unpack[CallOptions],
-    ) -> UpkeepResult:
-        """Merges small data files of a lake table and applies deletes, of the partitions that `where` matches, until none is left.
+def reset_errors(table_path: TableName, **options: Unpack[CallOptions]) -> PreparedCall[ResetErrorsResult]:
+    """Counts the errors of a table anew."""
+    return PreparedCall(ResetErrors(path=path_of(table_path), **options))
 
-        `full` rewrites all files. Raises UnknownTable, TablePaused, InvalidArgument, or the error of its round.
-        """
-        call = procedures.rewrite_data_files(table_path, where, full, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
-        return self._perform(call, options, on_progress)
 
-    def expire_snapshots(
-        self,
-        table_path: TableName,
-        *,
-        older_than: datetime | None = None,
-        retain_last: int | None = None,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        wait_for_tierer: bool = False,
-        on_progress: OnProgress | None = None,
-        **options: Unpack[CallOptions],
-    ) -> UpkeepResult:
-        """Removes old snapshots of a lake table; `UpkeepResult.kept` says which stay and why. Raises as `rewrite_data_files`."""
-        call = procedures.expire_snapshots(table_path, older_than, retain_last, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
-        return self._perform(call, options, on_progress)
+def resume_tiering(table_path: TableName, reason: str | None = None, **options: Unpack[CallOptions]) -> PreparedCall[ResumeTieringResult]:
+    """Ends a pause: the table is tiered again."""
+    return PreparedCall(ResumeTiering(path=path_of(table_path), reason=reason, **options))
 
-    def rewrite_manifests(
-        self,
-        table_path: TableName,
-        *,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        wait_for_tierer: bool = False,
-        on_progress: OnProgress | None = None,
-        **options: Unpack[CallOptions],
-    ) -> UpkeepResult:
-        """Merges the manifests of a lake table. Raises as `rewrite_data_files`."""
-        call = procedures.rewrite_manifests(table_path, procedures.UpkeepWait(wait, timeout_ms, wait_for_tierer))
-        return self._perform(call, options, on_progress)
 
-    def remove_orphan_files(
-        self, table_path: TableName, *, older_than: datetime | None = None, **options: Unpack[CallOptions]
-    ) -> OrphanFilesResult:
-        """Deletes files of a lake table that nothing names any more. Raises UnknownTable, InvalidArgument."""
-        return self._perform(procedures.remove_orphan_files(table_path, older_than), options)
+def resume_upkeep(table_path: TableName, **options: Unpack[CallOptions]) -> PreparedCall[ResumeUpkeepResult]:
+    """Ends a pause of upkeep."""
+    return PreparedCall(ResumeUpkeep(path=path_of(table_path), **options))
 
-    def explain_upkeep(self, table_path: TableName, *, caller: str | None = None) -> tuple[UpkeepLine, ...]:
-        """What the next upkeep of a lake table would do, and why it waits. Raises UnknownTable, ClusterUnavailable."""
-        return self._perform(procedures.explain_upkeep(table_path), {"caller": caller}).lines
 
-    def pause_upkeep(self, table_path: TableName, *, reason: str | None = None, **options: Unpack[CallOptions]) -> PauseResult:
-        """Begins no upkeep round of a table any more, until its upkeep is resumed. Raises UnknownTable."""
-        return self._perform(procedures.pause_upkeep(table_path, reason), options)
+def retry_tiering(table_path: TableName, **options: Unpack[CallOptions]) -> PreparedCall[RetryTieringResult]:
+    """Tries a failed table again now and forgets its back-off."""
+    return PreparedCall(RetryTiering(path=path_of(table_path), **options))
 
-    def resume_upkeep(self, table_path: TableName, **options: Unpack[CallOptions]) -> PauseResult:
-        """Ends a pause of upkeep. Raises UnknownTable."""
-        return self._perform(procedures.resume_upkeep(table_path), options)
 
-    def _perform(self, call: ProcedureCall[ResultT], options: CallOptions, on_progress: OnProgress | None = None) -> ResultT:
-        pieces: list[bytes] = []
-        with self._connection.calling():
-            for step in self._control.CallProcedure(call.request(options), timeout=call.timeout):
-                pieces += pieces_of(step, on_progress)
-        return call.result(pieces, self._connection.uri)
+def rewrite_data_files(
+    table_path: TableName,
+    where: str | None = None,
+    full: bool = False,
+    wait: bool = True,
+    timeout_ms: int = 300000,
+    wait_for_tierer: bool = False,
+    on_progress: OnProgress | None = None,
+    **options: Unpack[CallOptions],
+) -> PreparedCall[UpkeepResult]:
+    """Merges small data files of a lake table and applies deletes, now."""
+    return PreparedCall(
+        RewriteDataFiles(
+            path=path_of(table_path), where=where, full=full, wait=wait, timeout_ms=timeout_ms, wait_for_tierer=wait_for_tierer, **options
+        ),
+        on_progress,
+    )
+
+
+def rewrite_manifests(
+    table_path: TableName,
+    wait: bool = True,
+    timeout_ms: int = 300000,
+    wait_for_tierer: bool = False,
+    on_progress: OnProgress | None = None,
+    **options: Unpack[CallOptions],
+) -> PreparedCall[UpkeepResult]:
+    """Merges the manifests of a lake table, now."""
+    return PreparedCall(
+        RewriteManifests(path=path_of(table_path), wait=wait, timeout_ms=timeout_ms, wait_for_tierer=wait_for_tierer, **options),
+        on_progress,
+    )
+
+
+def set_freshness(table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> PreparedCall[SetFreshnessResult]:
+    """Changes how fresh a table's lake copy has to be."""
+    return PreparedCall(SetFreshness(path=path_of(table_path), freshness=freshness, **options))
+
+
+def set_table_option(
+    table_path: TableName, name: str, value: str | None = None, **options: Unpack[CallOptions]
+) -> PreparedCall[SetTableOptionResult]:
+    """Sets an option of a table, or takes it back to its default."""
+    return PreparedCall(SetTableOption(path=path_of(table_path), name=name, value=value, **options))
+
+
+def skip_record(
+    table_path: TableName,
+    bucket_id: int,
+    offset: int,
+    partition: str | None = None,
+    reason: str | None = None,
+    **options: Unpack[CallOptions],
+) -> PreparedCall[SkipRecordResult]:
+    """Leaves out the record at which a bucket stands."""
+    return PreparedCall(
+        SkipRecord(path=path_of(table_path), bucket_id=bucket_id, offset=offset, partition=partition, reason=reason, **options)
+    )
+
+
+def take_kv_snapshot(table_path: TableName, **options: Unpack[CallOptions]) -> PreparedCall[TakeKvSnapshotResult]:
+    """Takes a KV snapshot of each bucket that changed since its last one."""
+    return PreparedCall(TakeKvSnapshot(path=path_of(table_path), **options))
+
+
+def validate_table(
+    table_path: TableName, level: str = "offsets", snapshot_id: int | None = None, on_progress: OnProgress | None = None, caller: str = ""
+) -> PreparedCall[tuple[CheckResult, ...]]:
+    """Proves with DuckDB that a lake table equals its log."""
+    return PreparedCall(ValidateTable(path=path_of(table_path), level=level, snapshot_id=snapshot_id, caller=caller), on_progress)
+
+
+def wait_for_tiering(
+    table_path: TableName,
+    timestamp: datetime | None = None,
+    offsets: Mapping[str, int] | None = None,
+    timeout_ms: int = 300000,
+    on_progress: OnProgress | None = None,
+    caller: str = "",
+) -> PreparedCall[WaitForTieringResult]:
+    """Waits until the lake has certain rows; makes no round."""
+    return PreparedCall(
+        WaitForTiering(path=path_of(table_path), timestamp=timestamp, offsets=offsets, timeout_ms=timeout_ms, caller=caller), on_progress
+    )
+
+
+class ProcedureMethods(Performer):
+    """A method per procedure."""
+
+    acquire_kv_snapshot_lease = method(acquire_kv_snapshot_lease)
+    cancel_tiering = method(cancel_tiering)
+    drop_kv_snapshot_lease = method(drop_kv_snapshot_lease)
+    expire_snapshots = method(expire_snapshots)
+    explain_tiering = method(explain_tiering)
+    explain_upkeep = method(explain_upkeep)
+    fence_tierer = method(fence_tierer)
+    pause_tiering = method(pause_tiering)
+    pause_upkeep = method(pause_upkeep)
+    reconcile_lake = method(reconcile_lake)
+    release_kv_snapshot_lease = method(release_kv_snapshot_lease)
+    remove_orphan_files = method(remove_orphan_files)
+    renew_kv_snapshot_lease = method(renew_kv_snapshot_lease)
+    reset_errors = method(reset_errors)
+    resume_tiering = method(resume_tiering)
+    resume_upkeep = method(resume_upkeep)
+    retry_tiering = method(retry_tiering)
+    rewrite_data_files = method(rewrite_data_files)
+    rewrite_manifests = method(rewrite_manifests)
+    set_freshness = method(set_freshness)
+    set_table_option = method(set_table_option)
+    skip_record = method(skip_record)
+    take_kv_snapshot = method(take_kv_snapshot)
+    validate_table = method(validate_table)
+    wait_for_tiering = method(wait_for_tiering)
+
+
+class AsyncProcedureMethods(AsyncPerformer):
+    """A method per procedure. Cancelling a method ends the wait, not the work of the service."""
+
+    acquire_kv_snapshot_lease = async_method(acquire_kv_snapshot_lease)
+    cancel_tiering = async_method(cancel_tiering)
+    drop_kv_snapshot_lease = async_method(drop_kv_snapshot_lease)
+    expire_snapshots = async_method(expire_snapshots)
+    explain_tiering = async_method(explain_tiering)
+    explain_upkeep = async_method(explain_upkeep)
+    fence_tierer = async_method(fence_tierer)
+    pause_tiering = async_method(pause_tiering)
+    pause_upkeep = async_method(pause_upkeep)
+    reconcile_lake = async_method(reconcile_lake)
+    release_kv_snapshot_lease = async_method(release_kv_snapshot_lease)
+    remove_orphan_files = async_method(remove_orphan_files)
+    renew_kv_snapshot_lease = async_method(renew_kv_snapshot_lease)
+    reset_errors = async_method(reset_errors)
+    resume_tiering = async_method(resume_tiering)
+    resume_upkeep = async_method(resume_upkeep)
+    retry_tiering = async_method(retry_tiering)
+    rewrite_data_files = async_method(rewrite_data_files)
+    rewrite_manifests = async_method(rewrite_manifests)
+    set_freshness = async_method(set_freshness)
+    set_table_option = async_method(set_table_option)
+    skip_record = async_method(skip_record)
+    take_kv_snapshot = async_method(take_kv_snapshot)
+    validate_table = async_method(validate_table)
+    wait_for_tiering = async_method(wait_for_tiering)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tiering.access.request_bounds import check_id
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument
-from tiering.wire.request_bounds import check_id
 
 MIN_TTL_MS = 1
 MAX_TTL_MS = 7 * 24 * 60 * 60 * 1_000

@@ -17,17 +17,16 @@ from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 from tiering.coordinator.memory.history import History, HistoryRange
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
-from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
-from tiering.model.call_results import Progress
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.model.tierers import TiererStatus
-from tiering.validate.results import CheckResult
+from tiering.procedures.base import CallRequest, Progress, ResultT
+from tiering.procedures.validate_table import CheckResult
 
 __all__ = [
     "CallHandle",

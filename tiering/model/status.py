@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tiering.model.columns import INT, column
+from tiering.model.declare import INT, column
 from tiering.model.states import LASTING
 
 _STATES = f"{', '.join(LASTING[:-1])} or {LASTING[-1]}"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from tiering.counts import counted
 from tiering.errors import BucketStopped
 from tiering.lake.marker import TieredRange
-from tiering.model.call_results import Decision, Explanation
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 from tiering.planning.plan_splits import SPLIT_BYTES, UNSIZED_SPLIT_RECORDS, Plan
+from tiering.procedures.explain_tiering import Decision, Explanation
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ from tiering.cluster.registry import EMBEDDED, ClusterAddress, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
 from tiering.model.names import table_path
 from tiering.model.tables import TablePath
+from tiering.procedures.validate_table import CheckResult
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
+from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 from tiering.wire.errors import error_from_pb, error_to_pb
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tiering.clock import Clock
-from tiering.validate.results import CheckResult, Level
+from tiering.procedures.validate_table import CheckResult
+from tiering.validate.results import Level
 from tiering.validate.subject import Subject
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tiering.model.call_results import CheckResult as CheckResult  # the name that importers use
+from tiering.errors import InvalidArgument
 
 DEFAULT_MEMORY_LIMIT = "1GB"
 
@@ -19,3 +19,12 @@ class Level(StrEnum):
     @property
     def depth(self) -> int:
         return list(Level).index(self)
+
+
+def level_of(text: str) -> Level:
+    """Returns the level with this name, in any case. Raises InvalidArgument."""
+    try:
+        return Level(text.lower())
+    except ValueError as error:
+        levels = ", ".join(Level)
+        raise InvalidArgument(f"{text!r} is not a level of validation", hint=f"Levels are {levels}.") from error

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import getpass
 
-from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
+from tiering.procedures.base import Progress
+from tiering.procedures.sweep_lake import SweepResult
+from tiering.procedures.tier_table import TierTableResult
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.rpc.v1.control_pb2 import (
     PbCallOptions,
@@ -27,9 +29,14 @@ TableName = TablePath | str
 _ROUND_PROGRESS = Codec(RoundProgress, PbRoundProgress)
 
 
+def path_of(table: TableName) -> TablePath:
+    """Returns the path of a table that a caller names. Raises InvalidName."""
+    return parse_table_path(table) if isinstance(table, str) else table
+
+
 def table_name_to_pb(table: TableName) -> PbTablePath:
-    """The path of a table that a caller names. Raises InvalidName."""
-    return PATH.to_pb(parse_table_path(table) if isinstance(table, str) else table)
+    """Returns the path of a table that a caller names. Raises InvalidName."""
+    return PATH.to_pb(path_of(table))
 
 
 def tier_table_request(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tiering.access.request_bounds import informative
 from tiering.errors import InvalidArgument
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import Assignment, RanOn, RecordedLakeSnapshot, RoundStats
@@ -14,7 +15,6 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset, PbRecordedSnapshot, PbTableBucket, PbTablePath
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbKvSnapshotLease, PbTableTieringStatus
 from tiering.wire.codec import Codec, MappingCodec, time_from_pb
-from tiering.wire.request_bounds import informative
 
 
 def not_negative(number: int) -> int:

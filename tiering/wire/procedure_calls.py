@@ -4,62 +4,62 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 from tiering.errors import InvalidAnswer, InvalidArgument, ServiceUnreachable
-from tiering.model.call_results import Progress
+from tiering.model.declare import names_in_sql
 from tiering.model.names import table_path
 from tiering.model.tables import TablePath
+from tiering.procedures.base import CallRequest, Progress, ResultT
 from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
 from tiering.wire.calls import call_options
 
-ResultT = TypeVar("ResultT")
+_OPTIONS = ("dry_run", "idempotency_key", "caller")
+
 OnProgress = Callable[[Progress], None]
 
+ROUND_GOES_ON_HINT = "Call again: the round goes on meanwhile."
 NO_RESULT_HINT = "Call again, with an idempotency key if it changes something: it may have had its effect."
 
 
 class CallOptions(TypedDict, total=False):
-    """What every call that changes something takes beside its arguments; without a caller it is the user of this process."""
+    """The options of every call that changes something. Without a caller it is the user of this process."""
 
     dry_run: bool
     idempotency_key: str | None
-    caller: str | None
+    caller: str
 
 
-@dataclass(frozen=True)
-class ProcedureCall(Generic[ResultT]):
-    """A procedure with its arguments by their names in SQL; those that are None are left out. `timeout`: seconds that it may take.
+def request_to_pb(request: CallRequest[Any]) -> CallProcedureRequest:
+    """Returns the message; it omits arguments that are None. Raises InvalidArgument for a time without a zone, InvalidName."""
+    names = {attribute: name for name, attribute in names_in_sql(type(request)).items()}
+    values = {names.get(field.name, field.name): getattr(request, field.name) for field in fields(request) if field.name not in _OPTIONS}
+    plain = {name: _plain(name, value) for name, value in values.items() if value is not None}
+    options = {name: getattr(request, name, None) for name in _OPTIONS}
+    pb_options = call_options(options["dry_run"] or False, options["idempotency_key"], options["caller"])
+    return CallProcedureRequest(procedure=request.procedure, arguments_json=json.dumps(plain), options=pb_options)
 
-    `no_result_hint`: what to do when the call ends without a result.
-    """
 
-    procedure: str
-    result_class: type[ResultT]
-    arguments: Mapping[str, object]
-    timeout: float
-    no_result_hint: str = NO_RESULT_HINT
+def timeout_seconds(request: CallRequest[Any]) -> float:
+    """Returns the time limit of a call: that of its procedure, and the time that it waits."""
+    return request.answer_seconds + float(getattr(request, "timeout_ms", 0)) / 1_000
 
-    def request(self, options: CallOptions) -> CallProcedureRequest:
-        """The message. Raises InvalidArgument for a time without a zone, InvalidName."""
-        plain = {name: _plain(name, value) for name, value in self.arguments.items() if value is not None}
-        pb_options = call_options(options.get("dry_run", False), options.get("idempotency_key"), options.get("caller"))
-        return CallProcedureRequest(procedure=self.procedure, arguments_json=json.dumps(plain), options=pb_options)
 
-    def result(self, pieces: Sequence[bytes], uri: str) -> ResultT:
-        """What the pieces of the answer say, put together. Raises InvalidAnswer, and ServiceUnreachable if there are none."""
-        if not pieces:
-            raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint=self.no_result_hint)
-        # A client that makes no such call does without: its import takes longer than a call.
-        from pydantic import TypeAdapter, ValidationError
+def result_from_pieces(request: CallRequest[ResultT], pieces: Sequence[bytes], uri: str) -> ResultT:
+    """Returns the result in the pieces of an answer. Raises InvalidAnswer, and ServiceUnreachable if there are no pieces."""
+    if not pieces:
+        hint = ROUND_GOES_ON_HINT if hasattr(request, "timeout_ms") else NO_RESULT_HINT
+        raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint=hint)
+    # Imported here because the import takes longer than a call, and not every client makes such a call.
+    from pydantic import TypeAdapter, ValidationError
 
-        try:
-            adapter: TypeAdapter[ResultT] = TypeAdapter(self.result_class)
-            return adapter.validate_json(b"".join(pieces))
-        except ValidationError as error:
-            raise InvalidAnswer(f"the answer to {self.procedure} cannot be read") from error
+    try:
+        adapter: TypeAdapter[ResultT] = TypeAdapter(request.result_class)
+        return adapter.validate_json(b"".join(pieces))
+    except ValidationError as error:
+        raise InvalidAnswer(f"the answer to {request.procedure} cannot be read") from error
 
 
 def pieces_of(step: CallProcedureResponse, on_progress: OnProgress | None) -> tuple[bytes, ...]:

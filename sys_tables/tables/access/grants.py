@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import ADMIN_ON_SERVICE
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import column
 
 
 @dataclass(frozen=True)

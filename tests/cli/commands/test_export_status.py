@@ -24,7 +24,6 @@ from typer.testing import CliRunner
 from support.repository import ROOT
 from support.running.commands import Lakeward
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable, system_table
 from sys_tables.registry import Registry, default_registry
@@ -35,6 +34,7 @@ from tiering.access.requirements import EVERY_CALLER
 from tiering.cli.main import app
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import ClusterUnavailable
+from tiering.model.declare import column
 from tiering.wire.server import open_server
 
 EVERY_TABLE = [table.name for table in default_registry().tables]

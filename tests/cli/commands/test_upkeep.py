@@ -13,9 +13,9 @@ from tiering.cli.main import app
 from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import UpkeepCallOutcome, UpkeepResult
 from tiering.model.tables import TablePath
 from tiering.model.upkeep import UpkeepStats
+from tiering.procedures.base import UpkeepCallOutcome, UpkeepResult
 
 ORDERS = TablePath("sales", "orders")
 

@@ -11,11 +11,11 @@ import pytest
 from support.background import tick
 from support.worlds.coordinator_world import World
 from tiering import errors
-from tiering.coordinator.calls.cancel_tiering import CancelTiering
-from tiering.coordinator.calls.pause_tiering import PauseTiering
-from tiering.coordinator.calls.reset_errors import ResetErrors
-from tiering.coordinator.calls.resume_tiering import ResumeTiering
 from tiering.model.rounds import RoundState
+from tiering.procedures.cancel_tiering import CancelTiering
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.reset_errors import ResetErrors
+from tiering.procedures.resume_tiering import ResumeTiering
 
 
 def pause(world: World, **more: Any) -> tuple[bool, bool, str]:

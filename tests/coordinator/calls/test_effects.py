@@ -1,39 +1,29 @@
-"""A mutating procedure is two modules of one name, and its request leads to its effect: held for every procedure that there is."""
+"""A procedure is two modules of one name: its declaration, and its effect, which takes its request and returns its result."""
 
 from __future__ import annotations
 
+import inspect
 import typing
 from importlib import import_module
+from typing import Any
 
 import pytest
 
-from sys_tables.declare.procedure import Procedure
-from sys_tables.registry import default_registry
-from tiering.coordinator.calls.effects import BlockingEffect, effect_of
-from tiering.coordinator.requests import Mutation
+from tiering.procedures.base import CallRequest
+from tiering.procedures.registry import declarations
 
-MUTATING = [procedure for procedure in default_registry().procedures if procedure.mutates]
+WITH_EFFECTS = [request for name, request in declarations().items() if name != "help"]
 
 
-def request_class(procedure: Procedure) -> type[Mutation[object]]:
-    """The one request of the module in `calls/` that has the procedure's name."""
-    module = import_module(procedure.run.__module__.replace("sys_tables.procedures", "tiering.coordinator.calls"))
-    [requested] = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Mutation) and value.__module__ == module.__name__
-    ]
-    return requested
-
-
-@pytest.mark.parametrize("procedure", MUTATING, ids=lambda procedure: procedure.name)
-def test_a_request_names_its_procedure_and_leads_to_its_effect(procedure: Procedure) -> None:
-    requested = request_class(procedure)
-    assert procedure.run.__module__.rsplit(".", 1)[1] == procedure.name == requested.procedure
-    effect = effect_of(object.__new__(requested))
-    hints = typing.get_type_hints(effect.run)
-    assert hints["request"] is requested
-    if isinstance(effect, BlockingEffect):
-        assert hints["return"] is requested.result_class
+@pytest.mark.parametrize("request_class", WITH_EFFECTS, ids=lambda request: request.procedure)
+def test_a_declaration_leads_to_its_effect(request_class: type[CallRequest[Any]]) -> None:
+    name = request_class.procedure
+    assert request_class.__module__ == f"tiering.procedures.{name}"
+    effect = getattr(import_module(f"tiering.coordinator.calls.{name}"), name)
+    hints = typing.get_type_hints(effect)
+    assert hints["request"] is request_class
+    assert inspect.isasyncgenfunction(effect) is (request_class.pool is None)
+    if request_class.pool is None:
+        assert request_class.result_class in typing.get_args(typing.get_args(hints["return"])[0])
     else:
-        assert requested.result_class in typing.get_args(typing.get_args(hints["return"])[0])
+        assert hints["return"] == request_class.result_class

@@ -10,11 +10,11 @@ import pytest
 from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.worlds.coordinator_world import World
-from tiering.coordinator.calls.fence_tierer import FenceTierer
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
 from tiering.model.tierers import TiererState
+from tiering.procedures.fence_tierer import FenceTierer
 
 
 def fence(world: World, tierer_id: str = "tierer-1", **more: Any) -> int:

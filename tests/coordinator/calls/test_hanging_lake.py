@@ -18,18 +18,16 @@ from support.clusters.memory_cluster import log_table
 from support.worlds.calling import connect, during, until
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
-from tiering.coordinator.calls import tier_table
-from tiering.coordinator.calls.freshness import tier_database
-from tiering.coordinator.calls.freshness.explain_tiering import ExplainTiering
-from tiering.coordinator.calls.freshness.tier_database import TierDatabase
-from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
-from tiering.coordinator.calls.tier_table import TierTable
+from tiering.coordinator.calls import tier_database, tier_table
 from tiering.coordinator.observing.lake_looks import THREADS
-from tiering.coordinator.requests import CallRequest
 from tiering.lake.base import LakeView
-from tiering.model.call_results import Progress, TierDatabaseResult
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.base import CallRequest, Progress
+from tiering.procedures.explain_tiering import ExplainTiering
+from tiering.procedures.tier_database import TierDatabase, TierDatabaseResult
+from tiering.procedures.tier_table import TierTable
+from tiering.procedures.wait_for_tiering import WaitForTiering
 
 ABOUT_S = 20.0
 """Seconds that a busy machine may add to a wait."""

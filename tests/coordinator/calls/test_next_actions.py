@@ -34,8 +34,6 @@ from support.on_call import call, follow, in_lake, next_action
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.lake.iceberg.lake import IcebergLake
@@ -43,6 +41,8 @@ from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.reconcile_lake import ReconcileLake
 
 DROP_NOTE = "ALTER TABLE lake.sales.orders DROP COLUMN note"
 RETRY = "CALL fluss.sys.retry_tiering('sales.orders')"

@@ -14,16 +14,15 @@ from support.background import tick
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.retry_tiering import RetryTiering
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
-from tiering.model.call_results import ReconcileResult, TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
+from tiering.procedures.retry_tiering import RetryTiering
+from tiering.procedures.tier_table import TierTable, TierTableResult
 from tiering.round.steps import actions as act
 
 
@@ -34,7 +33,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
     lake_world.close()
 
 
-def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: object) -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: object) -> ReconcileLakeResult:
     call = ReconcileLake(table.path, action, caller="alice", **more)  # type: ignore[arg-type]
     return asyncio.run(world.coordinator.control.perform(call))
 

@@ -16,12 +16,11 @@ from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 SCHEMA = pa.schema(
     [pa.field("region", pa.string(), nullable=False), pa.field("day", pa.date32(), nullable=False), pa.field("id", pa.int64())]
@@ -63,11 +62,11 @@ def parked(world: LakeWorld, table: TableInfo, error: type[errors.LakewardError]
     assert isinstance(world.tier(table).error, error)
 
 
-def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> ReconcileLakeResult:
     return asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, action, caller="alice", **more)))
 
 
-def regions(world: LakeWorld, table: TableInfo, result: ReconcileResult) -> dict[str, int]:
+def regions(world: LakeWorld, table: TableInfo, result: ReconcileLakeResult) -> dict[str, int]:
     """Returns the offsets from which the tiering continues, by the name of the partition."""
     names = {str(partition.partition_id): partition.partition_name.split("$")[0] for partition in world.storage.partitions(table)}
     return {names[bucket.split("/")[0]]: offset for bucket, offset in result.offsets.items()}

@@ -12,12 +12,11 @@ import pytest
 
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
-from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.lake.iceberg_options import COLUMN, LAKE_TABLE_OPTIONS, PREFIX
-from tiering.model.call_results import SetOptionResult
 from tiering.model.tables import TablePath
+from tiering.procedures.set_table_option import SetTableOption, SetTableOptionResult
 
 FRESHNESS, ENABLED = "table.datalake.freshness", "table.datalake.enabled"
 DOCUMENTED = {
@@ -42,7 +41,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     world.close()
 
 
-def set_option(coordinator: Coordinator, path: TablePath, name: str, value: str | None = None, **options: Any) -> SetOptionResult:
+def set_option(coordinator: Coordinator, path: TablePath, name: str, value: str | None = None, **options: Any) -> SetTableOptionResult:
     return asyncio.run(coordinator.control.perform(SetTableOption(path, name, value, caller="ann", **options)))
 
 

@@ -15,11 +15,10 @@ from support.clusters.older_version import TWICE, older_write
 from support.lakes.lake_proof import lake_rows
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import BucketStopped, InvalidArgument
-from tiering.model.call_results import SkipRecordResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.skip_record import SkipRecord, SkipRecordResult
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string()), ("tags", pa.map_(pa.string(), pa.int32()))])
 NOT_YET, TOOK_IT_IN = "the lake had not seen it", "the lake took it in"

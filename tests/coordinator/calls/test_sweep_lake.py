@@ -20,15 +20,14 @@ from tiering import errors
 from tiering.cli.main import app
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.cluster.writable import TableSpec
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.server.serving import serve
 from tiering.lake.base import LakeView
 from tiering.lake.marker import encode
-from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.sweep_lake import SweepLake, SweepResult
 from tiering.round.steps import actions as act
 
 

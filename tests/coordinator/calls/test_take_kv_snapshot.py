@@ -13,12 +13,11 @@ import pytest
 
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from tiering.coordinator.calls.kv_snapshots.take_kv_snapshot import TakeKvSnapshot
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
-from tiering.model.call_results import TakeSnapshotResult
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.procedures.take_kv_snapshot import TakeKvSnapshot, TakeKvSnapshotResult
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def upsert(world: LakeWorld, table: TableInfo, keys: range) -> None:
     world.storage.upsert(table.path, rows, "test", keys.start * 1_000 + keys.stop)
 
 
-def take(coordinator: Coordinator, path: TablePath, **options: Any) -> TakeSnapshotResult:
+def take(coordinator: Coordinator, path: TablePath, **options: Any) -> TakeKvSnapshotResult:
     return asyncio.run(coordinator.control.perform(TakeKvSnapshot(path, caller="ann", **options)))
 
 
@@ -49,17 +48,17 @@ def snapshots(world: LakeWorld, table: TableInfo) -> Mapping[BucketKey, KvSnapsh
 
 
 def test_only_buckets_that_changed_get_a_snapshot(world: LakeWorld, planes: TableInfo) -> None:
-    assert take(world.coordinator, planes.path, dry_run=True) == TakeSnapshotResult(planes.path, 2, 2)
+    assert take(world.coordinator, planes.path, dry_run=True) == TakeKvSnapshotResult(planes.path, 2, 2)
     assert snapshots(world, planes) == {}
-    assert take(world.coordinator, planes.path) == TakeSnapshotResult(planes.path, 2, 2)
+    assert take(world.coordinator, planes.path) == TakeKvSnapshotResult(planes.path, 2, 2)
     first = snapshots(world, planes)
     assert {bucket: snapshot.log_offset for bucket, snapshot in first.items()} == {
         bucket: log.log_end for bucket, log in world.storage.offsets(planes).items()
     }
-    assert take(world.coordinator, planes.path) == TakeSnapshotResult(planes.path, 0, 2)
+    assert take(world.coordinator, planes.path) == TakeKvSnapshotResult(planes.path, 0, 2)
     upsert(world, planes, range(3, 4))
-    assert take(world.coordinator, planes.path, dry_run=True) == TakeSnapshotResult(planes.path, 1, 2)
-    assert take(world.coordinator, planes.path) == TakeSnapshotResult(planes.path, 1, 2)
+    assert take(world.coordinator, planes.path, dry_run=True) == TakeKvSnapshotResult(planes.path, 1, 2)
+    assert take(world.coordinator, planes.path) == TakeKvSnapshotResult(planes.path, 1, 2)
     assert len(snapshots(world, planes).items() - first.items()) == 1
 
 

@@ -13,9 +13,9 @@ from support.worlds.memory_store import MemoryStore
 from tiering import errors
 from tiering.coordinator.memory.idempotency import stored_key
 from tiering.coordinator.memory.store import Writes
-from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
+from tiering.procedures.tier_table import TierTableResult
 
 
 def test_a_dry_run_says_what_would_be_done_and_changes_nothing(world: World) -> None:

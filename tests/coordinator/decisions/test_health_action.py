@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 import sqlglot
 
-from sys_tables.declare.parameters import ProcedureInput
 from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorInfo, Pause, TableRecord, UpkeepPause
@@ -16,6 +15,7 @@ from tiering.coordinator.decisions.upkeep.health_action import REPEATED, health_
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 from tiering.lake.health.table_health import HealthObservation
 from tiering.model.states import TableState
+from tiering.procedures.arguments import ProcedureInput
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RECORD = TableRecord(7, "sales", "orders", "LOG", "iceberg", 60_000, "d", TableState.SCHEDULED, NOON)
@@ -35,7 +35,7 @@ def procedure(statement: str | None) -> str:
     name, arguments = statement.removeprefix("CALL fluss.sys.").rstrip(")").split("(")
     declared = default_registry().procedure(name)
     table = declared.parameters[0].name
-    ProcedureInput(declared.name, declared.parameters, [(table, arguments.strip("'"))]).read(declared.input_class)
+    ProcedureInput(declared.name, declared.parameters, [(table, arguments.strip("'"))]).read(declared.request_class)
     return name
 
 

@@ -18,7 +18,6 @@ from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
 from support.worlds.coordinator_world import BEGINS, START, World
 from support.worlds.memory_store import MemoryStore
-from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.idempotency import stored_key
@@ -30,6 +29,7 @@ from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath
+from tiering.procedures.retry_tiering import RetryTiering
 
 YEARS = timedelta(days=4 * 365)
 AHEAD, BACK = YEARS, -YEARS

@@ -16,12 +16,13 @@ from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering import crash_points, errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
+from tiering.coordinator.calls.retry_tiering import retry_tiering
 from tiering.coordinator.memory.store import Writes
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
+from tiering.procedures.retry_tiering import RetryTiering
 
 
 class DyingStore(MemoryStore):
@@ -88,7 +89,7 @@ def rolled_back(tmp_path: Path) -> Iterator[tuple[LakeWorld, TableInfo]]:
     world.close()
 
 
-def reconcile(world: LakeWorld, table: TableInfo) -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo) -> ReconcileLakeResult:
     request = ReconcileLake(table.path, "retier", caller="alice", idempotency_key="k")
     return reconcile_lake(world.coordinator.call_parts, request)
 

@@ -7,8 +7,8 @@ import pytest
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
 from tiering.access.policies.engine import CedarEngine
-from tiering.access.requirements import PROCEDURES
 from tiering.coordinator.status.allowed_actions import allowed_action
+from tiering.procedures.registry import requirements
 
 READER = Identity("ana", Authentication.TOKEN)
 POLICIES = 'permit (principal, action == Action::"DESCRIBE", resource in Database::"sales");'
@@ -18,12 +18,12 @@ def action(statement: str, policies: str) -> str | None:
     return allowed_action(statement, "sales", "orders", Access(READER, CedarEngine(policies)))
 
 
-@pytest.mark.parametrize("name", [name for name, line in PROCEDURES.items() if line.privilege not in (None, "DESCRIBE")])
+@pytest.mark.parametrize("name", [name for name, line in requirements().items() if line.privilege not in (None, "DESCRIBE")])
 def test_the_grant_that_is_named_is_the_one_that_lacks(name: str) -> None:
     statement = f"CALL fluss.sys.{name}('sales.orders')"
     shown = action(statement, POLICIES)
     assert shown is not None
-    assert shown.startswith(f"-- ask for {PROCEDURES[name].privilege} on ")
+    assert shown.startswith(f"-- ask for {requirements()[name].privilege} on ")
     assert statement in shown
     grant = shown.rpartition(": ")[2]
     assert action(statement, POLICIES + grant) == statement

@@ -8,17 +8,17 @@ import pytest
 
 from support.services.served import Served, error_of, over_grpc
 from support.worlds.coordinator_world import World
+from tiering.access.request_bounds import ID_LIMIT, caller_name, check_id
 from tiering.cluster.lease_rules import check_lease
-from tiering.coordinator.calls.cancel_tiering import CancelTiering
-from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.errors import InvalidArgument, LakeUnavailable, RoundFailed
 from tiering.model.tables import TablePath
+from tiering.procedures.cancel_tiering import CancelTiering
+from tiering.procedures.pause_tiering import PauseTiering
 from tiering.redaction.redact import MESSAGE_LIMIT
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest
 from tiering.wire import error_status
 from tiering.wire.errors import error_to_pb
-from tiering.wire.request_bounds import ID_LIMIT, caller_name, check_id
 
 SECRET = "hunter2Xq9"
 HOSTILE = f"password={SECRET} \x1b[2J\u202e"

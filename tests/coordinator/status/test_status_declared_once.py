@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from sys_tables.declare.columns import schema_of
 from sys_tables.registry import default_registry
 from tiering.coordinator.status import cells
+from tiering.model.declare import schema_of
 from tiering.model.states import LASTING, TableState
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus

@@ -19,11 +19,11 @@ from sys_tables.query.reading import read_table
 from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.memory.history import HistoryRange
-from tiering.model.call_results import CheckResult
 from tiering.model.refused_records import RECORD_ID, without_record
+from tiering.procedures.skip_record import SkipRecord
+from tiering.procedures.validate_table import CheckResult
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
 VALUE = f"text='{POISON}'"

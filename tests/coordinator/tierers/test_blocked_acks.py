@@ -17,10 +17,10 @@ from support.services.served import OPTIONS, Served, error_of, over_grpc
 from support.worlds.calling import until
 from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.pause_tiering import PauseTiering
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.model.tables import TablePath, TableType
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.skip_record import SkipRecord
 from tiering.rpc.v1 import common_pb2, status_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
 

@@ -18,13 +18,14 @@ from support.on_call import call, follow, in_lake
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.errors import CannotReconcile, LakeUnavailable
 from tiering.lake.iceberg.reading import added_rows as iceberg_rows
 from tiering.lake.paimon.reading import added_rows as paimon_rows
 from tiering.lake.paimon.reading.clean_rows import OUT_OF_ORDER
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake
 
 NOT_OF_THE_LOG = "was given {} that are not those of the log"
 

@@ -18,11 +18,11 @@ from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.errors import CannotReconcile
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 SCHEMA = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
 FORMER = 1_000_000
@@ -76,7 +76,7 @@ def once(*ranges: tuple[int, int]) -> Counter[int]:
     return Counter(number for start, stop in ranges for number in range(start, stop))
 
 
-def reconcile(world: LakeWorld, table: TableInfo, action: str) -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo, action: str) -> ReconcileLakeResult:
     return reconcile_lake(world.coordinator.call_parts, ReconcileLake(table.path, action, caller="alice"))
 
 

@@ -21,7 +21,7 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey
 
 RULES = "tiering.lake.rules."
-EMPTIED = "tiering.coordinator.calls.lake_repair.decision.emptied"
+EMPTIED = "tiering.coordinator.lake_repair.decision.emptied"
 PARTITIONED = StoryKind(SharedMemoryLake, keyed=False, partitioned=True)
 CLEAN_PARTITIONED = StoryKind(CleanMemoryLake, keyed=False, partitioned=True)
 KEYS, CLEAN_KEYS = (StoryKind(lake, keyed=True, partitioned=True) for lake in (SharedMemoryLake, CleanMemoryLake))
@@ -68,7 +68,7 @@ class Loss:
 
 LOSSES = (
     Loss("rows credited by name", PARTITIONED, 0, RULES + "former_rows.Partitions.owner", by_name),
-    Loss("repair by name", PARTITIONED, 3, "tiering.coordinator.calls.lake_repair.reconcile_lake.log_begins", nothing),
+    Loss("repair by name", PARTITIONED, 3, "tiering.coordinator.lake_repair.reconciler.log_begins", nothing),
     Loss("a way back that loses rows", CLEAN_PARTITIONED, 25, RULES + "former_rows.Partitions.may_have_dropped_rows", never),
     Loss("a record of dropped partitions", PARTITIONED, 2, RULES + "shared_base._is_older", counts_dropped_partitions),
     Loss("former keys removed", KEYS, 3, EMPTIED, empties_all),

@@ -13,10 +13,10 @@ from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.model.call_results import ReconcileResult
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def tiered(world: LakeWorld) -> TableInfo:
     return table
 
 
-def reconcile(world: LakeWorld, table: TableInfo, action: str) -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo, action: str) -> ReconcileLakeResult:
     return reconcile_lake(world.coordinator.call_parts, ReconcileLake(table.path, action, caller="alice"))
 
 

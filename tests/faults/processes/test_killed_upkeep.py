@@ -22,11 +22,12 @@ from support.lakes.lake_proof import assert_chain
 from support.worlds.data_folders import FolderWorld
 from support.worlds.validated import check, faults
 from tiering import crash_points
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.coordinator.calls.sweep_lake import sweep_lake
 from tiering.lake import table_options
 from tiering.lake.iceberg.schema.layout import PREVIOUS_VERSIONS
 from tiering.lake.iceberg_options import PREFIX
 from tiering.model.rounds import RoundState
+from tiering.procedures.sweep_lake import SweepLake
 
 ROUND = """
 import sys

@@ -10,9 +10,9 @@ import pytest
 from support.lakes.memory_lake import Request, checksum_of
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.simulation import Simulation, recorded_everywhere
-from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
+from tiering.coordinator.lake_repair.sweeper import Sweeper
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.messages import round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.base import LakeView

@@ -11,8 +11,8 @@ import pytest
 from faults.simulated.deployment_faults import run_story
 from faults.simulated.weakenings import ROUNDS, any_round_that_runs, nothing
 
-from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.lake_repair.sweeper import Sweeper
 from tiering.errors import LakewardError
 from tiering.lake.rules.sweep import RoundFate, SweptTable
 from tiering.model.states import TableState
@@ -57,7 +57,7 @@ class Kept:
 KEEPER = "tiering.round.lease_keeper.LeaseKeeper."
 LATE = ("commit-request-late", "tierer-killed")
 SWEEP = "tiering.lake.rules.sweep."
-SWEEPER = "tiering.coordinator.calls.lake_repair.sweep_lake.Sweeper.fates"
+SWEEPER = "tiering.coordinator.lake_repair.sweeper.Sweeper.fates"
 KEPT = (
     Kept("one unfenced round a table", ROUNDS + "is_current", any_round_that_runs, "is granted"),
     Kept("files of open rounds stay", SWEEPER, all_have_ended, "is deleted|which are gone"),

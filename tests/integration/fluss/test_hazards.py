@@ -11,12 +11,11 @@ import pytest
 from support.flink.flink_committer import FlinkFailed
 from support.flink.fluss_lake_world import FlussLakeWorld
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.round_lifecycle import RoundRef
 from tiering.model.assignments import ServiceMode
-from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.tier_table import TierTable, TierTableResult
 from tiering.round.steps import actions as act
 
 

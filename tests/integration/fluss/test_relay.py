@@ -25,13 +25,14 @@ from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.fluss.assignments import FlussAssignments
 from tiering.cluster.fluss.cluster import FlussCluster
-from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.coordinator.calls.retry_tiering import retry_tiering
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.assignments import AssignmentRef, AssignmentReport, JudgedAssignment, Judgement, ServiceMode
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.tierers import TiererState
+from tiering.procedures.retry_tiering import RetryTiering
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])

@@ -26,7 +26,8 @@ from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import LakewardError
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model.tables import TableInfo
-from tiering.validate.results import CheckResult, Level
+from tiering.procedures.validate_table import CheckResult
+from tiering.validate.results import Level
 from tiering.validate.run import validate
 
 ROWS = 6_000

@@ -12,9 +12,10 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from support.values.own_procedure import procedure
 from support.worlds.memory_coordinator import MemoryCoordinator
-from sys_tables.declare.columns import column
-from sys_tables.declare.procedure import Call, Procedure, procedure
+from sys_tables.declare.procedure import Call, Procedure
+from tiering.model.declare import column
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]
@@ -41,13 +42,13 @@ class Wait:
 
     def procedure(self) -> Procedure:
         @procedure("linger", NoParameters, KeyRow, comment="Waits.", mutates=True)
-        async def linger(call: Call, parameters: NoParameters) -> AsyncIterator[str | KeyRow]:
-            self.keys.append(call.options.idempotency_key)
+        async def linger(call: Call, parameters: Any) -> AsyncIterator[str | KeyRow]:
+            self.keys.append(parameters.idempotency_key)
             yield "waiting"
             self.begun.release()
             while not self.released.is_set():
                 await asyncio.sleep(0.01)
-            yield KeyRow(call.options.idempotency_key)
+            yield KeyRow(parameters.idempotency_key)
 
         return linger
 

@@ -13,11 +13,11 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from support.values.own_procedure import procedure
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info
-from sys_tables.declare.columns import INT, column
-from sys_tables.declare.parameters import parameter
-from sys_tables.declare.procedure import Call, Procedure, procedure
+from sys_tables.declare.procedure import Call, Procedure
 from tiering.errors import RoundFailed, TablePaused
+from tiering.model.declare import INT, column, parameter
 from tiering.model.tables import TablePath
 
 Serve = Callable[..., Any]
@@ -42,9 +42,9 @@ class EchoRow:
 
 
 @procedure("echo", EchoParameters, EchoRow, comment="Says what it was given.", mutates=False)
-async def echo(call: Call, parameters: EchoParameters) -> AsyncIterator[str | EchoRow]:
+async def echo(call: Call, parameters: Any) -> AsyncIterator[str | EchoRow]:
     yield "listening"
-    for name, value in vars(parameters).items():
+    for name, value in ((name, getattr(parameters, name)) for name in EchoParameters.__dataclass_fields__):
         shown = (value - EPOCH).total_seconds() if isinstance(value, datetime) else value
         yield EchoRow(name, None if shown is None else repr(shown))
 
@@ -60,7 +60,7 @@ class NamedRow:
 
 
 @procedure("named", NamedParameters, NamedRow, comment="Says which table was named.", mutates=False)
-async def named(call: Call, parameters: NamedParameters) -> AsyncIterator[str | NamedRow]:
+async def named(call: Call, parameters: Any) -> AsyncIterator[str | NamedRow]:
     yield NamedRow(str(parameters.table))
 
 
@@ -83,14 +83,14 @@ class Effects:
 
     def procedure(self) -> Procedure:
         @procedure("act", OnceParameters, OnceRow, comment="Does something.", mutates=True)
-        async def act(call: Call, parameters: OnceParameters) -> AsyncIterator[str | OnceRow]:
-            self.keys.append(call.options.idempotency_key)
+        async def act(call: Call, parameters: Any) -> AsyncIterator[str | OnceRow]:
+            self.keys.append(parameters.idempotency_key)
             yield "acting"
             if parameters.outcome == "fail":
                 raise RoundFailed("a disk is full: /tmp/x", cause_class="OSError", hint="Make room.")
             if parameters.outcome == "refuse":
                 raise TablePaused("the table demo.Flights is paused by ann", hint="CALL sys.resume_tiering.")
-            yield OnceRow(call.options.idempotency_key, call.caller)
+            yield OnceRow(parameters.idempotency_key, parameters.caller)
 
         return act
 
@@ -198,7 +198,7 @@ def test_a_procedure_added_in_python_can_be_called_at_once(spark: SparkSession, 
     spark.sql("CALL fluss.sys.echo('warm')")
 
     @procedure("fresh", OnceParameters, OnceRow, comment="New.", mutates=False)
-    async def fresh(call: Call, parameters: OnceParameters) -> AsyncIterator[str | OnceRow]:
+    async def fresh(call: Call, parameters: Any) -> AsyncIterator[str | OnceRow]:
         yield OnceRow(None, parameters.outcome)
 
     server.registry.add(procedures=[fresh])

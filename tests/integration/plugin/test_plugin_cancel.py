@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from support.running.processes import Process, wait_for
 from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from tiering.cli.fluss_server.held_ports import HeldPort
-from tiering.coordinator.calls.tier_table import TierTable
-from tiering.model.call_results import Progress
+from tiering.procedures.base import Progress
+from tiering.procedures.tier_table import TierTable
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WITHIN_S = 30.0

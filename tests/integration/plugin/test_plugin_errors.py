@@ -14,12 +14,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StoreError
+from tiering.model.declare import column
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]

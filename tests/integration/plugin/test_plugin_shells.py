@@ -17,9 +17,10 @@ import pyspark
 import pytest
 
 from support.running.processes import wait_for
+from support.values.own_procedure import procedure
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
-from sys_tables.declare.columns import column
-from sys_tables.declare.procedure import Call, procedure
+from sys_tables.declare.procedure import Call
+from tiering.model.declare import column
 
 PATIENCE_S = 120
 _closed: list[str] = []
@@ -38,8 +39,8 @@ class CallerRow:
 
 
 @procedure("who", NoParameters, CallerRow, comment="Says who calls.", mutates=False)
-async def who(call: Call, parameters: NoParameters) -> AsyncIterator[str | CallerRow]:
-    yield CallerRow(call.caller)
+async def who(call: Call, parameters: Any) -> AsyncIterator[str | CallerRow]:
+    yield CallerRow(parameters.caller)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def properties(serve: Callable[..., Any], plugin_jar: Path) -> dict[str, str]:
 
 
 @procedure("forever", NoParameters, CallerRow, comment="Never ends by itself.", mutates=False)
-async def forever(call: Call, parameters: NoParameters) -> AsyncIterator[str | CallerRow]:
+async def forever(call: Call, parameters: Any) -> AsyncIterator[str | CallerRow]:
     yield "waiting"
     for file in _started_files:
         file.touch()

@@ -12,11 +12,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
-from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable, system_table
 from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import INT, column
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 Serve = Callable[..., Any]

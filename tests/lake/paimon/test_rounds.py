@@ -15,10 +15,10 @@ from support.worlds.paimon_world import PaimonWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.layouts import Layout
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
+from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.round.steps import actions as act
 
 

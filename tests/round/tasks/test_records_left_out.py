@@ -16,12 +16,12 @@ from support.lake_kinds.poisoned import POISON, SCHEMA, Poisoned, refuse_poison
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering.cluster.embedded.metadata import partitions
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import InvalidArgument
 from tiering.lake.writing import fitting
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.skip_record import SkipRecord
 from tiering.round.tasks.doubtful_records import HINT
 
 

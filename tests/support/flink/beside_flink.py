@@ -18,14 +18,14 @@ from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.leases import Leases
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
@@ -132,7 +132,7 @@ class BesideFlink:
         assert "CALL sys." in outcome.error.hint
         return outcome.error.error_class
 
-    def reconcile(self, action: str) -> ReconcileResult:
+    def reconcile(self, action: str) -> ReconcileLakeResult:
         return reconcile_lake(self.coordinator.call_parts, ReconcileLake(self.info.path, action, caller="alice"))
 
     @property

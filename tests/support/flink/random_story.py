@@ -36,13 +36,14 @@ from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.simulated.chance import Chance
 from tiering.cluster.shared_lake import CHANGELOG_IMAGE, WITHOUT_BEFORE_IMAGES
-from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.coordinator.calls.retry_tiering import retry_tiering
 from tiering.errors import CannotReconcile, ClusterUnavailable, CommitOutcomeUnknown
 from tiering.lake.base import LakeView
 from tiering.lake.rules.hints import reconcile_call
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.procedures.retry_tiering import RetryTiering
 from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.runner import RoundRunner
 from tiering.round.steps.actions import RoundOutcome

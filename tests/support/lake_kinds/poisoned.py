@@ -12,11 +12,10 @@ import pytest
 
 from support.lake_kinds.kinds import LakeKind
 from support.worlds.lake_world import LakeWorld
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.lake.writing import fitting
-from tiering.model.call_results import SkipRecordResult
 from tiering.model.refused_records import UnwritableRow
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
+from tiering.procedures.skip_record import SkipRecord, SkipRecordResult
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 POISON = "poison"

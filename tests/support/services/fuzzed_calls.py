@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sys_tables.declare.parameters import Parameter
 from sys_tables.declare.procedure import Procedure
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.model.declare import Parameter
 
 TABLES = ("sales.logs", "sales.primary_keys", "sales.parts", "sales.plain")
 """Those that there are."""

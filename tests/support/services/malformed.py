@@ -13,9 +13,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from pyarrow import ipc
 
-from sys_tables.declare.sql_types import spark_type
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2
+from tiering.model.sql_types import spark_type
 from tiering.rpc.v1 import control_pb2, coordinator_pb2, embedded_pb2, status_pb2
 
 FILES = (sys_catalog_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2)

@@ -12,9 +12,10 @@ from google.protobuf import message_factory
 from support.services.guarded_service import GuardedService
 from support.services.method_names import FILES
 from support.services.procedure_arguments import ARGUMENTS
-from tiering.access.requirements import PROCEDURES, RPCS, On
+from tiering.access.requirements import RPCS, On
 from tiering.errors import LakewardError
 from tiering.model.tables import TablePath
+from tiering.procedures.registry import requirements
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.wire.error_status import error_from_rpc
 
@@ -58,7 +59,7 @@ def _all_calls(service: GuardedService, channel: grpc.Channel) -> Iterator[tuple
     for method, line in RPCS.items():
         if line.on not in (On.SERVICE, On.NEW_TABLE) and not method.endswith(NOT_OF_A_TABLE) and _fields(method) & NAMING_FIELDS:
             yield method.rpartition(".")[2], _rpc(service, channel, method)
-    for name, requirement in PROCEDURES.items():
+    for name, requirement in requirements().items():
         if requirement.on in (On.TABLE, On.EVERY_TABLE) or name == "release_kv_snapshot_lease":
             yield f"CALL {name}", _procedure(service, channel, name, CONTROL)
             yield f"CALL {name} (SQL)", _procedure(service, channel, name, CATALOG)

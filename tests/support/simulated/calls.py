@@ -15,20 +15,31 @@ from unittest.mock import patch
 from support.simulated.cluster import USERS_LEASE
 from support.simulated.deployment import Deployment
 from support.simulated.users import Users
-from tiering.coordinator.calls.effects import CallParts, CallThreads, Pool
-from tiering.coordinator.calls.freshness.explain_tiering import ExplainTiering, explain_tiering
-from tiering.coordinator.calls.freshness.set_freshness import SetFreshness, set_freshness
-from tiering.coordinator.calls.freshness.tier_database import TierDatabase, tier_database
-from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering, wait_for_tiering
-from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease, acquire_kv_snapshot_lease
-from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease, release_kv_snapshot_lease
-from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease, renew_kv_snapshot_lease
-from tiering.coordinator.calls.set_table_option import SetTableOption, set_table_option
-from tiering.coordinator.calls.skip_record import SkipRecord, skip_record
-from tiering.coordinator.calls.validate_table import ValidateTable, validate_table
+from tiering.coordinator.call_support.parts import CallParts, CallThreads
+from tiering.coordinator.calls.acquire_kv_snapshot_lease import acquire_kv_snapshot_lease
+from tiering.coordinator.calls.explain_tiering import explain_tiering
+from tiering.coordinator.calls.release_kv_snapshot_lease import release_kv_snapshot_lease
+from tiering.coordinator.calls.renew_kv_snapshot_lease import renew_kv_snapshot_lease
+from tiering.coordinator.calls.set_freshness import set_freshness
+from tiering.coordinator.calls.set_table_option import set_table_option
+from tiering.coordinator.calls.skip_record import skip_record
+from tiering.coordinator.calls.tier_database import tier_database
+from tiering.coordinator.calls.validate_table import validate_table
+from tiering.coordinator.calls.wait_for_tiering import wait_for_tiering
 from tiering.coordinator.observing.lake_looks import LakeLook, LakeLooks
 from tiering.library_guards.panics import contained
 from tiering.model.tables import TableInfo
+from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
+from tiering.procedures.base import Pool
+from tiering.procedures.explain_tiering import ExplainTiering
+from tiering.procedures.release_kv_snapshot_lease import ReleaseKvSnapshotLease
+from tiering.procedures.renew_kv_snapshot_lease import RenewKvSnapshotLease
+from tiering.procedures.set_freshness import SetFreshness
+from tiering.procedures.set_table_option import SetTableOption
+from tiering.procedures.skip_record import SkipRecord
+from tiering.procedures.tier_database import TierDatabase
+from tiering.procedures.validate_table import ValidateTable
+from tiering.procedures.wait_for_tiering import WaitForTiering
 
 LEASE_TTL_MS = 5_000
 FRESHNESS = ("1 s", "2 s", "5 s")
@@ -93,9 +104,9 @@ class Callers:
             lambda: self._tier_database(whole),
             lambda: set_freshness(self._parts, SetFreshness(path, freshness, **options)),
             lambda: set_table_option(self._parts, SetTableOption(path, "table.datalake.freshness", freshness, **options)),
-            lambda: acquire_kv_snapshot_lease(self._parts, AcquireLease(USERS_LEASE, path, LEASE_TTL_MS, **options)),
-            lambda: renew_kv_snapshot_lease(self._parts, RenewLease(USERS_LEASE, LEASE_TTL_MS, **options)),
-            lambda: release_kv_snapshot_lease(self._parts, ReleaseLease(USERS_LEASE, path, **options)),
+            lambda: acquire_kv_snapshot_lease(self._parts, AcquireKvSnapshotLease(USERS_LEASE, path, LEASE_TTL_MS, **options)),
+            lambda: renew_kv_snapshot_lease(self._parts, RenewKvSnapshotLease(USERS_LEASE, LEASE_TTL_MS, **options)),
+            lambda: release_kv_snapshot_lease(self._parts, ReleaseKvSnapshotLease(USERS_LEASE, path, **options)),
             lambda: skip_record(self._parts, skipped),
         ]
 
@@ -121,7 +132,7 @@ class Callers:
 
     def _tier_database(self, request: TierDatabase) -> object:
         """The tables that it chose: with a key a repeat chooses no others."""
-        with patch("tiering.coordinator.calls.freshness.tier_database.AT_ONCE", 1):
+        with patch("tiering.coordinator.calls.tier_database.AT_ONCE", 1):
             result = self._answer(tier_database(self._parts, request))
         chosen = sorted(str(row.tiered.path) for row in result.rows)
         assert len(set(chosen)) == len(chosen), f"{chosen} has a table twice"
@@ -130,7 +141,7 @@ class Callers:
     def _explain(self, table: TableInfo) -> object:
         """It changes nothing."""
         before = len(self._world.store.events(limit=1_000_000)), self._world.lake.tables.keys()
-        lines = explain_tiering(self._parts, ExplainTiering(table.path, caller="bob")).lines
+        lines = explain_tiering(self._parts, ExplainTiering(table.path, caller="bob"))
         assert lines, f"{table.path} is not explained"
         assert before[1] == self._world.lake.tables.keys(), "an explanation made a lake table"
         return lines

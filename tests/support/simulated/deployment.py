@@ -21,7 +21,6 @@ from support.simulated.store import SimulatedStore
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock
 from tiering import errors
-from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.decisions.upkeep.rounds import COORDINATOR
 from tiering.coordinator.memory.store import Writes
@@ -29,9 +28,9 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.known_tierers import process_digest
 from tiering.errors import Fenced, LakewardError, PermanentTieringError
-from tiering.model.call_results import CheckResult
 from tiering.model.rounds import Assignment, RoundMode, RoundState
 from tiering.model.tables import TablePath
+from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.round.messages import RoundReport
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome

@@ -7,11 +7,13 @@ import re
 from support.simulated.chance import PanicException, SimulatedDeath
 from support.simulated.deployment import Deployment
 from support.simulated.users import Users
-from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
-from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.coordinator.calls.resume_tiering import resume_tiering
+from tiering.coordinator.calls.retry_tiering import retry_tiering
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.errors import CannotReconcile, LakewardError
+from tiering.procedures.resume_tiering import ResumeTiering
+from tiering.procedures.retry_tiering import RetryTiering
 
 NAMES = CatalogNames()
 _RECONCILE = re.compile(r"CALL \w+\.sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")

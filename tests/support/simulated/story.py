@@ -12,11 +12,12 @@ from support.simulated.deployment import Deployment
 from support.simulated.on_call import OnCall
 from support.simulated.users import Users
 from support.worlds.memory_store import ALL_ROWS
-from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.calls.resume_tiering import resume_tiering
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.resume_tiering import ResumeTiering
 
 HEALING_TURNS = 80
 """Of a second of simulated time or two each: back-offs are 5 s at most, leases 20 s."""

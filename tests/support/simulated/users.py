@@ -13,19 +13,19 @@ import pyarrow as pa
 from support.simulated.chance import PanicException, SimulatedDeath
 from support.simulated.cluster import USERS_LEASE
 from support.simulated.deployment import SERVICE_TIMEOUT_MS, YEARS_MS, Deployment
-from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
-from tiering.coordinator.calls.effects import CallParts
-from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
-from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease, drop_kv_snapshot_lease
-from tiering.coordinator.calls.kv_snapshots.take_kv_snapshot import TakeKvSnapshot, take_kv_snapshot
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
-from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
-from tiering.coordinator.calls.reset_errors import ResetErrors, reset_errors
-from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
-from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
-from tiering.coordinator.calls.skip_record import SkipRecord, skip_record
-from tiering.coordinator.calls.tier_table import TierTable, tier_table
+from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.calls.cancel_tiering import cancel_tiering
+from tiering.coordinator.calls.drop_kv_snapshot_lease import drop_kv_snapshot_lease
+from tiering.coordinator.calls.fence_tierer import fence_tierer
+from tiering.coordinator.calls.pause_tiering import pause_tiering
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
+from tiering.coordinator.calls.reset_errors import reset_errors
+from tiering.coordinator.calls.resume_tiering import resume_tiering
+from tiering.coordinator.calls.retry_tiering import retry_tiering
+from tiering.coordinator.calls.skip_record import skip_record
+from tiering.coordinator.calls.sweep_lake import sweep_lake
+from tiering.coordinator.calls.take_kv_snapshot import take_kv_snapshot
+from tiering.coordinator.calls.tier_table import tier_table
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.upkeep import requests as upkeep_requests
 from tiering.errors import BucketStopped, CannotReconcile, LakewardError
@@ -33,6 +33,18 @@ from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder
+from tiering.procedures.cancel_tiering import CancelTiering
+from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease
+from tiering.procedures.fence_tierer import FenceTierer
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.reset_errors import ResetErrors
+from tiering.procedures.resume_tiering import ResumeTiering
+from tiering.procedures.retry_tiering import RetryTiering
+from tiering.procedures.skip_record import SkipRecord
+from tiering.procedures.sweep_lake import SweepLake
+from tiering.procedures.take_kv_snapshot import TakeKvSnapshot
+from tiering.procedures.tier_table import TierTable
 
 _RENAME = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
 _RECONCILE = re.compile(r"CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
@@ -317,7 +329,7 @@ class Users:
         return result
 
     def _drop_lease(self, lease: str, options: dict[str, Any]) -> object:
-        result = drop_kv_snapshot_lease(self._parts, DropLease(lease, **options))
+        result = drop_kv_snapshot_lease(self._parts, DropKvSnapshotLease(lease, **options))
         return result if lease == USERS_LEASE else self._noted("lease-dropped", result)
 
     def _noted(self, fault: str, answer: Any) -> Any:

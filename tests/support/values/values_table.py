@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import EVERY_CALLER
 from tiering.coordinator.interface import CoordinatorView
+from tiering.model.declare import INT, column
 
 
 @dataclass(frozen=True)

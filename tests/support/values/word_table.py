@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from support.worlds.memory_coordinator import NOON, table_status
-from sys_tables.declare.columns import INT, column
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry
 from tiering.access.requirements import EVERY_CALLER
+from tiering.model.declare import INT, column
 
 THREE = (
     table_status("d.a", status="Failed", last_error="boom", error_count=2, consecutive_failures=2, lag_ms=9_000, fraction_completed=0.25),

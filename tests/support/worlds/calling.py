@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from support.worlds.coordinator_world import World
-from tiering.model.call_results import TierTableResult
+from tiering.procedures.tier_table import TierTableResult
 
 
 async def until(condition: Callable[[], bool]) -> None:

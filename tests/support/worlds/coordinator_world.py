@@ -14,15 +14,15 @@ from support.clusters.assigner import Assigner, AssigningMemoryCluster
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryLake, Request
 from support.worlds.memory_store import MemoryStore
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.waits import FIRST_ROUND_MS
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.procedures.base import Progress
+from tiering.procedures.tier_table import TierTable, TierTableResult
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.model_codecs import OFFSETS
 

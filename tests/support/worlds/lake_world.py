@@ -23,7 +23,6 @@ from tiering.cluster.base import ClusterOwner
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
-from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.options import CoordinatorOptions
@@ -37,13 +36,14 @@ from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
+from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_answer, report_to_pb
 from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, TaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.validate.results import CheckResult, Level
+from tiering.validate.results import Level
 from tiering.validate.run import validate
 from tiering.wire.errors import error_from_pb
 from tiering.wire.model_codecs import ASSIGNMENT

@@ -10,26 +10,29 @@ from typing import Any, cast
 import pyarrow as pa
 
 from support.worlds.memory_store import MemoryStore
-from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
 from tiering.access.requirements import Requirement
-from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.retry_tiering import RetryTiering
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.interface import CatalogNames, CheckResult, ErrorRecord, History
+from tiering.coordinator.lake_repair.reconciler import action_of
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
-from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
-from tiering.model.call_results import LeaseResult, Progress, ReconcileResult, RetryResult, TierTableResult
+from tiering.model.declare import schema_of
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
+from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
+from tiering.procedures.base import CallRequest, Progress, ResultT
+from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
+from tiering.procedures.release_kv_snapshot_lease import ReleaseKvSnapshotLease
+from tiering.procedures.renew_kv_snapshot_lease import RenewKvSnapshotLease
+from tiering.procedures.retry_tiering import RetryTiering, RetryTieringResult
+from tiering.procedures.tier_table import TierTable, TierTableResult
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FLIGHT_COLUMNS = pa.schema([pa.field("flight", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
@@ -192,24 +195,30 @@ class MemoryCoordinator:
         return False
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:
+        answer = _answer(request)
         self.others.append(request)
-        return cast(ResultT, _answer(request))
+        return cast(ResultT, answer)
 
     def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
-        assert isinstance(request, TierTable)
+        if not isinstance(request, TierTable):
+            return self._answered(request)
         self.calls.append(request)
         return cast("AsyncGenerator[Progress | ResultT, None]", (self.tier or nothing_to_do)(request))
+
+    async def _answered(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
+        yield await self.perform(request)
 
 
 def _answer(request: CallRequest[Any]) -> object:
     match request:
         case ReconcileLake():
+            action = action_of(request.action).value
             outcome = "would_reconcile" if request.dry_run else "reconciled"
-            return ReconcileResult(request.path, request.action, "r9", 77, outcome, {"0": 5, "1": 6}, records_left_out=3)
-        case LeaseRequest():
-            return LeaseResult(request.lease_id, "ACTIVE", 4, 1, NOON)
+            return ReconcileLakeResult(request.path, action, "r9", 77, outcome, {"0": 5, "1": 6}, records_left_out=3)
+        case AcquireKvSnapshotLease() | RenewKvSnapshotLease() | ReleaseKvSnapshotLease() | DropKvSnapshotLease():
+            return request.result_class(request.lease_id, "ACTIVE", 4, 1, NOON)
         case RetryTiering():
-            return RetryResult(request.path, "Pending", None)
+            return RetryTieringResult(request.path, "Pending", None)
     raise AssertionError(f"nobody asks for {request} here")
 
 

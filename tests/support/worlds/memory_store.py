@@ -24,7 +24,7 @@ from tiering.errors import Fenced
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.rounds import RoundState
 from tiering.pace import Rest, no_rest
-from tiering.validate.results import CheckResult
+from tiering.procedures.validate_table import CheckResult
 
 RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, EventRecord, ErrorRecord)
 

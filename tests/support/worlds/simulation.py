@@ -23,12 +23,12 @@ from support.simulated.granted_rounds import GrantedRounds
 from support.worlds.leases import keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
-from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
-from tiering.coordinator.calls.fence_tierer import FenceTierer, fence_tierer
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.coordinator.calls.lake_repair.sweep_lake import Sweeper, SweepLake
+from tiering.coordinator.calls.cancel_tiering import cancel_tiering
+from tiering.coordinator.calls.fence_tierer import fence_tierer
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.decisions.records import to_text
+from tiering.coordinator.lake_repair.sweeper import Sweeper
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -37,6 +37,10 @@ from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, Invali
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TablePath
+from tiering.procedures.cancel_tiering import CancelTiering
+from tiering.procedures.fence_tierer import FenceTierer
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.sweep_lake import SweepLake
 from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from support.worlds.lake_world import LakeWorld
 from tiering.lake.marker import Marker, encode
 from tiering.model.tables import TableInfo
-from tiering.validate.results import CheckResult, Level
+from tiering.procedures.validate_table import CheckResult
+from tiering.validate.results import Level
 from tiering.validate.run import validate
 
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pyarrow as pa
 import pytest
 
-from sys_tables.declare.columns import INT, column, comment_of, record_batch, schema_of
+from sys_tables.declare.columns import record_batch
+from tiering.model.declare import INT, column, comment_of, schema_of
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sys_tables.declare.columns import INT
-from sys_tables.declare.parameters import ProcedureInput, SessionNames, parameter, parameters_of
-from sys_tables.declare.sql_types import ArgumentValue, Instant
 from tiering.errors import InvalidArgument, InvalidName
+from tiering.model.declare import INT, parameter, parameters_of
+from tiering.model.sql_types import ArgumentValue, Instant
 from tiering.model.tables import TablePath
+from tiering.procedures.arguments import ProcedureInput, SessionNames
 
 
 @dataclass(frozen=True)

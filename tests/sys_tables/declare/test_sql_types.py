@@ -5,8 +5,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from sys_tables.declare.sql_types import column_list, literal, spark_type
 from tiering.model.names import quote_identifier
+from tiering.model.sql_types import column_list, literal, spark_type
 
 
 @pytest.mark.parametrize(

@@ -24,18 +24,17 @@ from support.operators import pause
 from support.services.served import at_uri
 from support.services.sys_catalog import Client, error_of, serving
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from sys_tables.declare.parameters import parameters_of
 from sys_tables.registry import default_registry
+from tiering.access.request_bounds import ID_LIMIT
 from tiering.client import AsyncLakewardClient, LakewardClient
-from tiering.coordinator.calls.upkeep.pause_upkeep import PauseUpkeep
 from tiering.coordinator.decisions.records import EventRecord, TableRecord
 from tiering.coordinator.memory.idempotency import stored_key
 from tiering.coordinator.server.procedures_by_name import request_of
 from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, TableBucket, TableInfo, TablePath
+from tiering.procedures.pause_upkeep import PauseUpkeep
 from tiering.round.steps import actions as act
-from tiering.wire.request_bounds import ID_LIMIT
 
 RUNNING = "the running round"
 """Stands for its id."""
@@ -267,7 +266,8 @@ def test_the_client_has_a_method_for_each_procedure_with_its_arguments(client_cl
     del procedures["help"]  # about SQL itself
     for name, procedure in procedures.items():
         signature = inspect.signature(getattr(client_class, name))
-        names = [IN_CLIENT.get(parameter.name, parameter.name) for parameter in parameters_of(procedure.input_class)]
+        own = [parameter.name for parameter in procedure.parameters if parameter.name not in ("dry_run", "idempotency_key")]
+        names = [IN_CLIENT.get(parameter, parameter) for parameter in own]
         takes_options = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
         options = {"dry_run", "idempotency_key", "caller"} if procedure.mutates else {"caller"}
         assert [argument for argument in signature.parameters if argument in names] == names

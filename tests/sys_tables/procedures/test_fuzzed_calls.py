@@ -29,12 +29,12 @@ from sys_tables.offline.statement_view import statement_view_of
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
-from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.calls.validate_table import ValidateTable, level_of
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.tables import TablePath
+from tiering.procedures.tier_table import TierTable
+from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.validate.results import CheckResult
+from tiering.validate.results import level_of
 from tiering.validate.run import validate
 from tiering.wire.error_status import sent_error
 

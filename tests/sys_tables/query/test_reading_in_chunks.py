@@ -12,7 +12,6 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from sys_tables.declare.columns import column
 from sys_tables.declare.scan import Aggregate, Filter, Function, Operator, Order, ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import ROWS_AT_ONCE
@@ -20,6 +19,7 @@ from sys_tables.query.reading import read_table
 from tiering.access.requirements import EVERY_CALLER, Requirement
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument
+from tiering.model.declare import column
 
 ROWS = 20 * ROWS_AT_ONCE
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from support.services.sys_catalog import error_of, pb, registry_with, serving
 from support.worlds.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
-from sys_tables.declare.columns import column, comment_of
 from sys_tables.declare.system_table import system_table
 from sys_tables.registry import Registry
 from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
+from tiering.model.declare import column, comment_of
 from tiering.model.tables import SnapshotRetention, TableType
 
 Run = Callable[[Any], None]

@@ -14,12 +14,12 @@ import pytest
 from support.services.sys_catalog import error_of, pb, registry_with, serving, where
 from support.values.word_table import THREE, WordRow
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
-from sys_tables.declare.columns import column
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.arrow_stream import PIECE_BYTES, ROWS_AT_ONCE
 from sys_tables.registry import Registry, default_registry
 from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import InvalidArgument
+from tiering.model.declare import column
 from tiering.model.status import TableStatus
 
 Run = Callable[[Any], None]

@@ -13,16 +13,15 @@ import pytest
 
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_info
-from sys_tables.declare.parameters import CallOptions
 from sys_tables.declare.procedure import Call
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
-from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
-from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
-from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
-from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, Partition, TableBucket, TablePath, TableType
+from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
+from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease
+from tiering.procedures.release_kv_snapshot_lease import ReleaseKvSnapshotLease
+from tiering.procedures.renew_kv_snapshot_lease import RenewKvSnapshotLease
 
 REGISTRY = default_registry()
 PLANES = table_info("demo.planes", table_id=7, table_type=TableType.PRIMARY_KEY)
@@ -53,8 +52,8 @@ def call(name: str, **arguments: Any) -> tuple[list[Any], MemoryCoordinator]:
     definition = REGISTRY.procedure(name)
 
     async def run() -> list[Any]:
-        call = Call(handle, "ann", CallOptions(idempotency_key="k"))
-        return [step async for step in definition.run(call, definition.input_class(**arguments))]
+        request = definition.request_class(**arguments, idempotency_key="k", caller="ann")
+        return [step async for step in definition.run(Call(handle), request)]
 
     return asyncio.run(run()), handle
 
@@ -147,16 +146,16 @@ def test_leased_buckets_are_shown_by_name() -> None:
     [
         (
             "acquire_kv_snapshot_lease",
-            {"lease_id": "x", "table": TablePath("demo", "PLANES"), "ttl_ms": 5},
-            AcquireLease("x", TablePath("demo", "planes"), 5, caller="ann", idempotency_key="k"),
+            {"lease_id": "x", "path": TablePath("demo", "PLANES"), "ttl_ms": 5},
+            AcquireKvSnapshotLease("x", TablePath("demo", "planes"), 5, caller="ann", idempotency_key="k"),
         ),
-        ("renew_kv_snapshot_lease", {"lease_id": "x"}, RenewLease("x", None, caller="ann", idempotency_key="k")),
+        ("renew_kv_snapshot_lease", {"lease_id": "x"}, RenewKvSnapshotLease("x", None, caller="ann", idempotency_key="k")),
         (
             "release_kv_snapshot_lease",
-            {"lease_id": "x", "table": TablePath("demo", "planes")},
-            ReleaseLease("x", TablePath("demo", "planes"), caller="ann", idempotency_key="k"),
+            {"lease_id": "x", "path": TablePath("demo", "planes")},
+            ReleaseKvSnapshotLease("x", TablePath("demo", "planes"), caller="ann", idempotency_key="k"),
         ),
-        ("drop_kv_snapshot_lease", {"lease_id": "x"}, DropLease("x", caller="ann", idempotency_key="k")),
+        ("drop_kv_snapshot_lease", {"lease_id": "x"}, DropKvSnapshotLease("x", caller="ann", idempotency_key="k")),
     ],
 )
 def test_each_procedure_asks_for_its_own_and_answers_one_row(name: str, arguments: dict[str, Any], expected_request: object) -> None:

@@ -19,8 +19,8 @@ from support.services.sys_catalog import error_of, pb, serving
 from support.worlds.calling import until
 from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.errors import TablePaused
+from tiering.procedures.tier_table import TierTable
 from tiering.wire.server import server_options
 
 Run = Callable[[Any], None]

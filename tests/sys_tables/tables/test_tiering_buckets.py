@@ -20,7 +20,6 @@ from sys_tables.declare.scan import Filter, Operator, ScanRequest
 from sys_tables.registry import default_registry
 from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ElsewhereRecord
 from tiering.coordinator.memory.sql_store import SqlStore
@@ -28,6 +27,7 @@ from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import BucketStopped
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TablePath
+from tiering.procedures.skip_record import SkipRecord
 
 TABLE = default_registry().table("tiering_buckets")
 

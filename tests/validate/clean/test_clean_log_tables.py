@@ -14,7 +14,8 @@ from support.worlds.lake_world import SCHEMA, LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, replace_marker, rewrite, untold
 from tiering.lake.marker import Marker
 from tiering.model.tables import BucketKey, TableInfo
-from tiering.validate.results import CheckResult, Level
+from tiering.procedures.validate_table import CheckResult
+from tiering.validate.results import Level
 
 B0 = BucketKey(None, 0)
 BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"

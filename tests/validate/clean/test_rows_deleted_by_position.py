@@ -14,8 +14,8 @@ from support.lake_kinds.kinds import ICEBERG_CLEAN
 from support.lakes.foreign.files import delete_at
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, local
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.validate.clean.checks import living_runs
 
 

@@ -20,7 +20,8 @@ from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.validate.results import CheckResult, Level
+from tiering.procedures.validate_table import CheckResult
+from tiering.validate.results import Level
 
 BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"
 

@@ -33,9 +33,9 @@ def add_column(
     # Imported here: other commands and help pages do not need these modules, and would start later.
     import pyarrow as pa
 
-    from sys_tables.declare.sql_types import spark_type
     from tiering.cli.service_cluster import writable_cluster
     from tiering.cli.spark.types import arrow_type
+    from tiering.model.sql_types import spark_type
 
     path = parse_table_path(table)
     field = pa.field(name, arrow_type(column_type))

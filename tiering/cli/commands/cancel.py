@@ -10,7 +10,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import CancelOutcome
+from tiering.procedures.cancel_tiering import CancelOutcome
 
 
 def register(app: typer.Typer) -> None:

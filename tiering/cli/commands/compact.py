@@ -15,8 +15,8 @@ from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.model.call_results import UpkeepCallOutcome, UpkeepResult
 from tiering.model.names import parse_table_path
+from tiering.procedures.base import UpkeepCallOutcome, UpkeepResult
 
 LEFT_OUT_FIRST = ("rounds", "dropped_buckets", "round_id", "written_bytes")
 """Columns that a narrow terminal leaves out, in this order."""

@@ -15,8 +15,8 @@ from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import UpkeepResult
 from tiering.model.names import parse_table_path
+from tiering.procedures.base import UpkeepResult
 
 
 def register(app: typer.Typer) -> None:

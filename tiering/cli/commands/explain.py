@@ -7,7 +7,7 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.model.call_results import Explanation
+from tiering.procedures.explain_tiering import Explanation
 
 
 def register(app: typer.Typer) -> None:

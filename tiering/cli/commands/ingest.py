@@ -245,7 +245,7 @@ def _summary(path: TablePath, result: IngestResult) -> str:
 
 def _findings(result: IngestResult) -> Iterator[str]:
     """Yields what the command found out about the files: the columns of a new table, doubtful types, delimiter, encoding."""
-    from sys_tables.declare.sql_types import column_list
+    from tiering.model.sql_types import column_list
 
     if result.created:
         yield f"  columns: {column_list(result.table.schema)}"
@@ -266,7 +266,7 @@ def _row(path: TablePath, result: IngestResult) -> dict[str, Any]:
         {"partition_id": bucket.partition_id, "bucket_id": bucket.bucket_id, "starting_offset": start, "stopping_offset": stop}
         for bucket, (start, stop) in result.ranges.items()
     ]
-    from sys_tables.declare.sql_types import column_list
+    from tiering.model.sql_types import column_list
 
     return {
         "table": str(path),

@@ -9,7 +9,7 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption, parse_end
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.model.call_results import PauseResult
+from tiering.procedures.base import PauseResult
 
 
 def register(app: typer.Typer) -> None:

@@ -19,9 +19,10 @@ from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.rounds import RoundState
+from tiering.procedures.base import Progress
+from tiering.procedures.tier_table import TierTableResult
 
 
 def register(app: typer.Typer) -> None:

@@ -15,8 +15,8 @@ from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgumen
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import Progress
 from tiering.model.names import parse_table_path
+from tiering.procedures.base import Progress
 
 
 def register(app: typer.Typer) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from sys_tables.declare.sql_types import literal
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.spark.properties import CATALOG
 from tiering.model.names import check_name, quote_identifier
+from tiering.model.sql_types import literal
 
 SPARK_CATALOG = "spark_catalog"
 _NOT_AS_IT_IS = re.compile(r"[;\x00-\x1f\x7f-\uffff]")

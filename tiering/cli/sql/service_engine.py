@@ -23,12 +23,11 @@ from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.base import TableCatalog
-from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.errors import StatementFailed
 from tiering.lake.registry import lake_opener
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
-from tiering.validate.results import CheckResult
+from tiering.procedures.validate_table import CheckResult, ValidateTable
 
 
 class ServiceNames:

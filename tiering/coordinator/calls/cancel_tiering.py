@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiering import errors
-from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import operator_requests
 from tiering.coordinator.memory.idempotency import Decided
-from tiering.coordinator.requests import Mutation
-from tiering.model.call_results import CancelOutcome, CancelResult
 from tiering.model.rounds import RoundState
+from tiering.procedures.cancel_tiering import CancelOutcome, CancelTiering, CancelTieringResult
 
 
-@dataclass(frozen=True)
-class CancelTiering(Mutation[CancelResult]):
-    """Arguments of the call (docs/reference.md)."""
-
-    procedure = "cancel_tiering"
-    result_class = CancelResult
-    free_words = ("message",)
-    round_id: str
-    message: str | None = None
-
-
-@effect(CancelTiering, pool=Pool.STORE)
-def cancel_tiering(parts: CallParts, request: CancelTiering) -> CancelResult:
+def cancel_tiering(parts: CallParts, request: CancelTiering) -> CancelTieringResult:
     """Cancels the round. Raises InvalidArgument for a round that no tierer has begun."""
     return parts.operations.once(request, lambda: _decision(parts, request))
 
 
-def _decision(parts: CallParts, request: CancelTiering) -> Decided[CancelResult]:
+def _decision(parts: CallParts, request: CancelTiering) -> Decided[CancelTieringResult]:
     records = parts.table_records
     record = next((record for record in records.live() if record.round is not None and record.round.round_id == request.round_id), None)
     round_record = records.store.round(request.round_id) if record is None else record.round
     if round_record is None:
-        return Decided(CancelResult(request.round_id, None, CancelOutcome.UNKNOWN))
+        return Decided(CancelTieringResult(request.round_id, None, CancelOutcome.UNKNOWN))
     if round_record.state is RoundState.QUEUED:
         raise errors.InvalidArgument(
             f"round {request.round_id} of {round_record.database_name}.{round_record.table_name} has not begun",
@@ -44,5 +29,5 @@ def _decision(parts: CallParts, request: CancelTiering) -> Decided[CancelResult]
         )
     change = None if record is None else operator_requests.cancel(records.context(request.caller), record, request.message)
     outcome = CancelOutcome.TOO_LATE if change is None else CancelOutcome.CANCELLED
-    result = CancelResult(request.round_id, round_record.state.value, outcome)
+    result = CancelTieringResult(request.round_id, round_record.state.value, outcome)
     return Decided(result, () if change is None else (change,), round_record.table_id)

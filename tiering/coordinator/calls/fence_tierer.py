@@ -9,29 +9,15 @@ process that starts later with the same id is another process, and works.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tiering import errors
-from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import round_lifecycle
 from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.decisions.records import EventRecord, Level
-from tiering.coordinator.requests import Mutation
-from tiering.model.call_results import FenceTiererResult
+from tiering.procedures.fence_tierer import FenceTierer, FenceTiererResult
 
 
-@dataclass(frozen=True)
-class FenceTierer(Mutation[FenceTiererResult]):
-    """Arguments of the call (docs/reference.md)."""
-
-    procedure = "fence_tierer"
-    result_class = FenceTiererResult
-    free_words = ("reason",)
-    tierer_id: str
-    reason: str | None = None
-
-
-@effect(FenceTierer, pool=Pool.STORE)
 def fence_tierer(parts: CallParts, request: FenceTierer) -> FenceTiererResult:
     """Fences the tierer. Raises InvalidArgument for an id that no tierer has."""
     records = parts.table_records

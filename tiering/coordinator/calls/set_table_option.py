@@ -7,39 +7,26 @@ the two, a repeat does the same again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from tiering import errors
 from tiering.cluster.capabilities import TableOptionSetting
-from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions.records import EventRecord, Level
-from tiering.coordinator.requests import Mutation, ResultT
 from tiering.lake.iceberg_options import lake_table_properties
-from tiering.model.call_results import SetOptionResult
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.base import Mutation, ResultT
+from tiering.procedures.set_table_option import SetTableOption, SetTableOptionResult
 
 
-@dataclass(frozen=True)
-class SetTableOption(Mutation[SetOptionResult]):
-    """Arguments of the call. `value` None: back to the default."""
-
-    procedure = "set_table_option"
-    result_class = SetOptionResult
-    path: TablePath
-    name: str
-    value: str | None = None
-
-
-@effect(SetTableOption, pool=Pool.REPAIR)
-def set_table_option(parts: CallParts, request: SetTableOption) -> SetOptionResult:
+def set_table_option(parts: CallParts, request: SetTableOption) -> SetTableOptionResult:
     """Sets the option. Raises UnknownTable, UnknownDatabase, InvalidArgument, BadRequest, ClusterUnavailable, LakeUnavailable."""
     path, name = request.path, request.name
 
-    def answer(before: TableInfo, after: TableInfo) -> SetOptionResult:
+    def answer(before: TableInfo, after: TableInfo) -> SetTableOptionResult:
         previous, value = before.properties.get(name), after.properties.get(name)
         outcome = "unchanged" if value == previous else "would_set" if request.dry_run else "set"
-        return SetOptionResult(path, name, previous, value, outcome)
+        return SetTableOptionResult(path, name, previous, value, outcome)
 
     return set_option(parts, request, path, name, request.value, answer)
 

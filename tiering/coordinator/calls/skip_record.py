@@ -17,34 +17,18 @@ from datetime import datetime
 from tiering.access.privileges import Privilege
 from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipRequest
 from tiering.cluster.log_look import traces_at
-from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.lake_acks import late_commits
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.requests import Mutation
 from tiering.errors import BucketStopped, InvalidArgument, TableBusy, UnknownPartition
-from tiering.model.call_results import SkipRecordResult
 from tiering.model.refused_records import MAX_VALUE_CHARACTERS, RECORD_ID
-from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.procedures.skip_record import SkipRecord, SkipRecordResult
 
 
-@dataclass(frozen=True)
-class SkipRecord(Mutation[SkipRecordResult]):
-    """Arguments of `CALL sys.skip_record` (docs/reference.md)."""
-
-    procedure = "skip_record"
-    result_class = SkipRecordResult
-    free_words = ("reason",)
-    path: TablePath
-    bucket_id: int
-    offset: int
-    partition: str | None = None
-    reason: str | None = None
-
-
-@effect(SkipRecord, pool=Pool.REPAIR)
 def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
     """Skips the record, once per idempotency key. Raises UnknownTable, UnknownPartition, InvalidArgument, TableBusy, ClusterUnavailable."""
     result = parts.operations.in_turn(request.procedure, request, lambda: _skip(parts, request))

@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import structlog
 
 from tiering import errors
-from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
-from tiering.coordinator.calls.tier_table_rows import (
+from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.tier_table_rows import (
     Goal,
     cancelled_error,
     empty_row,
@@ -36,12 +36,12 @@ from tiering.coordinator.decisions.operator_requests import check_callable, reac
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
 from tiering.coordinator.memory.wake_ups import Subscription
 from tiering.coordinator.observing.lake_looks import Asking, LakeLook, Side
-from tiering.coordinator.requests import Mutation
 from tiering.lake.rules.base_check import Base, reaches
-from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
-from tiering.model.tables import TableInfo, TablePath, TableType
+from tiering.model.tables import TableInfo, TableType
+from tiering.procedures.base import Pool, Progress
+from tiering.procedures.tier_table import TierTable, TierTableResult
 
 _log = structlog.get_logger(__name__)
 StepResult = TypeVar("StepResult")
@@ -52,28 +52,11 @@ FIRST_LOOK_MS = 2_000
 """After this wait for its first read of the lake, a call requests a round, which finds out whether there is something to do."""
 
 
-@dataclass(frozen=True)
-class TierTable(Mutation[TierTableResult]):
-    """Arguments of the call (docs/reference.md, DESIGN 5). An idempotency key is bound to the goal, not to how long the caller waits."""
-
-    procedure = "tier_table"
-    result_class = TierTableResult
-    unnamed = Mutation.unnamed | {"wait", "timeout_ms", "wait_for_tierer"}
-    path: TablePath
-    wait: bool = True
-    timeout_ms: int = 300_000
-    wait_for_tierer: bool = False
-    """Whether the wait continues while no tierer is connected. A statement shows no progress, so by default it ends and says so."""
-
-
-@effect_with_progress(TierTable)
 async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
     """Tiers the table. Closing it ends the wait, not the round.
 
     Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
     """
-    if request.timeout_ms < 0:
-        raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
     steps, since = _Steps(parts), parts.table_records.now().steady
     goal = await _advance(parts, steps.begin(request), lambda: min(_left_ms(parts, request, since), FIRST_LOOK_MS))
     if isinstance(goal, TierTableResult):

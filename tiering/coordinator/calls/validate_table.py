@@ -9,35 +9,17 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
-from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
-from tiering.coordinator.requests import CallRequest
+from tiering.coordinator.call_support.parts import CallParts, Validator
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import Progress
-from tiering.model.tables import TablePath
-from tiering.validate.results import CheckResult, Level
+from tiering.procedures.base import Pool, Progress
+from tiering.procedures.validate_table import CheckResult, ValidateTable
+from tiering.validate.results import level_of
 
 
-@dataclass(frozen=True)
-class ValidateTable(CallRequest[Sequence[CheckResult]]):
-    """Arguments of the call (docs/reference.md). `level` is a name in any case. `snapshot_id` None: the newest lake snapshot."""
-
-    procedure = "validate_table"
-    result_class = Sequence[CheckResult]
-    path: TablePath
-    level: str
-    snapshot_id: int | None = None
-
-
-Validator = Callable[[ValidateTable, Callable[[subprocess.Popen[str]], None]], Sequence[CheckResult]]
-"""Blocks until the child has ended. Passes the child to the callback as soon as it runs."""
-
-
-@effect_with_progress(ValidateTable)
-async def validate_table(parts: CallParts, request: ValidateTable) -> AsyncGenerator[Progress | Sequence[CheckResult], None]:
+async def validate_table(parts: CallParts, request: ValidateTable) -> AsyncGenerator[Progress | tuple[CheckResult, ...], None]:
     """Yields one result per check. Closing it kills the child. Raises InvalidArgument and the errors of the proof."""
     level = level_of(request.level)
     if parts.validator is None:
@@ -49,7 +31,7 @@ async def validate_table(parts: CallParts, request: ValidateTable) -> AsyncGener
         results = await _in_child(parts, parts.validator, request)
         with parts.table_records.changing():
             parts.table_records.put(validations=results)
-    yield results
+    yield tuple(results)
 
 
 async def _in_child(parts: CallParts, validator: Validator, request: ValidateTable) -> Sequence[CheckResult]:
@@ -70,12 +52,3 @@ async def _in_child(parts: CallParts, validator: Validator, request: ValidateTab
             child.kill()
         await asyncio.wait([work])
         raise
-
-
-def level_of(text: str) -> Level:
-    """Returns the level with this name, in any case. Raises InvalidArgument."""
-    try:
-        return Level(text.lower())
-    except ValueError as error:
-        levels = ", ".join(Level)
-        raise InvalidArgument(f"{text!r} is not a level of validation", hint=f"Levels are {levels}.") from error

@@ -21,13 +21,13 @@ from typing import Any, Generic
 from pydantic import TypeAdapter
 
 from tiering.access.acting_for import acting_principal
+from tiering.access.request_bounds import check_id
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord
 from tiering.coordinator.memory.sql_pruning import PRINCIPAL_DIGITS
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.requests import Mutation, ResultT
 from tiering.errors import InvalidArgument
-from tiering.wire.request_bounds import check_id
+from tiering.procedures.base import Mutation, ResultT
 
 _STORED_KEY = re.compile(rf"[0-9a-f]{{{PRINCIPAL_DIGITS}}}/[0-9a-f]{{64}}")
 """The form of a key in the store. A caller that sends such a text must not find another principal's row."""

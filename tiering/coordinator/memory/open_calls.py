@@ -15,7 +15,7 @@ from itertools import count
 import structlog
 
 from tiering.access.acting_for import current_subject
-from tiering.wire.request_bounds import check_id
+from tiering.access.request_bounds import check_id
 
 _log = structlog.get_logger(__name__)
 

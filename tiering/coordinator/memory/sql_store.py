@@ -31,7 +31,7 @@ from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.pace import Rest, no_rest, pieces
-from tiering.validate.results import CheckResult
+from tiering.procedures.validate_table import CheckResult
 
 Row = TypeVar("Row")
 

@@ -38,7 +38,7 @@ from tiering.errors import Fenced, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.tables import TablePath
 from tiering.pace import Rest, no_rest
-from tiering.validate.results import CheckResult
+from tiering.procedures.validate_table import CheckResult
 
 _log = structlog.get_logger(__name__)
 

@@ -16,8 +16,8 @@ from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reasons.status_reason import paused_text, running_text, span_text, wall_text
 from tiering.counts import counted
-from tiering.model.call_results import Decision, Explanation
 from tiering.model.states import TableState
+from tiering.procedures.explain_tiering import Decision, Explanation
 
 HOLDS_UP = frozenset({Decision.WAIT, Decision.REFUSE, Decision.RUNNING})
 """Decisions that prevent a round from beginning now."""

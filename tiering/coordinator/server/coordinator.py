@@ -17,15 +17,13 @@ from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.assignments import TableAssignments, assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import LogRetention
-from tiering.coordinator.calls.control import Control
-from tiering.coordinator.calls.effects import CallParts
-from tiering.coordinator.calls.lake_repair.background_sweeps import BackgroundSweeps
-from tiering.coordinator.calls.lake_repair.ways_out import RepairInspector
-from tiering.coordinator.calls.validate_table import Validator
+from tiering.coordinator.call_support.parts import CallParts, Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.lake_acks import lake_is_confirmed
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.lake_repair.background_sweeps import BackgroundSweeps
+from tiering.coordinator.lake_repair.ways_out import RepairInspector
 from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
@@ -40,6 +38,7 @@ from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server.control import Control
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.status_columns import StatusColumns
 from tiering.coordinator.tierers.assignment_relay import AssignmentRelay

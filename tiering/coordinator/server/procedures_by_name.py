@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -13,30 +11,29 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tiering.coordinator import calls
-from tiering.coordinator.calls.effects import request_class
-from tiering.coordinator.requests import CallRequest
 from tiering.errors import InvalidArgument, UnknownProcedure, cut_message
+from tiering.model.declare import names_in_sql
 from tiering.model.names import NAME_LIMIT, check_length, parse_table_path
+from tiering.procedures.base import CallRequest
+from tiering.procedures.registry import declarations
 
 PIECE_BYTES = 1 << 20
 """Bytes of a result in one message: a quarter of gRPC's limit (DESIGN 4)."""
 
-_IN_SQL = {"path": "table", "database_name": "database"}
-"""Names of fields in SQL, where they differ."""
 _OPTIONS = frozenset({"caller", "dry_run", "idempotency_key"})
 
 
 def request_of(procedure: str, arguments_json: str, options: Mapping[str, Any]) -> CallRequest[Any]:
     """Returns the request with these arguments. Raises UnknownProcedure, InvalidArgument, InvalidName."""
     shown = cut_message(procedure, NAME_LIMIT)
-    _load_procedures()
-    declared_class: Any = request_class(procedure)
-    if declared_class is None:
+    declared_class: Any = declarations().get(procedure)
+    if declared_class is None or procedure == "help":
         raise UnknownProcedure(f"there is no procedure {shown!r}", hint="SELECT procedure_name FROM sys.procedures lists them.")
     values = _arguments(procedure, arguments_json)
     declared = {field.name for field in fields(declared_class)}
-    by_name = {_IN_SQL.get(name, name): name for name in declared - _OPTIONS}
+    in_sql = names_in_sql(declared_class)
+    by_name = {**{name: name for name in declared - set(in_sql.values())}, **in_sql}
+    by_name = {name: attribute for name, attribute in by_name.items() if attribute not in _OPTIONS}
     unknown = sorted(values.keys() - by_name.keys())
     if unknown:
         raise InvalidArgument(f"{shown} has no argument {cut_message(unknown[0], NAME_LIMIT)!r}")
@@ -61,13 +58,6 @@ def result_pieces(request: CallRequest[Any], result: object) -> Iterator[bytes]:
         yield text[start : start + PIECE_BYTES]
 
 
-@cache
-def _load_procedures() -> None:
-    """Imports each module of `calls`, which declares its procedure."""
-    for module in pkgutil.walk_packages(calls.__path__, f"{calls.__name__}."):
-        importlib.import_module(module.name)
-
-
 def _arguments(procedure: str, text: str) -> dict[str, Any]:
     try:
         values = json.loads(text or "{}")
@@ -80,7 +70,7 @@ def _arguments(procedure: str, text: str) -> dict[str, Any]:
 
 def _checked_name(procedure: str, argument: str, value: Any) -> Any:
     """Returns the path of a table argument, or the name of a database argument; other values unchanged. Raises InvalidName."""
-    if argument not in _IN_SQL.values():
+    if argument not in ("table", "database"):
         return value
     if not isinstance(value, str):
         raise InvalidArgument(f"{procedure}: the argument {argument!r} is invalid: it is not a text")

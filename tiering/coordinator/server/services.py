@@ -21,8 +21,6 @@ from google.protobuf.message import Message
 
 from tiering.access.privileges import SERVICE, Privilege
 from tiering.clock import RandomIds
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
@@ -32,11 +30,13 @@ from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.log_context import call_is_about, carried
-from tiering.model.call_results import Progress
 from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
+from tiering.procedures.base import Progress
+from tiering.procedures.sweep_lake import SweepLake
+from tiering.procedures.tier_table import TierTable
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
 from tiering.wire.codec import time_to_pb

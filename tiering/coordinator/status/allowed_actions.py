@@ -6,7 +6,8 @@ import re
 
 from tiering.access.grants import Access
 from tiering.access.privileges import SERVICE, Resource, statement_for
-from tiering.access.requirements import PROCEDURES, On
+from tiering.access.requirements import On
+from tiering.procedures.registry import requirements
 
 _PROCEDURE = re.compile(r"\.sys\.(\w+)\(")
 
@@ -17,7 +18,7 @@ def allowed_action(statement: str | None, database_name: str, table_name: str, a
     A statement that Spark runs on the lake table itself is returned unchanged, because the lake's catalog decides about it.
     """
     procedure = None if statement is None or access.is_unrestricted else _PROCEDURE.search(statement)
-    requirement = None if procedure is None else PROCEDURES.get(procedure.group(1))
+    requirement = None if procedure is None else requirements().get(procedure.group(1))
     if requirement is None or requirement.privilege is None:
         return statement
     resource = SERVICE if requirement.on is On.SERVICE else Resource(database_name, table_name)

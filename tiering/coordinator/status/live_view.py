@@ -42,7 +42,7 @@ from tiering.model.splits import SplitProgress, SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
-from tiering.validate.results import CheckResult
+from tiering.procedures.validate_table import CheckResult
 
 
 class StatusSource(TableCatalog, LeaseListing, Protocol):

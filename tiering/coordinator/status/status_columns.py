@@ -29,7 +29,7 @@ from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
 from tiering.instants import EPOCH, to_microseconds
-from tiering.model.columns import SCALARS
+from tiering.model.declare import SCALARS
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 

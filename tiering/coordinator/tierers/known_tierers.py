@@ -22,12 +22,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from tiering.access.request_bounds import check_id, informative
 from tiering.coordinator.decisions.assignments import takes_tables
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TiererRecord
 from tiering.errors import InvalidArgument
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.request_bounds import check_id, informative
 
 _log = structlog.get_logger(__name__)
 

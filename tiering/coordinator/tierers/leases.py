@@ -7,6 +7,7 @@ from itertools import islice
 
 import structlog
 
+from tiering.access.request_bounds import informative
 from tiering.cluster.base import KvSnapshotLeases
 from tiering.cluster.lease_rules import check_size
 from tiering.coordinator.decisions.records import EventRecord, Level
@@ -15,7 +16,6 @@ from tiering.coordinator.tierers.bound_identity import bound_lease_id
 from tiering.model.tables import TableBucket
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.model_codecs import SNAPSHOTS_TO_LEASE, TABLE_BUCKET
-from tiering.wire.request_bounds import informative
 
 _log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.health.score import POOR_SCORE, HealthScore, score_of
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES, SMALL_SHARE
-from tiering.model.columns import INT, column
+from tiering.model.declare import INT, column
 
 
 @dataclass(frozen=True)

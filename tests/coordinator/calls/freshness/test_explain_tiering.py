@@ -14,13 +14,12 @@ from support.clusters.older_version import TWICE, older_write
 from support.operators import pause
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import FRESHNESS_S, PRIMARY_KEY_SCHEMA, LakeWorld
-from tiering.coordinator.calls.fence_tierer import FenceTierer
-from tiering.coordinator.calls.freshness.explain_tiering import ExplainTiering
-from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import UnknownTable
-from tiering.model.call_results import Explanation
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.explain_tiering import ExplainTiering, Explanation
+from tiering.procedures.fence_tierer import FenceTierer
+from tiering.procedures.set_table_option import SetTableOption
 from tiering.round.steps import actions as act
 
 
@@ -32,7 +31,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 
 
 def explain(coordinator: Coordinator, path: TablePath) -> tuple[Explanation, ...]:
-    return asyncio.run(coordinator.control.perform(ExplainTiering(path, caller="ann"))).lines
+    return asyncio.run(coordinator.control.perform(ExplainTiering(path, caller="ann")))
 
 
 def of_table(coordinator: Coordinator, table: TableInfo) -> list[tuple[str, str]]:

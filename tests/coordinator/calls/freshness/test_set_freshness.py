@@ -12,11 +12,11 @@ import pytest
 from support.background import tick
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
-from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
-from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, LakeDisabled, UnknownTable
 from tiering.model.tables import TablePath
+from tiering.procedures.set_freshness import SetFreshness
+from tiering.procedures.set_table_option import SetTableOption
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
 from support.worlds.coordinator_world import World
-from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.errors import InvalidArgument, UnknownDatabase
-from tiering.model.call_results import Progress, TierDatabaseResult
 from tiering.model.tables import TablePath
+from tiering.procedures.base import Progress
+from tiering.procedures.tier_database import TierDatabase, TierDatabaseResult
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 
 from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, PRIMARY_KEY_SCHEMA, LakeWorld
-from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
-from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.errors import InvalidArgument, LakeDisabled, LakeUnavailable, UnknownTable
-from tiering.model.call_results import Progress, WaitForTieringResult
 from tiering.model.tables import TablePath
+from tiering.procedures.base import Progress
+from tiering.procedures.set_table_option import SetTableOption
+from tiering.procedures.wait_for_tiering import WaitForTiering, WaitForTieringResult
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.model.call_results import ReconcileResult
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 COLUMNS = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
 
@@ -47,7 +46,7 @@ def file_of(world: LakeWorld, visits: TableInfo, region: str) -> str:
     return file.name
 
 
-def retier(world: LakeWorld, visits: TableInfo) -> ReconcileResult:
+def retier(world: LakeWorld, visits: TableInfo) -> ReconcileLakeResult:
     return asyncio.run(world.coordinator.control.perform(ReconcileLake(visits.path, "retier", caller="alice")))
 
 

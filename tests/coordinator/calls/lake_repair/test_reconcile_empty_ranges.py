@@ -14,10 +14,9 @@ from support.worlds.gappy_log import EMPTY, gappy_world, two_rounds
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 B0 = BucketKey(None, 0)
 
@@ -42,7 +41,7 @@ def table(world: LakeWorld) -> TableInfo:
     return two_rounds(world)
 
 
-def reconcile(world: LakeWorld, table: TableInfo, action: str = "retier") -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo, action: str = "retier") -> ReconcileLakeResult:
     return asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, action, caller="alice")))
 
 

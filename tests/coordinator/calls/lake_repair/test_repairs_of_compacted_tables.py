@@ -15,13 +15,12 @@ from support.lakes.broken_lakes import Source, tiered
 from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.decisions.change import Change
 from tiering.lake.maintenance import StandingRows
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.change_sums import RowSum
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 KINDS = (ICEBERG_CLEAN, PAIMON_CLEAN)
 IN_BUCKETS = pytest.mark.parametrize("partitioned", [False, True], ids=["one part", "partitioned"])
@@ -34,7 +33,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
     world.close()
 
 
-def reconcile(source: Source, action: str, *, dry_run: bool = False) -> ReconcileResult:
+def reconcile(source: Source, action: str, *, dry_run: bool = False) -> ReconcileLakeResult:
     call = ReconcileLake(source.info.path, action, caller="ann", dry_run=dry_run)
     return asyncio.run(source.world.coordinator.control.perform(call))
 

@@ -20,10 +20,9 @@ from support.lakes.broken_lakes import tiered
 from support.on_call import follow, in_lake
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 pytestmark = pytest.mark.in_turn("world")
 
@@ -35,7 +34,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
     world.close()
 
 
-def retier(world: LakeWorld, table: TableInfo) -> ReconcileResult:
+def retier(world: LakeWorld, table: TableInfo) -> ReconcileLakeResult:
     return asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, "retier", caller="ann")))
 
 

@@ -13,10 +13,10 @@ import pytest
 from support.on_call import call, in_lake, next_action
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
-from tiering.coordinator.calls.tier_table import TierTable
-from tiering.model.call_results import Progress
 from tiering.model.tables import TableInfo
+from tiering.procedures.base import Progress
+from tiering.procedures.tier_table import TierTable
+from tiering.procedures.wait_for_tiering import WaitForTiering
 
 pytestmark = pytest.mark.in_turn("world")
 

@@ -11,13 +11,12 @@ from support.lakes.broken_lakes import Source, tiered
 from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.model.call_results import ReconcileResult
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 pytestmark = pytest.mark.in_turn("world")
 
 
-def reconcile(source: Source, action: str, dry_run: bool = False) -> ReconcileResult:
+def reconcile(source: Source, action: str, dry_run: bool = False) -> ReconcileLakeResult:
     request = ReconcileLake(source.info.path, action, caller="ann", dry_run=dry_run)
     return asyncio.run(source.world.coordinator.control.perform(request))
 

@@ -17,11 +17,10 @@ from support.lakes.broken_lakes import history_expired, tag_removed, tiered
 from support.on_call import follow, in_lake
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.lake.base import FLUSS_COMMIT_USER
 from tiering.lake.rules.hints import new_table_hint
-from tiering.model.call_results import ReconcileResult
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world.close()
 
 
-def reconcile(world: LakeWorld, table: TableInfo, action: str) -> ReconcileResult:
+def reconcile(world: LakeWorld, table: TableInfo, action: str) -> ReconcileLakeResult:
     return asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, action, caller="alice")))
 
 

@@ -15,12 +15,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from support.background import tick
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.lake_world import LakeWorld
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.coordinator.calls.sweep_lake import sweep_lake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.paimon.commit.committer import PaimonCommitter, Publisher, SentRounds, publish
-from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
+from tiering.procedures.sweep_lake import SweepLake, SweepResult
 from tiering.round.steps import actions as act
 
 Late = Callable[[], object]

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tiering.coordinator.calls.lake_repair.former_rounds import Ledger, SweptRounds
-from tiering.coordinator.calls.lake_repair.sweep_lake import files_of_rounds
+from tiering.coordinator.lake_repair.former_rounds import Ledger, SweptRounds
+from tiering.coordinator.lake_repair.sweeper import files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.lake.rules.upkeep.expired_files import FileSightings, LandedRound, lineage_of

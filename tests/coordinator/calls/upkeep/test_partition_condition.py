@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from support.worlds.memory_coordinator import table_info
-from tiering.coordinator.calls.upkeep.partition_condition import matching_partitions
+from tiering.coordinator.call_support.partition_condition import matching_partitions
 from tiering.errors import InvalidArgument
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("Day", pa.date32()), ("hour", pa.int32())])

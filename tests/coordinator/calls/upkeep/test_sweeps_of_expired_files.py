@@ -6,11 +6,11 @@ import pytest
 
 from support.upkeep.expiring_tables import expiring_table, tier
 from support.worlds.lake_world import LakeWorld
-from tiering.coordinator.calls.lake_repair import background_sweeps
-from tiering.coordinator.calls.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
-from tiering.model.call_results import SweepResult
+from tiering.coordinator.calls.sweep_lake import sweep_lake
+from tiering.coordinator.lake_repair import background_sweeps
+from tiering.coordinator.lake_repair.background_sweeps import EXPIRED_MS, BackgroundSweeps
 from tiering.model.tables import TableInfo
+from tiering.procedures.sweep_lake import SweepLake, SweepResult
 
 
 def compact(world: LakeWorld, table: TableInfo) -> None:

@@ -10,9 +10,9 @@ from support.upkeep.degraded_tables import Degradation, degraded_table
 from support.upkeep.expiring_tables import expiring_table, tier
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
-from tiering.model.call_results import SweepResult
+from tiering.coordinator.calls.sweep_lake import sweep_lake
 from tiering.model.tables import TableInfo
+from tiering.procedures.sweep_lake import SweepLake, SweepResult
 from tiering.round.steps import actions as act
 
 DAY_MS = 86_400_000

@@ -16,15 +16,15 @@ from support.lake_kinds.by_hand import PaimonByHand
 from support.lake_kinds.kinds import PAIMON_CLEAN
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake, sweep_lake
+from tiering.coordinator.calls.sweep_lake import sweep_lake
 from tiering.lake.base import Lake
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder
 from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
-from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.sweep_lake import SweepLake, SweepResult
 
 
 class PaimonWorld(LakeWorld):

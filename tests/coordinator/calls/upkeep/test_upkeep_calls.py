@@ -16,8 +16,8 @@ from support.services.sys_catalog import serving
 from support.upkeep.upkeep_world import MB, MeasuredMemoryLake, UpkeepWorld, end_upkeep, run_upkeep, upkeep_stats, upkept_table
 from support.worlds.coordinator_world import FRESHNESS, START, HandTierer
 from tiering import errors
-from tiering.coordinator.calls.upkeep.explain_upkeep import LEFT_ALONE
-from tiering.coordinator.calls.upkeep.upkeep_call import MAX_OVERTAKEN, OVERTAKEN
+from tiering.coordinator.call_support.upkeep_call import MAX_OVERTAKEN, OVERTAKEN
+from tiering.coordinator.calls.explain_upkeep import LEFT_ALONE
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ExpiryOutlook, RewriteTask, UpkeepPlan
 from tiering.lake.rules.upkeep.snapshot_expiry import REMOVED_AT_ONCE

@@ -12,7 +12,7 @@ from faults.model.exclusive.lake_states import WHEN, Copy, DataFile, Known, Lake
 from faults.model.exclusive.rules import Rule
 from faults.model.exclusive.world import Grant, Record, Request, Sighted, Size, Step, Sweep, World
 
-from tiering.coordinator.calls.lake_repair.sweep_lake import files_of_rounds
+from tiering.coordinator.lake_repair.sweeper import files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.lake.rules.upkeep.expired_files import FilesOfRounds, LandedRound, Lineage, lineage_of

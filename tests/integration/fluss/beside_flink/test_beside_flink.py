@@ -14,7 +14,8 @@ from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.cluster.log_writer import LogWriter
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
+from tiering.procedures.reconcile_lake import ReconcileLake
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,11 @@ from support.worlds.lake_world import SCHEMA
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.lake.base import FLUSS_OFFSETS_KEY
-from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 B0 = BucketKey(None, 0)
 
@@ -57,7 +57,7 @@ def is_remote(world: FlussLakeWorld, table: TableInfo, offset: int) -> bool:
     return bool(answer.HasField("remote_log_fetch_info"))
 
 
-def reconcile(world: FlussLakeWorld, table: TableInfo, action: str) -> ReconcileResult:
+def reconcile(world: FlussLakeWorld, table: TableInfo, action: str) -> ReconcileLakeResult:
     return reconcile_lake(world.coordinator.call_parts, ReconcileLake(table.path, action, caller="alice"))
 
 

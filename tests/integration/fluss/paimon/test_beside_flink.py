@@ -13,10 +13,10 @@ import pytest
 from support.fluss_paimon.flink_tiering import FlinkTiering
 from support.fluss_paimon.paimon_lake_world import PaimonLakeWorld
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
-from tiering.model.call_results import ReconcileResult
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 B0 = BucketKey(None, 0)
 
@@ -51,7 +51,7 @@ def test_a_log_table_goes_from_flink_to_us_and_back(world: PaimonLakeWorld) -> N
     assert users == [("__fluss_lake_tiering", ours) for ours in (False, True, False, True)]
 
 
-def reconcile(world: PaimonLakeWorld, table: TableInfo, action: str) -> ReconcileResult:
+def reconcile(world: PaimonLakeWorld, table: TableInfo, action: str) -> ReconcileLakeResult:
     return reconcile_lake(world.coordinator.call_parts, ReconcileLake(table.path, action, caller="alice"))
 
 

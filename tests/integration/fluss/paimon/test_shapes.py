@@ -19,10 +19,11 @@ from support.fluss_paimon.paimon_lake_world import PaimonLakeWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake
 
 EVERY_TYPE = pa.schema(
     [

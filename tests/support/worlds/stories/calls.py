@@ -7,16 +7,16 @@ from datetime import timedelta
 from typing import Any
 
 from support.worlds.stories.parts import StoryParts, run_call
-from tiering.coordinator.calls.cancel_tiering import CancelTiering
-from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
-from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
-from tiering.coordinator.calls.pause_tiering import PauseTiering
-from tiering.coordinator.calls.reset_errors import ResetErrors
-from tiering.coordinator.calls.resume_tiering import ResumeTiering
-from tiering.coordinator.calls.retry_tiering import RetryTiering
-from tiering.coordinator.calls.skip_record import SkipRecord
-from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.tables import TablePath
+from tiering.procedures.cancel_tiering import CancelTiering
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.reset_errors import ResetErrors
+from tiering.procedures.resume_tiering import ResumeTiering
+from tiering.procedures.retry_tiering import RetryTiering
+from tiering.procedures.skip_record import SkipRecord
+from tiering.procedures.sweep_lake import SweepLake
+from tiering.procedures.tier_table import TierTable
 
 
 class CallSteps(StoryParts):

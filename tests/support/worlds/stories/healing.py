@@ -19,10 +19,10 @@ from support.worlds.stories.parts import run_call
 from support.worlds.stories.rounds import MAX_BACKOFF_S
 from support.worlds.validated import check, faults
 from tiering import errors
-from tiering.coordinator.calls.resume_tiering import ResumeTiering
 from tiering.lake.layouts import Layout
 from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
+from tiering.procedures.resume_tiering import ResumeTiering
 
 HEALING_ROUNDS = 12
 HINTS = 4

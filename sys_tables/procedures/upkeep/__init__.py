@@ -1,1 +1,0 @@
-"""Procedures about the upkeep of lake tables. Those that Iceberg has too, have its names and arguments."""

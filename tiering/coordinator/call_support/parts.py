@@ -1,0 +1,104 @@
+"""The parts of a coordinator that the effects of procedures use, and their threads."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from tiering.access.grants import Grants
+from tiering.cluster.base import ClusterOwner
+from tiering.coordinator.decisions.records import TiererRecord
+from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
+from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.observing.discovery import Discovery
+from tiering.coordinator.observing.known_tables import KnownTables
+from tiering.coordinator.observing.lag import LagObserver
+from tiering.coordinator.observing.lake_looks import LakeLooks
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
+from tiering.lake.rules.upkeep.expired_files import FileSightings
+from tiering.library_guards.panics import contained
+from tiering.log_context import carried
+from tiering.procedures.base import Pool
+from tiering.procedures.validate_table import CheckResult, ValidateTable
+
+ResultT = TypeVar("ResultT")
+
+Validator = Callable[[ValidateTable, Callable[[subprocess.Popen[str]], None]], Sequence[CheckResult]]
+"""Validates a table in a child process, and blocks until the child has ended. Passes the child to the callback as soon as it runs."""
+
+
+_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.EXPLANATION: 8, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
+"""Number of threads per pool. Pools that may wait for a lake have more, because a table that hangs keeps one until a deadline."""
+
+
+class CallThreads:
+    """The threads of all pools."""
+
+    def __init__(self) -> None:
+        self._pools = {pool: ThreadPoolExecutor(number, thread_name_prefix=pool) for pool, number in _THREADS.items()}
+
+    def run(self, pool: Pool, step: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
+        """Runs `step`; the future has its result or an Exception, whatever it raised. Call it in an event loop."""
+        return asyncio.get_running_loop().run_in_executor(self._pools[pool], carried(contained(step)))
+
+    def close(self) -> None:
+        """Accepts no more work. Running work ends by itself."""
+        for pool, threads in self._pools.items():
+            threads.shutdown(wait=False, cancel_futures=pool is Pool.VALIDATION)
+
+
+class TiererControl(Protocol):
+    """The interface to tierers that calls need. Callers of `is_known` and `fence` hold the records' lock."""
+
+    def tierers(self) -> Sequence[TiererRecord]:
+        """Returns the tierers with a heartbeat within the service timeout."""
+        ...
+
+    def is_known(self, tierer_id: str) -> bool:
+        """Returns whether a process with this id sent a heartbeat within the service timeout."""
+        ...
+
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
+        """Gives no more tables to the known processes with this id, nor to those in `incarnations`. Returns digests for the event."""
+        ...
+
+
+@dataclass(frozen=True)
+class CallParts:
+    """The parts of a coordinator that effects use."""
+
+    table_records: TableRecords
+    cluster: ClusterOwner
+    lakes: Lakes
+    discovery: Discovery
+    observer: LagObserver
+    operations: IdempotentOperations
+    table_lock: Callable[[int], AbstractContextManager[object]]
+    """Returns the lock of a table, which acks take, too."""
+    tierer_connected: Callable[[], bool]
+    tierers: TiererControl
+    notifications: ClusterNotifications
+    """When the cluster may be notified of a lake snapshot."""
+    known_tables: KnownTables
+    """The tables as the caller may see them."""
+    upkeep: UpkeepNeeds
+    """The upkeep that tables need."""
+    validator: Validator | None
+    """Starts the child process of a validation; None if this service cannot validate."""
+    grants: Grants = field(default_factory=Grants)
+    """The privileges of callers."""
+    threads: CallThreads = field(default_factory=CallThreads)
+    looks: LakeLooks = field(default_factory=LakeLooks)
+    sightings: FileSightings = field(default_factory=FileSightings)
+    """The lake tables' files that sweeps saw."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when the service stops. Waiting calls then answer with the present state."""
+    validation_turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -1,1 +1,0 @@
-"""Procedures about KV snapshots and the leases that keep them alive."""

@@ -1,0 +1,387 @@
+"""`CALL sys.reconcile_lake` (DESIGN 6 step 2): repairs a lake table that failed the base check, so that rounds can build on it again.
+
+It runs under the table's lock, so that no ack comes in between. It reads, decides (`lake.reconcile`, pure), and creates the lake table if
+there is none. Then it takes the next epoch durably, and sends one compare-and-set through the lake's committer. It reads the lake again,
+and only then notifies the cluster and records the result.
+
+A crash at any point is safe. Before the commit landed, only the epoch has changed, and an empty lake table may exist on which no round
+builds, because its uuid is not the recorded one. After the commit, rounds are refused because of records ahead of the new marker, or the
+uuid (RecordAheadOfLake, LakeTableReplaced). Then the same CALL again makes the same decision and completes it. A late request of an older
+round, or of a reconciliation whose answer was lost, fails its compare-and-set on uuid, head and newest tiering commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from tiering import crash_points, errors
+from tiering.cluster.shared_lake import log_begins
+from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.decisions import lake_acks, reconciliation
+from tiering.coordinator.decisions.next_action import CatalogNames, repair_of, repair_statement
+from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RepairKind, TableRecord, from_text, to_text
+from tiering.coordinator.lake_repair.decision import Decider, Decision, Inspection
+from tiering.lake.base import Committable, Lake, LakeView, WriteResult
+from tiering.lake.log_begins import NO_BEGINS
+from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
+from tiering.lake.marker import Marker, next_skipped
+from tiering.lake.rules.base_check import check_base, tiered_offsets
+from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
+from tiering.lake.rules.reconcile import (
+    ReconcileAction,
+    Situation,
+    in_log,
+    is_same,
+)
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
+
+_log = structlog.get_logger(__name__)
+
+LAKE_CATALOG = "<lake catalog>"
+"""Placeholder in a hint for the lake's catalog, whose name depends on the reader."""
+
+NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
+LOOK_AT_ROWS = frozenset({ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE})
+"""Actions that find problems of rows in a table whose marker passes every check."""
+
+
+def action_of(text: str) -> ReconcileAction:
+    """Returns the action with this name, in any case. Raises InvalidArgument."""
+    try:
+        return ReconcileAction(text.lower())
+    except ValueError:
+        actions = ", ".join(ReconcileAction)
+        raise errors.InvalidArgument(
+            f"{text[:60]!r} is not an action of reconcile_lake: it must be one of {actions}",
+            hint="docs/lake-repair.md says which one is right.",
+        ) from None
+
+
+def _changes_nothing(inspection: Inspection, decision: Decision) -> bool:
+    return decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges)
+
+
+class Reconciler:
+    """Decides and reconciles. The records of one table change under `parts.table_lock`; reads need no lock."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._table_records = parts.table_records
+        self._cluster = parts.cluster
+        self._lakes = parts.lakes
+        self.decider = Decider(parts)
+        self._operations = parts.operations
+        self._table_lock = parts.table_lock
+        self._notifications = parts.notifications
+        self._lake_changed = parts.observer.observe_soon
+
+    def reconcile(self, request: ReconcileLake) -> ReconcileLakeResult:
+        """Decides and carries out, or returns the answer of an earlier call with this key."""
+        if (earlier_answer := self._operations.answer(request)) is not None:
+            return earlier_answer
+        info = self._cluster.table(request.path)
+        with self._table_lock(info.table_id):
+            if (earlier_answer := self._operations.answer(request)) is not None:
+                return earlier_answer  # a concurrent call with the same key had the lock before
+            result = self._left_open(request, info) or self._decide(request, info)
+        if not request.dry_run:
+            self._lake_changed(info.table_id)
+        return result
+
+    def _decide(self, request: ReconcileLake, info: TableInfo) -> ReconcileLakeResult:
+        inspection = self.inspect(info)
+        reconciliation.check_no_open_grant(inspection.record)
+        action = ReconcileAction(request.action)
+        decision = None
+        if not inspection.passes or (action in LOOK_AT_ROWS and inspection.marker is not None):
+            decision = self._decision(action, inspection)
+        self._check_fit(inspection)
+        if decision is None or (inspection.passes and _changes_nothing(inspection, decision)):
+            return self._not_needed(request, inspection)
+        if request.dry_run:
+            left_out, removed = decision.records_left_out, decision.records_removed
+            return ReconcileLakeResult(request.path, request.action, None, None, WOULD, decision.offsets, left_out, removed)
+        if inspection.survey is None:
+            inspection = self._with_new_table(inspection)
+        return self._carry_out(request, inspection, decision)
+
+    def drift(self, inspection: Inspection) -> errors.SchemaDrift | None:
+        """Returns why the source's rows do not fit into the lake table; None if they do."""
+        lake = self._lake(inspection.record)
+        if isinstance(lake, DriftCheck):
+            try:
+                lake.check_fit(inspection.info)
+            except errors.SchemaDrift as drift:
+                return drift
+        return None
+
+    def _check_fit(self, inspection: Inspection) -> None:
+        """Raises SchemaDrift with the statement that repairs it, because no round could continue from the reconciled lake table."""
+        drift = self.drift(inspection)
+        if drift is None:
+            return
+        repair = repair_of(drift)
+        statement = None if repair is None else repair_statement(inspection.record, repair, CatalogNames(lake=LAKE_CATALOG))
+        loses = " (which loses the values in it)" if repair is not None and repair.kind is RepairKind.DROP_COLUMN else ""
+        first = "" if statement is None else f"First {statement}{loses}, then this CALL again. "
+        raise errors.SchemaDrift(f"{drift.message}; nothing was reconciled", hint=f"{first}{drift.hint}", **drift.ids) from drift
+
+    def _with_new_table(self, inspection: Inspection) -> Inspection:
+        """Creates the lake table after the decision, so that a refused one creates none. The decision is not valid for another table."""
+        self._lake(inspection.record).ensure_table(inspection.info)
+        crash_points.reach(crash_points.RECONCILE_TABLE_MADE)
+        again = self.inspect(inspection.info)
+        if again.view is None or again.view.snapshots:
+            raise errors.CommitOutcomeUnknown(
+                f"another user created or dropped the lake table {inspection.info.path} meanwhile: it was not reconciled",
+                hint="CALL sys.reconcile_lake again: it reads the lake again.",
+                table_path=inspection.info.path,
+            )
+        return again
+
+    def inspect(self, info: TableInfo) -> Inspection:
+        """Reads lake, log and records. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
+        record = self._record(info)
+        known_lake = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
+        survey = self.decider.maintenance(record).survey(info.path)
+        view = None if survey is None else survey.view
+        log = self._cluster.offsets(info)
+        names: dict[int | None, str | None] = {
+            partition.partition_id: partition.partition_name for partition in self._cluster.partitions(info)
+        }
+        if not info.partition_keys:
+            names = {None: None}
+        # Partitions are read last: a new one is not in `log`, and a dropped one is not in `names`.
+        places = {bucket: (names[bucket.partition_id], bucket.bucket_id) for bucket in log if bucket.partition_id in names}
+        log = {bucket: log[bucket] for bucket in places}
+        nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
+        situation = Situation(info.table_type, survey or nothing, known_lake, log, places, record.lake.marker_tells)
+        walked = self._lakes.walked(known_lake, info, view)
+        situation = self._beside_others(situation, info, walked)
+        try:
+            base = check_base(walked, self._lakes.with_living(known_lake, info, view))
+            self._lakes.check_log(info, base)
+        except errors.PermanentTieringError as problem:
+            return Inspection(record, info, survey, situation, False, {}, problem, rewritten=self._rewritten(record, info, situation))
+        return Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
+
+    def _rewritten(self, record: TableRecord, info: TableInfo, situation: Situation) -> dict[BucketKey, int]:
+        """Returns the buckets whose log differs from the markers, even if the base check failed for another reason.
+
+        Raises ClusterUnavailable, because no action that continues in the present log may be suggested before that is known.
+        """
+        cluster_id = situation.known.cluster_id
+        recorded = lake_acks.recorded_marker(record, cluster_id)
+        markers = situation.survey.markers if recorded is None else (*situation.survey.markers, recorded)
+        own = [marker for marker in markers if (marker.cluster_id, marker.table_id) == (cluster_id, info.table_id)]
+        return self._lakes.rewritten_ends(info, own, situation.log)
+
+    def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
+        """Returns `situation` with the facts that only matter if another tiering service works on the table, too."""
+        if situation.known.shared is None:
+            return situation
+        walk = None if walked is None else walked.foreign
+        snapshots = self._cluster.kv_snapshots(info)
+        replaceable = {bucket for bucket, bounds in situation.log.items() if bounds.log_start == 0}
+        for bucket, snapshot in snapshots.items():
+            if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
+                replaceable.add(bucket)
+        # Read after the lake, so that no row that was read from the lake is newer than the known log.
+        begins = log_begins(self._cluster, info) if info.table_type is TableType.LOG else NO_BEGINS
+        return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
+
+    def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
+        """Returns the decision. Raises CannotReconcile with a hint that names the actions that are possible instead."""
+        try:
+            return self.decider.decide(action, inspection)
+        except (errors.CannotReconcile, errors.SchemaDrift) as refusal:
+            path = inspection.info.path
+            acceptable = {other: self._would_be_accepted(other, inspection) for other in ReconcileAction if other is not action}
+            others = [other for other, is_acceptable in acceptable.items() if is_acceptable]
+            suggestion = " or ".join(reconcile_call(path, other) for other in others)
+            keeping = keeping_table_hint(path)
+            new_table = "" if keeping in refusal.hint else new_table_hint(path)  # no hint that may drop the only copy of rows
+            suggestion = f"{suggestion} is possible; dry_run => true shows what it does." if suggestion else new_table
+            if None in acceptable.values():
+                suggestion = f"The lake does not answer: call again to see all accepted actions. As far as is known: {suggestion}"
+            if isinstance(refusal, errors.CannotReconcile):
+                suggestion = f"{refusal.hint} {suggestion}".strip()
+            elif others:  # the rows have no offsets, so the number of rows that these actions leave out is unknown
+                suggestion = f"{new_table_hint(path)} Or: {suggestion}"
+            raise errors.CannotReconcile(refusal.message, hint=suggestion, **refusal.ids) from refusal
+
+    def _would_be_accepted(self, action: ReconcileAction, inspection: Inspection) -> bool | None:
+        """Returns whether the action is possible; None if that is unknown now."""
+        if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
+            return False  # it would leave out everything
+        if inspection.passes and action not in LOOK_AT_ROWS:
+            return False  # its answer would be that it is not needed
+        try:
+            decision = self.decider.decide(action, inspection)
+        except errors.TransientTieringError:
+            return None
+        except errors.LakewardError:
+            return False
+        return not (inspection.passes and _changes_nothing(inspection, decision))
+
+    def _carry_out(self, request: ReconcileLake, inspection: Inspection, decision: Decision) -> ReconcileLakeResult:
+        view, info = inspection.situation.survey.view, inspection.info
+        base_round = None if view.marker is None else view.marker.round_id
+        with self._table_records.changing():
+            ctx = self._table_records.context(request.caller)
+            claimed = Reconciliation(
+                request.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
+            )
+            change = reconciliation.claim(ctx, self._record(info), claimed)
+            # The operation names the round before anything is sent, so that a repeat can check whether it landed.
+            self._table_records.put(change, operations=self._operations.begun(request, info.table_id, claimed.round_id))
+        row = change.commits[claimed.round_id]
+        cluster_id = inspection.situation.known.cluster_id
+        proofs, ranges, epoch = self.decider.proofs(inspection, decision, claimed.round_id), decision.ranges, row.tiering_epoch
+        tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
+        skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.known.skipped, tiered, ranges)
+        archives = self.decider.archives(inspection, ranges)
+        marker = Marker(
+            cluster_id,
+            info.table_id,
+            view.table_uuid,
+            claimed.round_id,
+            epoch,
+            base_round,
+            ranges,
+            proofs=proofs,
+            skipped=skipped,
+            archives=archives,
+        )
+        crash_points.reach(crash_points.RECONCILE_CLAIMED)
+        self._send(inspection, view, marker, decision.removal)
+        crash_points.reach(crash_points.RECONCILE_SENT)
+        return self._settle(request, info, row, self._read_again(inspection, row), decision.records_removed)
+
+    def _settle(
+        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, records_removed: int | None = None
+    ) -> ReconcileLakeResult:
+        """Notifies the cluster of the commit in the lake, then records it together with the answer.
+
+        If the cluster assigns tables, and has not assigned this one to us, the other service's check or the next round does so instead.
+        """
+        recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
+        with self._notifications.turn(info.table_id) as in_turn:
+            if in_turn:
+                self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
+        left_out = row.records_left_out
+        result = ReconcileLakeResult(
+            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, records_removed
+        )
+        crash_points.reach(crash_points.RECONCILE_TOLD)
+        with self._table_records.changing():
+            ctx = self._table_records.context(request.caller)
+            change = reconciliation.reconciled(ctx, self._record(info), row, request.action, in_lake)
+            self._table_records.put(change, operations=self._operations.done(request, info.table_id, result))
+        return result
+
+    def _left_open(self, request: ReconcileLake, info: TableInfo) -> ReconcileLakeResult | None:
+        """Completes an earlier call with this key whose commit landed but was not recorded; None if the call has to be performed."""
+        earlier = self._operations.earlier_call(request)
+        if earlier is None or earlier.round_id is None:
+            return None
+        inspection = self.inspect(info)
+        row = self._own_commit(inspection)
+        if row is None or row.round_id != earlier.round_id:
+            return None  # not sent, not landed, or followed by rounds: decide again
+        reconciliation.check_no_open_grant(inspection.record)
+        return self._settle(request, info, row, self._read_again(inspection, row))
+
+    def _own_commit(self, inspection: Inspection) -> LakeCommitRecord | None:
+        """Returns the ledger's row of the round that wrote the lake's marker."""
+        wrote = None if inspection.marker is None else inspection.marker.round_id
+        return next((row for row in self._table_records.store.commits(inspection.info.table_id) if row.round_id == wrote), None)
+
+    def _removing(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> tuple[WriteResult, ...]:
+        """Returns write results that remove rows, from the base's ends to the marker's ends. Raises CannotReconcile."""
+        lake = self._lake(inspection.record)
+        if removal is None:
+            return ()
+        if not isinstance(lake, RowRemoval):
+            raise errors.CannotReconcile(f"rows of the lake format {inspection.record.lake_format} cannot be removed by this version")
+        results = []
+        for result in lake.remove_rows(inspection.info, base, marker.round_id, removal):
+            after = marker.buckets.get(result.bucket)
+            if after is not None:
+                begin = base.ranges[result.bucket].tiered if result.bucket in base.ranges else after.start
+                result = replace(result, starting_offset=begin, reached_offset=after.tiered)
+            results.append(result)
+        return tuple(results)
+
+    def _send(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
+        """Sends one request. Its outcome is read from the lake, whatever the answer. Raises UnknownTable if the table was recreated."""
+        try:
+            self._check_current(inspection.info)
+            properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
+            # A repair removes no snapshot, because its user may still want to return to one.
+            factory = self._lake(inspection.record).tiering_factory(replace(inspection.info, snapshot_retention=None))
+            committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
+            factory.create_committer().commit(committable, base, marker, properties)
+        except errors.CommitOutcomeUnknown:
+            return
+        except errors.LakewardError:
+            self._give_up(inspection.info, marker.round_id)  # the request was not sent
+            raise
+
+    def _check_current(self, info: TableInfo) -> None:
+        current = self._cluster.table(info.path).table_id
+        if current != info.table_id:
+            raise errors.UnknownTable(f"{info.path} was dropped and recreated", table_id=info.table_id, new_table_id=current)
+
+    def _give_up(self, info: TableInfo, round_id: str) -> None:
+        with self._table_records.changing():
+            rows = [row for row in self._table_records.store.commits(info.table_id) if row.round_id == round_id]
+            record = self._record(info)
+            self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
+
+    def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> Reconciled:
+        again = self.decider.maintenance(inspection.record).survey(inspection.info.path)
+        view = None if again is None else again.view
+        landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
+        if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:
+            with self._table_records.changing():
+                self._table_records.put(reconciliation.abandoned(self._record(inspection.info), row, CommitState.UNKNOWN))
+            raise errors.CommitOutcomeUnknown(
+                f"the lake table {inspection.info.path} was changed by another user meanwhile, or does not answer: it was not reconciled",
+                hint="CALL sys.reconcile_lake again: it reads the lake again.",
+                table_path=inspection.info.path,
+                round_id=row.round_id,
+            )
+        ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.nonzero_starts(view.marker.buckets)
+        # Only our own commit counts as passed. The next base check judges later commits and a rollback.
+        head, marker = view.identity_of(view.tiered), view.marker
+        return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)
+
+    def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileLakeResult:
+        """Returns the answer for an intact lake table, and retries a failed table.
+
+        If the latest commit was a reconciliation whose caller may never have got its answer, the answer repeats what that left out.
+        """
+        view, row = inspection.view, self._own_commit(inspection)
+        offsets = to_text(tiered_offsets(inspection.marker))
+        left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
+        tiered = None if view is None else view.tiered
+        result = ReconcileLakeResult(request.path, request.action, None, tiered, NOT_NEEDED, offsets, left_out)
+        if not request.dry_run:
+            with self._table_records.changing():
+                change = reconciliation.retry(self._table_records.context(request.caller), self._record(inspection.info))
+                self._table_records.put(change, operations=self._operations.done(request, inspection.info.table_id, result))
+        return result
+
+    def _record(self, info: TableInfo) -> TableRecord:
+        record = self._table_records.get(info.table_id)
+        if record is None:
+            raise errors.UnknownTable(f"{info.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
+        return record
+
+    def _lake(self, record: TableRecord) -> Lake:
+        return self._lakes.of(record.lake_format)

@@ -1,0 +1,40 @@
+"""`CALL sys.cancel_tiering`: ends a running round without a commit, unless its commit was already granted (DESIGN 6 step 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tiering.access.privileges import Privilege
+from tiering.access.requirements import On, Requirement
+from tiering.model.declare import column, parameter
+from tiering.procedures.base import Mutation, Pool
+
+
+class CancelOutcome(StrEnum):
+    """The outcome of a cancellation (docs/reference.md)."""
+
+    CANCELLED = "cancelled"
+    TOO_LATE = "too_late"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CancelTieringResult:
+    """The answer to a cancellation."""
+
+    round_id: str = column("The round.")
+    state: str | None = column("Its state; RUNNING until its tierer has heard of the cancellation. NULL for an unknown round.")
+    outcome: CancelOutcome = column("cancelled; too_late if its commit was granted or it has ended; unknown if there is no such round.")
+
+
+@dataclass(frozen=True)
+class CancelTiering(Mutation[CancelTieringResult]):
+    """The round to cancel."""
+
+    procedure = "cancel_tiering"
+    comment = "Ends a running round without a commit."
+    requirement = Requirement(Privilege.OPERATE, On.ROUND, audited=True)
+    pool = Pool.STORE
+    round_id: str = parameter("The round: see round_id in sys.lake_tiering_status.")
+    message: str | None = parameter("Why, for people who wonder.", default=None, is_free_text=True)

@@ -1,0 +1,31 @@
+"""`CALL sys.set_freshness`: changes the freshness of a table, with effect at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering.model.declare import column, parameter
+from tiering.model.tables import TablePath
+from tiering.procedures.base import OPERATE_TABLE, Mutation, Pool
+
+
+@dataclass(frozen=True)
+class SetFreshnessResult:
+    """The freshness before and after the call."""
+
+    path: TablePath = column("The table, as it is spelled.", name="table")
+    previous_ms: int = column("The promise before, in milliseconds.")
+    freshness_ms: int = column("The promise now, in milliseconds; for a dry run what it would be.")
+    warning: str | None = column("What a freshness below 10 s costs; NULL for a longer one.", default=None)
+
+
+@dataclass(frozen=True)
+class SetFreshness(Mutation[SetFreshnessResult]):
+    """The table and its new freshness."""
+
+    procedure = "set_freshness"
+    comment = "Changes how fresh a table's lake copy has to be."
+    requirement = OPERATE_TABLE
+    pool = Pool.REPAIR
+    path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
+    freshness: str = parameter("How old its lake copy may be: '30 s', '5 min', 'PT1H'.")

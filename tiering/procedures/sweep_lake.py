@@ -1,0 +1,44 @@
+"""`lakeward sweep`: deletes files of dead rounds, files that only expired snapshots named, and old metadata files. SQL cannot call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tiering.access.privileges import Privilege
+from tiering.access.requirements import On, Requirement
+from tiering.model.declare import column, parameter
+from tiering.model.tables import TablePath
+from tiering.procedures.base import SWEEP_SECONDS, CallRequest, Pool
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The result of a sweep of one lake table."""
+
+    path: TablePath = column("The table, as it is spelled.", name="table")
+    files: int = column("Number of files of the table.")
+    removed: int = column("Number of files that were deleted, or would be for a dry run.")
+    removed_bytes: int = column("Their size.")
+    kept: Mapping[str, int] = column("Number of other files by reason.")
+    error: str | None = column("Why the table could not be swept; NULL if it was.", default=None)
+
+
+@dataclass(frozen=True)
+class SweepLake(CallRequest[tuple[SweepResult, ...]]):
+    """The lake tables to sweep."""
+
+    procedure = "sweep_lake"
+    comment = "Deletes files that dead rounds left in one lake table, or in all."
+    requirement = Requirement(Privilege.OPERATE, On.TABLE_OR_SERVICE, audited=True)
+    pool = Pool.REPAIR
+    answer_seconds = SWEEP_SECONDS
+    row_class = SweepResult
+    in_sql = False
+    path: TablePath | None = parameter("The table: db.t or cat.db.t; NULL = all lake tables.", name="table")
+    older_than_ms: int = parameter("The age below which files stay, in milliseconds.")
+    dry_run: bool = parameter("Whether to say only what would be done.", default=False)
+
+    def rows(self, result: tuple[SweepResult, ...]) -> Iterable[SweepResult]:
+        """Returns a row per table."""
+        return result
