@@ -457,7 +457,7 @@ def test_a_lease_is_listed_with_what_it_holds_renewed_and_released(keys: Primary
     [lease] = keys.owner.leases()
     assert (lease.lease_id, lease.ttl_ms, lease.owner) == ("lease", 600_000, "ann")
     assert [(held.table_bucket, held.snapshot_id) for held in lease.snapshots] == [(keys.bucket, snapshot_id)]
-    assert lease.snapshots[0].available in (True, None)  # None if the cluster does not know the sizes
+    assert lease.snapshots[0].available in (True, None)  # The size is None if the cluster does not know it.
     assert list(keys.owner.acquire_lease("lease", 900_000, {})) == []
     [renewed] = keys.owner.leases()
     assert (renewed.acquired_at, renewed.ttl_ms) == (lease.acquired_at, 900_000)

@@ -44,7 +44,7 @@ CASES = (
     soaked((AFTER_EACH_COMMIT_AND_AFTER_AN_ACK, ICEBERG_CLEAN), of_ci=False),
     (AFTER_EACH_COMMIT_AND_AFTER_AN_ACK, PAIMON),
 )
-"""What the coordinator reads of a lake is its marker: each format has one in both layouts. A death costs seconds."""
+"""The coordinator reads only the marker of the lake: each format has one in both layouts. A death costs seconds."""
 
 
 @pytest.mark.in_turn("places", "kind")

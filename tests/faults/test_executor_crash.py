@@ -41,7 +41,7 @@ def stopped_workers(tierer: Process) -> list[int]:
 
 
 def executor_name(pid: int) -> str:
-    """As `sys.tiering_splits` shows it."""
+    """Returns the name in `sys.tiering_splits`."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     return f"{words[words.index('--executor-id') + 1]}@{socket.gethostname()}"
 

@@ -1,4 +1,4 @@
-"""A storage that takes no more, for whoever may not mount a small file system (`test_full_disk`): the kernel's limit on file sizes.
+"""A full storage, for users who may not mount a small file system (`test_full_disk`): the kernel's limit on file sizes.
 
 The same must hold: it is said plainly, nothing is lost, and the next round goes on by itself.
 """
@@ -39,7 +39,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
 
 @contextmanager
 def no_file_beyond(size_bytes: int) -> Iterator[None]:
-    """Of this process. What it prints goes to a file as well, so nothing is printed meanwhile."""
+    """Limits the files of this process. Its output also goes to a file, so nothing is printed meanwhile."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with capture_logs():
         resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))

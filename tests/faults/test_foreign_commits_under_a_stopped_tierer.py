@@ -1,4 +1,5 @@
-"""Somebody rewrites the lake table while a tierer's process stands still in the middle of its round; it wakes and ends exact."""
+"""Another program rewrites the lake table while a tierer's process is stopped in the middle of its round. After it continues, the table is
+exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a made-up ack could do at worst: have rows deleted from the log that the lake never got."""
+"""The worst effect of a forged ack: records are deleted from the log that the lake never got."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ world.begin(table).end()
 """
 """The rounds of a tierer that is started again under its name, beside a coordinator that was."""
 SECONDS_BETWEEN = 1_000
-"""After so long nobody waits for who died."""
+"""Time after which no process waits for the dead one."""
 AROUND_THE_COMMIT = (crash_points.IN_SPLIT, crash_points.AFTER_FILES, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT)
 EVERYWHERE = (
     *crash_points.IN_ROUND,

@@ -25,7 +25,7 @@ NOISES = 40
 LEFT_OPEN = 64
 
 MAX_MEMORY_KB = 900_000
-"""Of the whole process at its worst; a coordinator at rest has some 250,000."""
+"""Peak memory of the whole process; an idle coordinator has some 250,000."""
 MAX_THREADS = 120
 """Its pools have some 60, Arrow and gRPC a dozen for each core."""
 
@@ -45,7 +45,7 @@ def figure(pid: int, name: str) -> int:
 
 
 def complaint(channel: grpc.Channel, case: malformed.Case) -> str | None:
-    """What is wrong with the answer; None for a good one."""
+    """Returns the problem of the answer; None for a good one."""
     seconds = HELD_SECONDS if case.method.name in HELD else SECONDS
     try:
         if case.streams:

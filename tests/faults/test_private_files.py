@@ -18,7 +18,7 @@ ORDERS = TablePath("sales", "orders")
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    """Started by somebody whose umask lets everybody write everything; every round is a Spark job of two executors."""
+    """A deployment of a user whose umask lets every user write everything; every round is a Spark job of two executors."""
     before = os.umask(0)
     deployment = Deployment(tmp_path)
     try:

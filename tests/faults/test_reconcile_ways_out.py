@@ -45,7 +45,7 @@ Step = tuple[bool, str]
 
 
 def hinted_steps(source: Source, hint: str) -> list[Step]:
-    """What a hint says to type."""
+    """Returns the statements of a hint."""
     steps = [(match["rename"] is not None, match["action"]) for match in _STEP.finditer(hint)]
     assert all(match["table"] == str(source.info.path) for match in _STEP.finditer(hint))
     return steps
@@ -112,12 +112,12 @@ def names_partitions_alone(source: Source) -> bool:
 
 
 def cannot_be_counted(source: Source) -> bool:
-    """Whether rows, as somebody else writes them, tell no offsets."""
+    """Returns whether rows have no offsets, as rows of another program."""
     return source.has_primary_key or LAYOUT.of(source.info.properties) is Layout.CLEAN
 
 
 def broken(source: Source) -> errors.LakewardError | None:
-    """What the next round says of it; None if it is healthy."""
+    """Returns the error of the next round; None if the table is healthy."""
     error = source.tier().error
     assert error is None or not error.retryable
     return error
@@ -140,7 +140,7 @@ def prove_healthy(source: Source, left_out: int | None) -> None:
 
 
 def walk(folder: Path, break_it: Callable[[LakeWorld], Source], every_action: bool, kind: LakeKind = ICEBERG) -> None:
-    """Each step from the same broken table: those that its error names first, then those that nobody named."""
+    """Runs each step from the same broken table: the steps that its error names first, then the others."""
     todo: list[Step] = []
     done: set[Step] = set()
     while not done or set(todo) - done:

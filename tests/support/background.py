@@ -1,4 +1,4 @@
-"""What a coordinator does in the background, done at once and in a known order: nothing runs by itself in a test."""
+"""The background work of a coordinator, done at once and in a known order: nothing runs by itself in a test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LooksAtOnce:
 
 
 def in_turns(coordinator: Coordinator) -> DeferredPool:
-    """Leaves what the coordinator's threads would do to whoever runs the pool."""
+    """Defers the work of the coordinator's threads until the test runs the pool."""
     pool = DeferredPool()
     coordinator.observer._pool = coordinator.observer._lakes_pool = pool  # type: ignore[assignment]
     coordinator.repair_inspector._threads = LooksAtOnce()  # type: ignore[assignment]

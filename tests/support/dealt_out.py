@@ -32,7 +32,7 @@ LONG = (
     "tests/integration/",
     "tests/packaging/",
 )
-"""What takes minutes comes first, and what any worker can take comes last: both then end at about the same time."""
+"""Tests that take minutes come first, and tests that any worker can run come last: then all workers end at about the same time."""
 SERVERS = frozenset({"fluss", "fluss_of_two", "fluss_of_small_segments", "fluss_on_paimon", "hdfs", "s3_store", "rest_catalog_on_s3"})
 """Fixtures of servers with a JVM of their own."""
 NAMES_OF_SERVERS = ("fluss", "iceberg, hadoop catalog on HDFS", "iceberg in S3", "paimon in S3")
@@ -64,7 +64,7 @@ def is_integration(item: pytest.Item) -> bool:
 
 
 def scope_of(nodeid: str) -> str:
-    """What one worker runs together: the tests of a file, but for the folders above."""
+    """Returns the scope that one worker runs: the tests of a file, except for the folders above."""
     folder = next((folder for folder in ONE_FIXTURE if nodeid.startswith(folder)), None)
     if folder is not None:
         return folder

@@ -58,7 +58,8 @@ def turn_of(function: Callable[..., object]) -> int:
 
 
 def left_to_the_soak(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Those with the mark `soak`; and of those that differ in what `in_turn` names alone, all but the one whose turn it is."""
+    """Returns the tests with the mark `soak`. Of tests that differ only in the parameters of `in_turn`, it returns all but the one whose
+    turn it is."""
     left, groups = [], dict[tuple[object, ...], list[pytest.Function]]()
     for item in items:
         turns = item.get_closest_marker("in_turn")

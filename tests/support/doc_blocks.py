@@ -22,7 +22,7 @@ class DocBlocks:
         self._instead = instead
 
     def statements(self, name: str) -> list[str]:
-        """Of a block of SQL."""
+        """Returns the statements of a block of SQL."""
         *statements, rest = self[name].split(";\n")
         assert rest == "", f"the block {name} does not end in ';'"
         return statements

@@ -1,4 +1,4 @@
-"""Somebody on call: reads `next_action` of a table, runs exactly that, and looks again, until nothing is named."""
+"""A person on call: reads `next_action` of a table, runs exactly that, and looks again, until nothing is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do to a coordinator, in the thread of the test."""
+"""Calls of operators to a coordinator, in the thread of the test."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ NOBODY = 65_534
 
 @contextmanager
 def acting_as_somebody() -> Iterator[None]:
-    """As root, this process acts as another user; else it is somebody already."""
+    """Makes root's process act as another user. Any other user stays as it is."""
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(NOBODY)

@@ -16,12 +16,12 @@ SHORT, TIMES = 30_000, 8
 MOST = 3 * TIMES
 """How many times as long the longer text may take; a square takes TIMES * TIMES."""
 LITTLE_SECONDS = 0.02
-"""Of a text that takes less nobody can tell, and nobody waits for it."""
+"""A text that takes less than this cannot be measured and does not matter."""
 TRIES = 8
 
 
 def out_of_proportion(work: Callable[[str], object], unit: str, end: str = "", characters: int = SHORT) -> str | None:
-    """None if `work` takes about TIMES as long for TIMES as many units, then `end`; else what it takes."""
+    """Returns None if `work` takes about TIMES as long for TIMES as many units, then `end`; else the measured times."""
     short_text, long_text = (unit * (size // len(unit)) + end for size in (characters, characters * TIMES))
     short = min(_seconds(work, short_text) for _ in range(3))
     long = math.inf

@@ -90,7 +90,7 @@ def parse_example(file_name: str, text: str) -> Example:
 
 
 def differences(expected: ExpectedRows, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """What is not as expected, a line each; nothing if all is. Rows are compared in order."""
+    """Returns the differences from the expected rows, one line each. Rows are compared in order."""
     if tuple(columns) != expected.columns:
         return [f"the columns are {', '.join(columns)}, not {', '.join(expected.columns)}"]
     actual_rows = [tuple(cell_text(value) for value in row) for row in rows]

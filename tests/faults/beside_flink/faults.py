@@ -17,7 +17,7 @@ STEPS = 150
 
 @dataclass(frozen=True)
 class StoryKind:
-    """What a story is told of."""
+    """Kinds of tables of a story."""
 
     lake: type[SharedMemoryLake]
     keyed: bool

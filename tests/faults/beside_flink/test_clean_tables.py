@@ -61,7 +61,7 @@ def refused(world: LakeWorld, table: TableInfo) -> str:
 
 
 def set_back(world: LakeWorld, table: TableInfo) -> None:
-    """What the error says of a log table is done: by the statement that is named, or by hand, since Spark has none for Paimon."""
+    """Follows the error's hint for a log table: with the named statement, or by hand, since Spark has none for Paimon."""
     if world.lake_format == "iceberg":
         [statement] = follow(world.coordinator, table, in_lake(world))
         assert "set_current_snapshot" in statement
@@ -341,7 +341,7 @@ def test_changes_of_healthy_rounds_are_adopted(world: LakeWorld) -> None:
 
 
 def test_keys_that_only_the_other_tiered_are_taken_over(world: LakeWorld) -> None:
-    """Of a first round what lives counts: it may have begun with a KV snapshot. Its second one follows it before we look."""
+    """The live keys of a first round count: it may have begun with a KV snapshot. Its second round follows before the check."""
     table = world.primary_key_table("planes", buckets=2)
     writer = LogWriter(world.storage, table.path, "writer")
     writer.upsert(keyed_rows(range(50), "first"))

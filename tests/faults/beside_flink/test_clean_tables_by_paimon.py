@@ -24,7 +24,7 @@ from tiering.model.tables import TableInfo
 
 WHEN = datetime(2026, 3, 1, 12, 30, 15, 123_456)
 SMALL = "64 kb"
-"""Of a writer's memory: it is full several times a round."""
+"""A writer's memory, which is full several times per round."""
 TYPES = pa.schema(
     [
         pa.field("id", pa.int64(), nullable=False),

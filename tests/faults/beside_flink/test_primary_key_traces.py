@@ -119,7 +119,7 @@ def test_a_primary_key_table_that_was_rolled_back_under_foreign_rows_begins_anew
 
 
 def test_keys_that_a_round_may_have_doubled_before_history_expired_are_not_accepted() -> None:
-    """What it added is gone, so nothing tells from where on to replay: only a bucket that begins anew is right."""
+    """The snapshot with its rows expired, so no offset shows from where to replay: only a bucket that begins again is right."""
     world = keys_at_fifty()
     stale = world.flink().plan(80).check().prepare()
     world.succeed()

@@ -52,7 +52,8 @@ def test_a_round_of_ours_with_the_id_of_a_rolled_back_one_is_told(world: LakeWor
 
 
 def test_a_record_of_a_rolled_back_snapshot_is_no_sign_that_rows_of_ours_are_gone(world: LakeWorld) -> None:
-    """Our round landed, and whoever was to tell the cluster died: what it has is of the one that had this id before, and had more."""
+    """Our round landed, and the process that had to notify the cluster died: the cluster's record is of an earlier snapshot with this id,
+    which had more."""
     table = tiered(world)
     world.append(table, 50, 20)
     assert world.tier(table).state is RoundState.SUCCEEDED

@@ -104,7 +104,7 @@ def test_4_what_landed_is_not_told_out_of_turn() -> None:
         runner.advance()
     planned_before, before = world.flink().plan(), world.fluss_record
     records, options = world.coordinator.table_records, world.coordinator.table_records.options
-    records.options = replace(options, assigned_by_cluster=True)  # nobody has assigned it
+    records.options = replace(options, assigned_by_cluster=True)  # no tierer has it assigned
     world.end(assignment, runner)
     assert world.fluss_record == before
     records.options = options
@@ -404,7 +404,7 @@ def test_one_past_its_check_doubles_once_more_and_is_named_again() -> None:
 
 @pytest.mark.parametrize("stop", [100, 130], ids=["doubles rows", "adds and doubles rows"])
 def test_one_that_lands_behind_a_statement_before_that_looks_again_is_named(stop: int) -> None:
-    """What came behind the statement's own snapshot has passed no check."""
+    """A snapshot behind the statement's own snapshot has passed no check."""
     world = doubled()
     world.cluster.write(0, *appended(30))
     assert world.refuse() == "ForeignTieringOverlap"

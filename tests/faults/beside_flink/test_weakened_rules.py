@@ -90,7 +90,7 @@ IN_CI = [soaked(weakening, of_ci=number % SHARE_OF_CI == 0) for number, weakenin
 
 @pytest.mark.parametrize("weakening", IN_CI, ids=lambda weakening: weakening.fault)
 def test_the_test_that_holds_a_part_fails_without_it(tmp_path: Path, weakening: Weakening) -> None:
-    """The same test passes with it, in the run of the tests that this one is part of."""
+    """With the part the test passes, in the run that this test belongs to."""
     test = BY_NAME[weakening.fault].held_by
     ended = run_without(weakening.weaken, test, tmp_path / "weakened")
     assert ended.tests

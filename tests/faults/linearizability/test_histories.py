@@ -83,7 +83,7 @@ def doubled_commit_on_its_own_base(lines: list[Line]) -> None:
 
 
 def stale_writer(lines: list[Line]) -> None:
-    """The second round commits on the base of the first one: the lake took it although somebody was faster."""
+    """The second round commits on the base of the first one, and the lake accepts it although another commit was faster."""
     lines[9] |= {"base": ""}
     lines[10] |= {"base": ""}
 

@@ -21,7 +21,7 @@ def rest_scene(s3_store: S3Server, tmp_path: Path) -> Iterator[CatalogScene]:
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> LakeKind:
-    """Of the test's parameters."""
+    """Kind of lake, from the test's parameters."""
     kind: LakeKind = request.param
     return kind
 

@@ -1,4 +1,4 @@
-"""What a REST catalog and S3 answer wrong, late or not at all: everything is in the lake once, and nothing is sent twice blindly."""
+"""A REST catalog and S3 answer wrong, late or not at all: everything is in the lake once, and no request is repeated blindly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.running.processes import wait_for
 COMMIT_OF_ORDERS = r"/tables/orders$"
 ROUND_ID = re.compile(rb'"lakeward\.round-id"\s*:\s*"([^"]+)"')
 SNAPSHOT = r"/snapshot/snapshot-[0-9]+$"
-"""What the commit of a Paimon table puts."""
+"""Objects that the commit of a Paimon table puts."""
 SNAPSHOT_OF_ORDERS = rf"/orders{SNAPSHOT}"
 
 
@@ -95,7 +95,7 @@ def test_s3_that_answers_503_stops_rounds_and_nothing_else(scene: Scene) -> None
 def test_s3_that_takes_no_data_files_stops_rounds_before_their_commit(scene: Scene) -> None:
     ours = scene.deployment
     ours.start_inline_tierer("only")
-    # Of a small file PyArrow's client begins with a POST.
+    # For a small file PyArrow's client begins with a POST.
     rules = [scene.store.add(Fault.ERROR_INSTEAD, method, r"\.parquet", status=503) for method in ("PUT", "POST")]
     ours.write()
     wait_for("a data file of orders is refused", lambda: sum(rule.hits for rule in rules) and ours.status(ORDERS).error_class, 120)

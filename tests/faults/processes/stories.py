@@ -207,7 +207,7 @@ class Story:
         self.network.heal()
 
     def _sleep_of_the_service(self) -> None:
-        """As long as tierers are missed, or shorter."""
+        """Makes the service sleep at most as long as the service timeout."""
         signal.sigtimedwait([], self.random.uniform(0.2, 2.5) * SERVICE_TIMEOUT_MS / 1_000)
 
     def _move(self, whose: str) -> None:

@@ -16,7 +16,7 @@ from tiering.cli.system_catalog import SystemCatalog
 CUTS = range(14)
 """How many answers pass before the one that is cut: more than the answers of a round."""
 TRANSACTIONS = (3, 5, 6, 8)
-"""Of a coordinator's start: assigned, planned, granted, acked, of one table or the other."""
+"""Transactions after a coordinator's start: assigned, planned, granted, acked, of either table."""
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ world.begin(table, upkeep=UpkeepOrder(full=True) if is_upkeep else None).end()
 """
 """A round that merges any two files, or rewrites all of them, beside a coordinator that was started again."""
 SECONDS_BETWEEN = 1_000
-"""After so long nobody waits for who died."""
+"""Time after which no process waits for the dead one."""
 OPTIONS = {"table.datalake.snapshot.max-age": "1 ms", "table.datalake.snapshot.min-count": "2", PREFIX + PREVIOUS_VERSIONS: "1"}
 MERGED_AND_COMMITTED = (crash_points.MERGING, crash_points.MERGED, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT)
 IN_EXPIRY = (crash_points.SNAPSHOT_EXPIRING, f"{crash_points.SNAPSHOT_EXPIRING}@2")
@@ -95,7 +95,7 @@ def tier_two_files(source: Source) -> None:
 
 
 def last_operations(source: Source) -> list[str]:
-    """Of the snapshots, oldest first."""
+    """Returns the operations of the snapshots, oldest first."""
     metadata = source.world.iceberg(source.info).metadata
     ordered = sorted(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
     return [snapshot.summary.operation.value for snapshot in ordered if snapshot.summary is not None]

@@ -44,7 +44,7 @@ def test_the_second_coordinator_waits_and_takes_over_when_the_first_is_killed(sc
 
 
 def test_a_coordinator_that_slept_while_another_took_over_ends_at_its_first_write(scene: FaultyDeployment) -> None:
-    """Somebody takes the locks away from under the sleeper, as a network file system may that hears nothing of it."""
+    """The test removes the locks of the sleeping coordinator, like a network file system that lost contact with it."""
     first = scene.coordinator
     with FaultyNetwork(scene.port) as network:
         sleeper = scene.start_inline_tierer("sleeper", network.uri, crash_point=f"{crash_points.AFTER_FENCE}:stop")

@@ -39,12 +39,12 @@ def error_class(ended: Ended) -> str | None:
 
 
 def is_foreseen(name: str) -> bool:
-    """Whether somebody thought of what an error of this class is about."""
+    """Returns whether the error's class is one of Lakeward's, and not an unexpected one."""
     return name == DATA_FILES_MISSING or issubclass(getattr(errors, name, Exception), errors.LakewardError)
 
 
 def unclear(ended: Ended) -> str | None:
-    """Why its end helps nobody; None if it does."""
+    """Returns why the command's end does not help the user; None if it does."""
     if "Traceback" in ended.out + ended.err:
         return "it prints a traceback"
     if ended.status not in set(ExitStatus):

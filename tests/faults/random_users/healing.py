@@ -20,11 +20,11 @@ from tiering.model.tables import TablePath
 HEAL_SECONDS = 120
 LOOK_SECONDS = 0.3
 PERSON_SECONDS = 15
-"""So long nobody has named a statement; then a person chooses, of what the hint has."""
+"""Seconds without a named statement, after which a person chooses one from the hint."""
 WAY_OUT_SECONDS = 12
 """By then the coordinator has looked whether what it named was done: it does so every five."""
 REPEATS = 3
-"""Of one statement for one table: more is a circle."""
+"""Repetitions of one statement for one table; more are a cycle."""
 _CALL = re.compile(r"CALL (?:fluss\.)?sys\.(?P<procedure>\w+)\('(?P<table>[\w.]+)'(?:, '(?P<action>\w+)')?\)")
 _RENAME_TABLE = re.compile(r"ALTER TABLE lake\.(?P<database>\w+)\.(?P<table>\w+) RENAME TO (?P<name>\w+)")
 _RENAME_BY_HAND = re.compile(r"Rename or drop the lake table \S+ in the lake's catalog")
@@ -139,7 +139,7 @@ def prove(users: Users) -> None:
 
 
 def _wrong(table: Table, ended: Ended, prover: str) -> list[str]:
-    """What the proof finds, where it should find nothing."""
+    """Returns the differences that the proof finds and should not find."""
     if ended.status == ExitStatus.DONE or table.is_unsure or table.removed or table.left_out != 0:
         return []
     if not table.former and "no lake table" in ended.err:

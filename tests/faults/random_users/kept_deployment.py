@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.05
 READY_SECONDS = 90
 _INLINE_TIERER = (sys.executable, "-m", "faults.random_users.inline_tierer")
 _NEVER_PRINTED = ("Traceback (most recent call last)", "Task exception was never retrieved", "Exception in thread")
-"""What no process prints, whatever befalls it."""
+"""Texts that no process may ever print."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class KeptDeployment(Deployment):
 
     defects: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
-    """What happened to processes, in the user's story."""
+    """Faults of processes, in the user's story."""
 
     def __post_init__(self) -> None:
         self._parts: dict[str, Process] = {}
@@ -130,7 +130,7 @@ class KeptDeployment(Deployment):
             raise AssertionError(f"the coordinator is gone: {self.defects}")
 
     def settle(self) -> None:
-        """Nothing befalls anybody any more: timers have gone off, nobody sleeps, nobody is to die."""
+        """Ends all faults: timers have gone off, no process sleeps, and none is about to die."""
         for timer in self._timers:
             timer.join()
         for name in PARTS:
@@ -155,6 +155,6 @@ class KeptDeployment(Deployment):
         super().close()
 
     def failures_in_logs(self) -> list[str]:
-        """What processes printed and must not."""
+        """Returns forbidden output of processes."""
         texts = ((process.log.name, process.output()) for process in self.processes)
         return [f"{name}: {text[text.index(mark) :][:3_000]}" for name, text in texts for mark in _NEVER_PRINTED if mark in text]

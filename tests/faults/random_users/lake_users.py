@@ -1,4 +1,4 @@
-"""What users do to lake tables beside Lakeward: with pyiceberg, and with what Paimon's own commands do to files."""
+"""Users change lake tables beside Lakeward: with pyiceberg, and in the way in which Paimon's own commands change files."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ class LakeUsers:
         return lake_by_hand(table.kind.format, self._deployment.data.lake_properties)
 
     def rows(self, table: Table) -> list[Row]:
-        """What readers see; none without a table."""
+        """Rows that readers see; none without a table."""
         by_hand = self.by_hand(table)
         rows: list[Row] = by_hand.rows(table.path).to_pylist() if by_hand.exists(table.path) else []
         return rows
 
     def needs_quiet(self, table: Table, action: str) -> bool:
-        """Whether only somebody careless would do it while rounds of the table run: it reads before it writes, and writes in steps."""
+        """Returns whether only a careless user would do it while rounds of the table run: the action reads before it writes, and writes in
+        steps."""
         return action not in (_AT_ONCE_IN_PAIMON if table.kind.format == "paimon" else _AT_ONCE_IN_ICEBERG)
 
     def change(self, table: Table, action: str, number: int) -> str:

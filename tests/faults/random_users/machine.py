@@ -47,13 +47,13 @@ STEERING = (
 
 @dataclass
 class Story:
-    """What became of one seed."""
+    """The outcome of one seed."""
 
     number: int
     steps: list[str] = field(default_factory=list)
-    """As they were drawn."""
+    """Steps as drawn."""
     lines: list[str] = field(default_factory=list)
-    """What was done, and what came of it."""
+    """Actions, and their outcomes."""
     failure: BaseException | None = None
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class RandomUsers(RuleBasedStateMachine):
     """Draws the same steps for a seed whatever becomes of them: nothing that is drawn depends on an answer.
 
     A step that fails ends the story, and does not raise: hypothesis would tell the story again to make it shorter, and processes do
-    not die twice at the same moment. Without a folder nobody does anything.
+    not die twice at the same moment. Without a folder no user does anything.
     """
 
     def __init__(self, story: Story, folder: Path | None) -> None:
@@ -110,13 +110,13 @@ class RandomUsers(RuleBasedStateMachine):
             act()
         except BaseException as failure:  # a defect of the product, or of this machine
             self._story.failure = failure
-            if not isinstance(failure, Exception):  # somebody stops the story, perhaps before there is a machine to tear down
+            if not isinstance(failure, Exception):  # the test is stopped, perhaps before there is a machine to tear down
                 if self._users is not None:
                     self._users.close()
                 raise
 
     def _for_all(self, act: Callable[[Users], object]) -> None:
-        """What is no single table's."""
+        """Runs an action that concerns no single table."""
         users = self._users
         if users is not None:
             self._attempt(lambda: act(users))
@@ -184,7 +184,7 @@ class RandomUsers(RuleBasedStateMachine):
 
     @step(name=TABLES, action=st.sampled_from(ACTIONS), number=NUMBERS, in_quiet=st.booleans())
     def change_lake_under_writes(self, name: str, action: str, number: int, in_quiet: bool) -> None:
-        """Of a table that has snapshots, with a round asked for just before it, and rows after it."""
+        """Changes a table that has snapshots, with a round requested just before, and rows written afterwards."""
         self._step(name, lambda users, table: users.write(table, random.Random(number)))
         self._step(name, lambda users, table: users.tier(table, by_client=True))
         self._step(name, lambda users, table: users.write(table, random.Random(f"{number} again")))

@@ -1,4 +1,5 @@
-"""What users wrote into a table, what they did to its lake table, and what readers of the lake may see because of that."""
+"""The model of a table: the rows that users wrote, their changes of the lake table, and the rows that readers of the lake may therefore
+see."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tiering.model.tables import TablePath
 
 REGIONS = ("eu", "us", "asia")
 KEYS = range(12)
-"""Of primary-key tables: few, so that rows are changed and deleted."""
+"""Keys of primary-key tables: few, so that rows are changed and deleted."""
 MOST_ROWS = 9
 
 Row = dict[str, Any]
@@ -35,13 +36,13 @@ class Table:
     """Every row that was ever written: those of a dropped partition stay in the lake as they were tiered."""
     dropped_partition: bool = False
     removed: list[Row] = field(default_factory=list)
-    """What a user deleted in the lake alone; a table that is tiered anew has it again."""
+    """Rows that a user deleted in the lake alone; a table that is tiered again has them again."""
     is_harmed: bool = False
     """Whether a user did something to the lake table that needs mending."""
     left_out: int | None = 0
     """How many records the CALLs said that they leave out; None if they could not tell."""
     is_unsure: bool = False
-    """Whether a user's change of the lake and a round's overlapped: then nobody knows what the user should have seen."""
+    """Whether a user's change of the lake overlapped with a round's: then it is unknown which rows the user saw."""
 
     @property
     def columns(self) -> tuple[str, ...]:

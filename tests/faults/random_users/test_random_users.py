@@ -35,7 +35,7 @@ _DRAW = "from faults.random_users.machine import run_story; print('\\n'.join(run
 
 
 @pytest.mark.in_turn("seed")
-@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # from a user's compaction with pyiceberg
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_users_do_and_whoever_dies_the_lake_has_every_row_once(tmp_path: Path, seed: int) -> None:
     story = run_story(seed, STEPS, tmp_path)
@@ -115,7 +115,7 @@ def test_what_helps_nobody_is_noticed(ended: Ended, fault: str | None) -> None:
 
 
 def test_a_keeper_starts_processes_also_where_interrupts_are_ignored(tmp_path: Path) -> None:
-    """As they are in a shell's background job."""
+    """Interrupts are ignored as in a shell's background job."""
     started: list[Process] = []
     keeper = Thread(target=lambda: started.append(Process("pass", log=tmp_path / "log", program=(sys.executable, "-c"))))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

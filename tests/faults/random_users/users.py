@@ -1,6 +1,6 @@
 """Users of one deployment: what they type, what they do in the lake, and whom they kill; and the model of what they may then see.
 
-Each step is a method that takes drawn numbers. A command that met nobody is typed again, as a person would; each is safe to repeat.
+Each step is a method that takes drawn numbers. A command that found no service is typed again, as a person would; each is safe to repeat.
 Whatever ends as it must not is raised, with the story so far.
 """
 
@@ -46,7 +46,7 @@ COORDINATOR_POINTS = (
 )
 """Without IN_SKIP: no record that users write is refused, so there is none to skip."""
 REACHED_ONCE = (*crash_points.IN_TAKE_OVER, *crash_points.IN_SWEEP)
-"""Of a life of the coordinator, or of the sweep that `arm` asks for."""
+"""Points that are reached once in a coordinator's life, or in the sweep that `arm` requests."""
 OFTEN_REACHED = 4
 """A process dies when it comes to another of its points for the first time, or for up to so many times."""
 SYSTEM_TABLES = (
@@ -61,7 +61,7 @@ SYSTEM_TABLES = (
 )
 DISCOVERY_SECONDS = 3
 FENCED_SECONDS = 2.0
-"""Until somebody stops a tierer that is fenced, as its log asks for."""
+"""Seconds until a user stops a fenced tierer, as its log requests."""
 LINE_LENGTH = 300
 REPEAT_SECONDS = 0.2
 QUIET_SECONDS = 60
@@ -99,7 +99,7 @@ class Users:
         return self._number
 
     def run(self, *words: str) -> Ended:
-        """A command, typed again while nobody answers."""
+        """Runs a command, and repeats it while no service answers."""
         for _ in self._attempts():
             ended = lakeward(*words, "--uri", self.deployment.uri)
             self.note(f"  lakeward {' '.join(words)}: {ended.status} {_line(ended.err or ended.out)}")
@@ -110,7 +110,7 @@ class Users:
         raise AssertionError(f"lakeward {' '.join(words)}: nobody ever answers")
 
     def _attempts(self) -> Iterator[int]:
-        """Counts while it is worth trying again; each but the first is made when somebody serves."""
+        """Counts useful attempts. Each but the first one waits until a service answers."""
         end = time.monotonic() + PATIENCE_SECONDS
         for attempt in itertools.count():
             yield attempt
@@ -126,7 +126,7 @@ class Users:
         return ended
 
     def statuses(self) -> list[TableStatus]:
-        """As the Python client tells them."""
+        """Returns the statuses of the Python client."""
         for _ in self._attempts():
             try:
                 with LakewardClient(self.deployment.uri) as client:
@@ -136,7 +136,7 @@ class Users:
         raise AssertionError("nobody ever answers")
 
     def look(self) -> None:
-        """Nothing is broken that nobody broke."""
+        """Checks that only damaged tables are broken."""
         assert not self.deployment.defects, self.deployment.defects
         for status in self.statuses():
             assert status.error_class is None or is_foreseen(status.error_class), (
@@ -234,7 +234,7 @@ class Users:
             types = [pa.field(column, pa.int64() if column == "id" else pa.string()) for column in columns]
             pq.write_table(pa.Table.from_pylist(cells, schema=pa.schema(types)), file)
         elif ending == "ndjson" and any(all(row[column] is None for row in cells) for column in columns):
-            return self._file(rows, columns, rng)  # nobody could tell the column's type
+            return self._file(rows, columns, rng)  # the column's type could not be read
         elif ending == "ndjson":
             file.write_text("".join(f"{json.dumps(row)}\n" for row in cells))
         else:
@@ -328,7 +328,7 @@ class Users:
     # the lake
 
     def change_lake(self, table: Table, action: str, number: int, in_quiet: bool) -> None:
-        """In quiet: while nothing of it is tiered, as docs tell whoever writes to a lake table."""
+        """Changes the lake table. In quiet: while none of it is tiered, as the docs tell users who write to a lake table."""
         in_quiet |= self.lake.needs_quiet(table, action)
         if in_quiet:
             self.run("pause", str(table.path), "--reason", action)
@@ -378,7 +378,7 @@ class Users:
         place = point if point in REACHED_ONCE else f"{point}@{1 + number // len(points) % OFTEN_REACHED}"
         self.note(f"  kills {name}, which will die at {place}")
         self.deployment.arm(name, place)
-        if point in crash_points.IN_SWEEP:  # nobody but a user sweeps, and few do
+        if point in crash_points.IN_SWEEP:  # only a user sweeps, and few do
             self.sweep(None, dry_run=False)
 
     def doze(self, name: str, seconds: float) -> None:
@@ -399,5 +399,5 @@ class Users:
 
 
 def _line(printed: str) -> str:
-    """What was printed, in a line and without the frames of tables."""
+    """Returns the output on one line, without the frames of tables."""
     return " ".join(printed.encode("ascii", "ignore").decode().split())[:LINE_LENGTH]

@@ -74,7 +74,7 @@ class RealLakeSimulation(Simulation):
             super()._advance(tierer)
 
     def _want_upkeep(self) -> None:
-        """Somebody wants all files rewritten. A tierer that finds no table due gets the upkeep round."""
+        """A user requests a rewrite of all files. A tierer without a due table gets the upkeep round."""
         records = self.coordinator.table_records
         with suppress(LakewardError), records.changing():
             record = records.get(TABLE.table_id)
@@ -97,7 +97,7 @@ class RealLakeSimulation(Simulation):
                 self.lake.foreign_commit(TABLE.path)
 
     def prove(self) -> None:
-        """What markers say of the rows is what the log says of them. Raises AssertionError."""
+        """Checks that markers count the rows of the log. Raises AssertionError."""
         self.proofs += self.lake.check_proofs(TABLE.path)
         assert bool(self.proofs) is self._is_clean
 
@@ -112,7 +112,7 @@ def upkeep_often() -> Iterator[None]:
 def run_seed(folder: Path, seed: int, kind: LakeKind, steps: int = STEPS) -> RealLakeSimulation:
     """A whole story, healed at its end. Raises AssertionError if safety or liveness is lost."""
     with patch("tiering.planning.plan_splits.SPLIT_BYTES", 24), upkeep_often(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # pyiceberg's, of somebody's compaction
+        warnings.simplefilter("ignore", UserWarning)  # pyiceberg's, from a user's compaction
         simulation = RealLakeSimulation(folder, seed, kind)
         with simulation.file_system.patched():
             for _ in range(steps):

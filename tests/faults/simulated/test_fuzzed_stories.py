@@ -17,12 +17,12 @@ from support.worlds.stories.upkeep import upkeep_often
 from support.worlds.story_faults import FAULTS
 
 STORIES = examples(3)
-"""Of each kind of lake; a second or two each."""
+"""Stories of each kind of lake; a second or two each."""
 FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "1"))
 STEPS = 25
 
 
-@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # from a user's compaction with pyiceberg
 @pytest.mark.parametrize("kind", LAKE_KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
 def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int, kind: LakeKind) -> None:

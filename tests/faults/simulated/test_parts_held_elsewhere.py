@@ -40,7 +40,7 @@ _add = RowOffsets.add
 
 
 def goes_on_without_snapshots(state: Round, _: act.SnapshotsLeased) -> Step:
-    """As if all of them had been leased."""
+    """Continues as if all KV snapshots had been leased."""
     return _snapshots_leased(state, act.SnapshotsLeased())
 
 
@@ -66,13 +66,13 @@ WEAKENINGS = (
     Weakening("upkeep-gives-way", without("tiering.coordinator.tierers.upkeep_slots.UpkeepSlots.give_way")),
 )
 HELD_BY_A_TEST_WITHOUT_IT = {"message-forged"}
-"""That test takes out itself what handles the fault."""
+"""Faults whose test itself removes the part that handles the fault."""
 HELD_BY = {fault.name: fault.held_by for fault in FAULTS}
 
 
 @pytest.mark.parametrize("weakening", WEAKENINGS, ids=lambda weakening: weakening.fault)
 def test_the_test_that_holds_a_part_fails_without_it(tmp_path: Path, weakening: Weakening) -> None:
-    """The same test passes with it, in the run of the tests that this one is part of."""
+    """With the part the test passes, in the run that this test belongs to."""
     test = HELD_BY[weakening.fault]
     check_that_it_fails_without(weakening.weaken, test, tmp_path / "weakened", weakening.fails_with, weakening.variant)
 

@@ -1,4 +1,4 @@
-"""Whatever fails, over real files of every kind of lake no offset is lost or doubled, and no file that somebody needs is deleted.
+"""Under all faults, over real files of every kind of lake no offset is lost or doubled, and no file that is still needed is deleted.
 
 `LAKEWARD_FUZZ_EXAMPLES` tells more stories than the suite does, `LAKEWARD_FUZZ_SEED` others: the first one's number.
 """
@@ -30,7 +30,7 @@ from tiering.lake.paimon.storage.base import SNAPSHOT
 from tiering.lake.writing.sent_rounds import SentRounds
 
 SEEDS = examples(6)
-"""Of each kind of lake; two seconds each."""
+"""Seeds of each kind of lake; two seconds each."""
 FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "0"))
 OUTCOMES = {"SUCCEEDED", "FENCED", "FAILED", "killed", "reconciled", "swept", "LIVE", "OPEN_ROUND"}
 
@@ -53,7 +53,7 @@ def test_no_fault_loses_or_doubles_an_offset(tmp_path: Path, kind: LakeKind) -> 
 
 
 def cleans_up_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As pyiceberg's own commit does, whatever became of the request."""
+    """Cleans up after an error like pyiceberg's own commit, with any outcome of the request."""
     for committer in (IcebergCommitter, PaimonCommitter):
         monkeypatch.setattr(committer, "commit", _cleaning_up(committer.commit))
 
@@ -71,7 +71,7 @@ def _cleaning_up(commit: Callable[..., int]) -> Callable[..., int]:
 
 
 def commits_on_any_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Paimon's own commit does: a writer whose base is old gets the next number."""
+    """Commits like Paimon's own commit: a writer whose base is old gets the next number."""
 
     def rebase(base: LoadedTable, snapshot_id: int, content: bytes) -> None:
         with opened_table(base) as folder:

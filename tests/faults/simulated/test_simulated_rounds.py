@@ -50,13 +50,13 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
         "clock set",
     } <= outcomes  # else the faults were no faults
     assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= outcomes  # else the sweep had nothing to decide
-    assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else nobody lost a lake table
+    assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else no lake table was lost
     assert {"backlog FIRST", "backlog RETIERED", "backlog OUTAGE"} <= outcomes  # else no backlog started anew
     assert {"fenced by somebody", "CANCELLED", "cancelled", "too_late"} <= outcomes  # else operators did nothing
 
 
 class LakeWithALateTag(SweptMemoryLake):
-    """As Paimon: a tag follows the commit that it names some time later, and at times another commit comes first."""
+    """A lake like Paimon: a tag follows the commit that it names some time later, and at times another commit comes first."""
 
     tag_moves_in_the_commit = False
 
@@ -152,7 +152,7 @@ def forgets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lands between that list and the look at the tag counts as dead."""
+    """A commit that lands between that list and the look at the tag counts as dead."""
     listed, files = SweptMemoryLake.live_files, SweptMemoryLake.stored_files
     early: dict[int, Collection[str]] = {}
 
@@ -207,7 +207,7 @@ def believes_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_incarnations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows the names of a round may speak for it."""
+    """Any process that knows the names of a round may speak for it."""
     monkeypatch.setattr("tiering.coordinator.tierers.messages.incarnation_from_pb", lambda message: None)
     monkeypatch.setattr("tiering.coordinator.tierers.heartbeats.incarnation_from_pb", lambda message: None)
 
@@ -244,7 +244,7 @@ def test_a_backlog_that_ends_with_what_is_read_is_found_out(monkeypatch: pytest.
 
 
 def test_without_incarnations_nothing_is_lost_either() -> None:
-    """What keeps rows is that the lake is read: who speaks only decides whose rounds are disturbed."""
+    """Reading the lake keeps the rows: incarnations only decide whose rounds are disturbed."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         forget_incarnations(monkeypatch)
         for seed in range(25):

@@ -33,7 +33,7 @@ def none_was_granted(self: Sweeper, record: TableRecord) -> Mapping[str, RoundFa
 
 
 def lands_on_the_newest_alone(fate: RoundFate, fates: Mapping[str, RoundFate], lake: SweptTable) -> bool:
-    """As if nobody rolled a table back."""
+    """Ignores that a table may be rolled back."""
     return lake.tiered in fate.granted_on
 
 

@@ -1,4 +1,4 @@
-"""What handles each fault of a simulated deployment, and how it is taken out: one function or guard a fault.
+"""For each fault of a simulated deployment: the function or guard that handles it, and its removal.
 
 `also`: faults that have to come together with it. `unexpected`: how no round ends, and what is said of no table, as long as nothing is
 taken out.
@@ -64,7 +64,7 @@ _is_current = round_lifecycle.is_current
 
 
 def any_round_that_runs(record: TableRecord | None, ref: RoundRef) -> bool:
-    """Whoever asks: the fence is gone."""
+    """Accepts every caller: the fence is gone."""
     return record is not None and record.running is not None
 
 
@@ -213,7 +213,7 @@ WEAKENINGS = (
     Weakening("lake-table-renamed", BASE_CHECK + "_check_absent", nothing),
     Weakening("record-refused", "tiering.coordinator.calls.skip_record._skip", nothing),
     Weakening("call-repeated", "tiering.coordinator.memory.idempotency.IdempotentOperations.answer", nothing),
-    # Of seed 0 five requests in a row are lost, which is more than are sent.
+    # With seed 0 five requests in a row are lost, more than are sent.
     Weakening(
         "commit-request-lost", "tiering.round.steps.steps_to_commit.COMMIT_ATTEMPTS", 1, unexpected=("CommitOutcomeUnknown",), first=1
     ),

@@ -48,7 +48,7 @@ class Told:
 
     @property
     def trace(self) -> str:
-        """What was done, in order; without texts, for paths and times are in them."""
+        """Actions in order; without texts, because texts have paths and times."""
         return "\n".join(line.split(":")[0] for line in self.log) + repr(sorted(self.injected.items()))
 
 

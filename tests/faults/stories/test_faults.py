@@ -55,7 +55,7 @@ def meet_in_story(folder: Path, seed: int, kind: LakeKind, fault: StoryFault, ti
         story.close()
 
 
-@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # from a user's compaction with pyiceberg
 @pytest.mark.parametrize("fault_number", range(len(FAULTS)), ids=lambda number: FAULTS[number].name)
 def test_it_is_said_and_healed_and_no_row_is_lost(tmp_path: Path, fault_number: int) -> None:
     meet_alone(tmp_path, fault_number)

@@ -34,7 +34,7 @@ def test_a_part_that_is_taken_out_is_missed(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("weakening", in_ci(IN_TESTS), ids=lambda weakening: weakening.fault)
 def test_the_test_that_holds_a_part_fails_without_it(tmp_path: Path, weakening: Weakening) -> None:
-    """The same test passes with it, in the run of the tests that this one is part of."""
+    """With the part the test passes, in the run that this test belongs to."""
     test = FAULTS[NUMBERS[weakening.fault]].held_by
     check_that_it_fails_without(weakening.weaken, test, tmp_path / "weakened", weakening.fails_with, weakening.variant)
 

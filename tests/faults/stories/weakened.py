@@ -24,9 +24,9 @@ class WithoutPart:
 
     weaken: Weaken
     tests: list[str] = field(default_factory=list)
-    """That ran."""
+    """Tests that ran."""
     errors: list[BaseException] = field(default_factory=list)
-    """What the bodies of tests raised; fixtures are to work without the part, too, unless `in_fixtures`."""
+    """Errors in the bodies of tests. Fixtures must work without the part, too, unless `in_fixtures`."""
     in_fixtures: list[BaseException] = field(default_factory=list)
 
     @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""What handles each fault of the stories, and how it is taken out: one function or guard a fault.
+"""For each fault of the stories: the function or guard that handles it, and its removal.
 
 Of some faults the story itself tells that their handling is missing. Most have several guards behind each other, so that the story goes on
 without one of them: there it is the test of that guard (`Fault.held_by`) that fails.

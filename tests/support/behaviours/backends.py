@@ -69,9 +69,9 @@ class Backend:
     stories = ENOUGH_STORIES
     """How many are told."""
     kind = ICEBERG
-    """Of its lake tables."""
+    """Kind of its lake tables."""
     table_properties: Mapping[str, str] = MappingProxyType({})
-    """Of every table whose log and KV snapshots the story alone may change."""
+    """Properties of every table whose log and KV snapshots the story alone may change."""
 
     def __init__(self) -> None:
         self._databases = itertools.count(1)
@@ -80,7 +80,7 @@ class Backend:
         return need not in LACKS[self.name]
 
     def happened(self, *events: str) -> set[str]:
-        """Those of `events` that must have happened in so many stories, to tell that they are worth telling; the first two always."""
+        """Returns the `events` that must have happened in that many stories, to show that they are useful; the first two always."""
         return set(events if self.stories >= ENOUGH_STORIES else events[:2])
 
     def new_database(self) -> str:
@@ -92,7 +92,7 @@ class Backend:
         raise NotImplementedError
 
     def lake_properties(self, folder: Path) -> Mapping[str, str]:
-        """Of the lake's catalog, for a story in `folder`."""
+        """Properties of the lake's catalog, for a story in `folder`."""
         return local_lake_properties(folder)
 
     def open_lake(self, folder: Path) -> Lake:
@@ -129,10 +129,10 @@ class EmbeddedBackend(Backend):
 
 
 class OtherKindBackend(EmbeddedBackend):
-    """The same, with lake tables of another kind."""
+    """A backend with lake tables of another kind."""
 
     stories = 6 if SOAKS else 3
-    """What rounds do is the same; only files, commits, footers and the marker differ."""
+    """Fewer stories: only files, commits, footers and the marker differ."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

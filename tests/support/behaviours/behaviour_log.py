@@ -55,7 +55,7 @@ class LogBehaviour(TieredTable):
         assert sorted(appended, key=_id) == expected, (appended, expected)
 
     def drop_partition(self, region: str) -> None:
-        """What the lake has of it stays there; what it has not is gone."""
+        """Drops a partition. Its rows in the lake stay; other rows are lost."""
         tiered = self.drop(region)
         living = self.cluster.offsets(self.table)
         for bucket in [bucket_key for bucket_key in self.rows if bucket_key not in living]:

@@ -66,7 +66,7 @@ class PrimaryKeyBehaviour(TieredTable):
     history: dict[BucketKey, list[Logged | None]] = field(default_factory=dict)
     left: list[Row] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
-    """What happened, counted at every check."""
+    """Events, counted at every check."""
 
     def spec(self) -> TableSpec:
         shape = SHAPES[self.shape]
@@ -133,7 +133,7 @@ class PrimaryKeyBehaviour(TieredTable):
         self.cluster.maintenance.run()  # type: ignore[attr-defined]
 
     def drop_partition(self, region: str) -> None:
-        """What the lake has of it stays there; what it has not is gone."""
+        """Drops a partition. Its rows in the lake stay; other rows are lost."""
         marker, tiered = self.marker(), self.drop(region)
         living = self.cluster.offsets(self.table)
         for bucket in [bucket_key for bucket_key in self.history if bucket_key not in living]:

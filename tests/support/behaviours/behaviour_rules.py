@@ -36,7 +36,7 @@ class Story:
     def __init__(self, world: TieredTable, events: Counter[str]) -> None:
         self.world: Any = world
         self.events = events
-        """What happened in all stories together, to tell that they are worth telling."""
+        """Events of all stories together, to show that the stories are useful."""
 
     def tell(self, data: st.DataObject, steps: int) -> None:
         """The story, then a last round, after which everything is tiered."""
@@ -60,7 +60,7 @@ class Story:
         assert self.world.tiered == before
 
     def round_without_ack(self, data: st.DataObject) -> None:
-        """What an earlier round tiered is acked before anything else; without a coordinator it stays at that."""
+        """Acks the rows of an earlier round before anything else; without a coordinator it does no more."""
         assert self._run(lose_ack=True) in (*WENT_WELL, RoundState.FAILED)
 
     def round_without_time(self, data: st.DataObject) -> None:

@@ -137,7 +137,7 @@ class TieredTable:
         return f"writer-{next(self._numbers)}"
 
     def log(self, bucket: BucketKey, start: int, stop: int, *more: str) -> list[Row | None]:
-        """What one bucket's log has at these offsets, in the table's columns and in `more`; None where there is no record."""
+        """Returns the log of one bucket at these offsets, in the table's columns and in `more`; None where there is no record."""
         names = {partition.partition_id: partition.partition_name for partition in self.cluster.partitions(self.table)}
         name = None if bucket.partition_id is None else names[bucket.partition_id]
         reader = self.cluster.reader(self.table, TieringLogSplit(self.path, bucket, name, start, stop, stop))

@@ -113,7 +113,7 @@ class StoryTable:
 
     @property
     def info(self) -> TableInfo:
-        """As the cluster describes it now."""
+        """The cluster's present description."""
         return self.deployment.cluster.table(self.path)
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -128,7 +128,7 @@ class StoryTable:
         self.rows |= {self._key(row): row for row in rows}
 
     def write(self, rows: Mapping[int, str | None]) -> None:
-        """The same for either kind of table, of SCHEMA's columns."""
+        """Writes rows of SCHEMA's columns to either kind of table."""
         (self.upsert if self.key else self.append)([{"id": number, "text": text} for number, text in rows.items()])
 
     def delete(self, keys: Sequence[Row]) -> None:
@@ -168,13 +168,13 @@ class StoryTable:
         return self.deployment.begin(self.info).end()
 
     def tiered(self) -> None:
-        """A round that succeeds, after which the lake is the table, whoever reads it."""
+        """Runs a round that succeeds. Then the lake equals the table for every reader."""
         outcome = self.tier()
         assert outcome.state is RoundState.SUCCEEDED, outcome.error
         self.check()
 
     def lake_rows(self) -> pa.Table:
-        """What the lake table has now, without Lakeward's columns."""
+        """Rows of the lake table, without Lakeward's columns."""
         rows = self.deployment.by_hand.rows(self.path)
         return rows.select([name for name in rows.column_names if name not in SYSTEM_COLUMNS])
 

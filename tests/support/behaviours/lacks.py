@@ -1,4 +1,4 @@
-"""What a backend of the behaviour suite cannot do. Stories that need it are left out for it, nothing else is.
+"""Features that a backend of the behaviour suite lacks. Only stories that need such a feature are left out for it.
 
 tests/behaviours/test_lacks.py proves each, so that one which is no lack any more is found.
 """

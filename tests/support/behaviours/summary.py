@@ -1,4 +1,4 @@
-"""What pytest prints of the behaviour suite when it has run: what each backend lacks, and how long its stories took."""
+"""The summary that pytest prints after the behaviour suite: the missing features of each backend, and the duration of its stories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a changelog says: its records by sign, and the rows that are there after them."""
+"""A changelog: its records by sign, and the rows that exist after them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tiering.wire.server import open_server
 
 
 class EmbeddedCluster(SplitSource, WritableCluster, TableOptionSetting, KvSnapshotsOnDemand, Protocol):
-    """What the embedded cluster offers in process and over gRPC alike."""
+    """The interface that the embedded cluster has both in process and over gRPC."""
 
 
 class ManualClock:
@@ -101,7 +101,7 @@ DAYS = pa.schema(
         pa.field("city", pa.string()),
     ]
 )
-"""Of tables partitioned by region and day."""
+"""Columns of tables partitioned by region and day."""
 
 
 def days(*rows: tuple[int, str, str]) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from tiering.cli.fluss_server.jars import server_class_path
 
 HOME = ROOT / "tests" / "support" / "fluss_plugin"
 PLUGINS_FOLDER = HOME / "target" / "plugins"
-"""What FLUSS_PLUGINS_DIR names."""
+"""Value of FLUSS_PLUGINS_DIR."""
 
 
 def no_tables_plugins() -> Path:

@@ -109,7 +109,7 @@ def _array(kind: Any, values: Sequence[Any], encoding: RowEncoding) -> bytes:
 
 
 def _slot(kind: Any, value: Any, place: int, encoding: RowEncoding) -> tuple[bytes, bytes]:
-    """What an element has in its slot, and at `place` behind all slots."""
+    """Returns the bytes of an element in its slot, and at `place` behind all slots."""
     if value is None:
         return b"", b""
     if kind in _PACKED or kind in _INTEGERS:

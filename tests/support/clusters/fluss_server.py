@@ -16,7 +16,7 @@ from tiering.model.tables import BucketKey, TableInfo
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 USER, PASSWORD = "ada", "Xq7-of-tests"
-"""Who may use the listener that asks for a login."""
+"""The user of the listener that requires a login."""
 PROPERTIES = {
     "kv.snapshot.interval": "2s",
     "remote.log.task-interval-duration": "1s",
@@ -27,7 +27,7 @@ PROPERTIES = {
 
 
 def lake_settings(tablet_servers: int = 1) -> ClusterSettings:
-    """A cluster whose tables may be tiered; lake tables are made by whoever tiers them."""
+    """Settings of a cluster whose tables may be tiered; the tiering services create the lake tables."""
     return ClusterSettings(
         plugins_folder=no_tables_plugins(),
         lake={"type": "hadoop", "warehouse": "/nowhere"},

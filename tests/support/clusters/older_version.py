@@ -1,4 +1,4 @@
-"""What a version that did not look at maps would have logged: it was acknowledged, and no KV state takes it."""
+"""A record of a version that did not check maps: it was acknowledged, and every KV state refuses it."""
 
 from __future__ import annotations
 

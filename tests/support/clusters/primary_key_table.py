@@ -182,7 +182,7 @@ class PrimaryKeyTable:
         return [rows_by_key[key] for key in sorted(rows_by_key)]
 
     def in_lake(self) -> list[Row]:
-        """What pyiceberg reads, sorted by key."""
+        """Rows that pyiceberg reads, sorted by key."""
         scanned = self.kit.catalog().load_table(str(self.info.path)).scan().to_arrow().to_pylist()
         return sorted(scanned, key=self._key)
 
@@ -193,7 +193,7 @@ class PrimaryKeyTable:
         assert self.kit.view(self.info).records == len(expected)
 
     def summary(self) -> dict[str, str]:
-        """Of the head, its operation included."""
+        """Summary of the head, with its operation."""
         snapshot = self.kit.catalog().load_table(str(self.info.path)).current_snapshot()
         assert snapshot is not None
         assert snapshot.summary is not None
@@ -272,7 +272,7 @@ class TwoKeysTable(PrimaryKeyTable):
         return [entry for entry in entries if entry["content"] == content]
 
     def footers(self, content: int = 0) -> list[dict[str, str]]:
-        """Of `files`, what is ours in them."""
+        """Returns our metadata in the footers of `files`."""
         return [footer_of(entry["file_path"]) for entry in self.files(content)]
 
 

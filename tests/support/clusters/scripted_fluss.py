@@ -20,7 +20,7 @@ EVERY_CALL = {api.key: (0, 0) for api in APIS}
 _REQUEST = struct.Struct(">ihhi")
 
 Answer = Callable[[Any], "Message | bytes"]
-"""What a call is answered with: a message (an ErrorResponse as an error), or the bytes that come instead."""
+"""Returns the answer of a call: a message (an ErrorResponse as an error), or the bytes that come instead."""
 
 
 class ScriptedFluss:

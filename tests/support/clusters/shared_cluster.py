@@ -3,8 +3,8 @@
 A record names a snapshot and the path of a file of offsets. The last write wins, offsets go back without an error, and a write with
 `keep` unset deletes the files of all other registered snapshots, and its own when it is repeated.
 
-A partitioned table has one partition name. `recreate` drops the partition, and the next one gets a new id; what the former one wrote is
-known for ever here, and to nobody else.
+A partitioned table has one partition name. `recreate` drops the partition, and the next one gets a new id; only this cluster remembers for
+ever what the former one wrote.
 """
 
 from __future__ import annotations
@@ -189,6 +189,6 @@ class SharedMemoryCluster(MemoryCluster):
         raise AssertionError("beside another service offsets may go back")
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """As Lakeward tells Fluss: a file of its own that stands in no snapshot, all buckets in it, and `keep` set."""
+        """Records a lake snapshot as Lakeward does in Fluss: a separate file that no snapshot names, all buckets in it, and `keep` set."""
         self.before_rewind()
         self.register(snapshot.lake_snapshot_id, self.prepare(snapshot.offsets, ignore_previous=True), keep=-1)

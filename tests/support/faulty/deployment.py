@@ -30,7 +30,7 @@ ACCOUNT_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field
 SETTLED_SECONDS = 150
 """After the last fault: back-offs, a lease of `inline_tierer`, and a machine on which much else runs."""
 ENDED_SECONDS = 60
-"""Of a process that kills itself, on such a machine."""
+"""Time limit for a process that kills itself, on such a machine."""
 ROWS = 30
 KEYS = 20
 OPEN_ROUND_STATES = ("QUEUED", "RUNNING")
@@ -42,7 +42,7 @@ class FaultyDeployment(Deployment):
     """Coordinators on one folder and inline tierers; a model of all rows that `write` sends."""
 
     kind: LakeKind = ICEBERG
-    """Of both lake tables."""
+    """Kind of both lake tables."""
     written: int = 0
     accounts: dict[int, str] = field(default_factory=dict)
     writes: int = 0
@@ -106,7 +106,7 @@ class FaultyDeployment(Deployment):
         self.assert_sys_is_true(seconds)
 
     def wait_tiered(self, path: TablePath, seconds: float = SETTLED_SECONDS) -> Any:
-        """As in `Deployment`, by a condition that holds while clocks disagree: the end offsets are this test's own."""
+        """Waits as in `Deployment`, for a condition that holds while clocks disagree: the end offsets are this test's own."""
         ends = self._ends(path)
 
         def probe() -> object:
@@ -129,7 +129,7 @@ class FaultyDeployment(Deployment):
         assert_chain(self.lake_properties, ACCOUNTS, self.kind.format)
 
     def assert_sys_is_true(self, seconds: float = SETTLED_SECONDS) -> None:
-        """What SQL sees agrees with the lake; no lease, no open error and no dead round is left."""
+        """Checks that SQL agrees with the lake, and that no lease, no open error and no dead round is left."""
         with SystemCatalog(self.uri) as catalog:
             for path in (ORDERS, ACCOUNTS):
                 try:
@@ -139,7 +139,7 @@ class FaultyDeployment(Deployment):
             wait_for("no lease is left", lambda: not [row for row in catalog.read("kv_snapshot_leases") if row["remaining_ms"]], seconds)
 
     def _lies(self, catalog: SystemCatalog, path: TablePath) -> list[str]:
-        """What `sys` says of a table that is not so."""
+        """Returns wrong statements of `sys` about a table."""
         named = {"database_name": path.database_name, "table_name": path.table_name}
         marker, head = self.marker(path), self.by_hand(self.kind).head(path)
         assert marker is not None
@@ -167,7 +167,7 @@ class FaultyDeployment(Deployment):
             return {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
 
     def marker(self, path: TablePath) -> Marker | None:
-        """Of the newest tiering commit."""
+        """Marker of the newest tiering commit."""
         return marker_of(self.lake_properties, path, self.kind.format)
 
     def validate(self, path: TablePath) -> None:

@@ -59,7 +59,7 @@ class FaultyNetwork:
             self._reset_all()
 
     def hang(self) -> None:
-        """Nothing comes through, and nobody is told, until `heal`."""
+        """Blocks all bytes until `heal`, without an error on either side."""
         with self._changed:
             self._hanging = True
 

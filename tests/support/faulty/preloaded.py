@@ -44,7 +44,7 @@ class MovedClock:
         """Within a second, and from then on, it is so far ahead of the true one."""
         new = self.file.with_suffix(".new")
         new.write_text(f"{seconds:+d}\n")
-        new.rename(self.file)  # whoever reads meanwhile reads the old one or the new one
+        new.rename(self.file)  # a concurrent reader reads the old file or the new one
 
 
 @dataclass

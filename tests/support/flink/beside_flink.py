@@ -142,7 +142,7 @@ class BesideFlink:
 
     @property
     def fluss_record(self) -> RecordedLakeSnapshot | None:
-        """What Fluss says."""
+        """Fluss's record of the lake."""
         return self.cluster.lake_snapshot(self.info)
 
     @property

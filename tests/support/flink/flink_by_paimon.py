@@ -1,4 +1,4 @@
-"""What Fluss 1.0's tiering does to a clean Paimon table, by Paimon's own Java in a JVM: the source is a `LakeWorld`'s embedded cluster."""
+"""Fluss 1.0's tiering of a clean Paimon table, by Paimon's own Java in a JVM: the source is a `LakeWorld`'s embedded cluster."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class FlinkByPaimon(FlinkOnIceberg):
 
 
 def _word(value: object) -> str:
-    """As CleanTiering takes it."""
+    """Returns the value in the form that CleanTiering accepts."""
     if value is None:
         return "\\N"
     if isinstance(value, bytes):

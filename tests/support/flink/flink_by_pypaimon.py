@@ -1,4 +1,4 @@
-"""What Fluss's own tiering commits to a Paimon table, written by pypaimon: the rows, offsets and properties that its snapshots have."""
+"""Commits of Fluss's own tiering to a Paimon table, written by pypaimon: the rows, offsets and properties of its snapshots."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Fluss's own tiering writes into a real Iceberg table in one round: rows of a log table, or what changed in a primary-key table.
+"""Files of one round of Fluss's own tiering in a real Iceberg table: rows of a log table, or changes of a primary-key table.
 
 A primary-key table gets data files, equality deletes that hold whole old rows, and position deletes for rows that were written and
-replaced within the round (docs/fluss-facts.md, "Lake layout"). Its files have no bounds here, so whoever looks reads their rows; those that
+replaced within the round (docs/fluss-facts.md, "Lake layout"). Its files have no bounds here, so a reader reads their rows; those that
 pyiceberg appends have bounds.
 """
 

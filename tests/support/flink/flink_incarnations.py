@@ -34,7 +34,7 @@ class Incarnation:
 
 
 class FlinkIncarnations:
-    """Those that live. `outcomes` counts how their rounds end."""
+    """The living incarnations. `outcomes` counts how their rounds end."""
 
     def __init__(self, lake: SharedMemoryLake, chance: Chance, outcomes: Counter[str], kv_snapshot_seed: int | None) -> None:
         """`kv_snapshot_seed`: decides whether there is a KV snapshot when an incarnation begins; None = there never is."""
@@ -107,7 +107,7 @@ class FlinkIncarnations:
             self.living.remove(flink)
 
     def _note_failure(self, step: str, known: int | None, failure: str) -> None:
-        """What its check found: a snapshot of ours of which Fluss was not told, or Fluss's snapshot gone."""
+        """Records the failure that its check found: a snapshot of ours that Fluss did not know, or Fluss's snapshot gone."""
         latest = self._cluster.latest
         if step == "check" and "is not in the table" in failure:
             self._chance.note("flink-snapshot-expired")

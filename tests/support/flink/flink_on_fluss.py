@@ -109,7 +109,7 @@ class FlinkOnFluss:
         return self
 
     def tell_of(self, snapshot_id: int, path: str) -> FlinkOnFluss:
-        """What a check of another incarnation tells: a snapshot that Fluss lacked, with the path in its summary."""
+        """Registers a snapshot that Fluss lacked, as the check of another incarnation does, with the path in its summary."""
         self._register(snapshot_id, path, {}, keep=KEEP_ALL)
         return self
 
@@ -137,7 +137,7 @@ class FlinkOnFluss:
         return pa.Table.from_batches(list(batches), schema=self._table.read_schema())
 
     def _names(self) -> dict[int | None, str]:
-        """Of the partitions."""
+        """Names of the partitions."""
         partitions = self._source.partitions(self._table) if self._table.partition_keys else ()
         return {partition.partition_id: partition.partition_name for partition in partitions}
 

@@ -1,4 +1,4 @@
-"""What Fluss's own tiering commits to a real lake table, without a Fluss: the source is a `LakeWorld`'s embedded cluster.
+"""Commits of Fluss's own tiering to a real lake table, without a Fluss: the source is a `LakeWorld`'s embedded cluster.
 
 That cluster says that it is shared with another service.
 """
@@ -103,7 +103,7 @@ class FlinkOnIceberg:
 
 
 class FlinkOnPaimon(FlinkOnIceberg):
-    """The same of a Paimon table. What it writes is as old as its plan: by then it took its sequence numbers."""
+    """Fluss's tiering of a Paimon table. Its files are as old as its plan: the plan takes the sequence numbers."""
 
     def plan(self, stop: int | None = None) -> FlinkOnIceberg:
         self._files = FlinkPaimonFiles(self._table, self._world.view(self._table))

@@ -1,4 +1,4 @@
-"""What Fluss's own tiering writes into a real Paimon table in one round: rows of a log table, or what changed in a primary-key table.
+"""Files of one round of Fluss's own tiering in a real Paimon table: rows of a log table, or changes of a primary-key table.
 
 As its writers of 0.9.1 and 1.0 do by Paimon's (`AppendOnlyWriter`, `MergeTreeWriter`): a primary-key table gets sorted runs with the last
 change of each key, a delete too, and files of all changes beside them. Each time that its memory is full it writes such a run. Sequence

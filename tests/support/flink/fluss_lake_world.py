@@ -169,7 +169,7 @@ class FlussLakeWorld(LakeWorld):
         return table.table_id in assigned
 
     def fluss_record(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """What Fluss says to everybody. Raises LakeRecordUnreadable if it cannot read it itself."""
+        """Returns Fluss's answer to every client. Raises LakeRecordUnreadable if Fluss itself cannot read it."""
         return self._other_source.lake_snapshot(table)
 
     def is_readable(self, table: TableInfo) -> bool:
@@ -198,6 +198,6 @@ class FlussLakeWorld(LakeWorld):
         assert self.record(table).lake.offsets == {str(bucket): end for bucket, end in ends.items()}
 
     def marked_ends(self, table: TableInfo) -> dict[BucketKey, TieredRange]:
-        """What our newest marker says."""
+        """Returns the ends in our newest marker."""
         marker = self.view(table).marker
         return {} if marker is None else dict(marker.buckets)

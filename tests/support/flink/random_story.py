@@ -3,8 +3,8 @@ tierers that die or sleep, a coordinator that starts again, a user who compacts,
 retention. A partitioned table has one partition, which is dropped and created again under its name. A changelog may lack before-images.
 Each fault is counted under its name (`faults.beside_flink.faults`).
 
-`heal` ends the faults. Then every offset, or key, of the living partition is in the lake once, Fluss names the newest snapshot, and nobody
-sees an error any more. On the way each error is checked: what it names has happened. Rows of former partitions stay all the time.
+`heal` ends the faults. Then every offset, or key, of the living partition is in the lake once, Fluss names the newest snapshot, and no
+error is left. On the way each error is checked: what it names has happened. Rows of former partitions stay all the time.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class RandomStory:
         cluster.rewind_lake_snapshot = tell  # type: ignore[method-assign]
 
     def commit_fault(self) -> str:
-        """What happens to a commit request of ours."""
+        """Draws a fault of a commit request of ours."""
         if not self.chance.faulty:
             return "ok"
         if self.is_called:
@@ -196,7 +196,7 @@ class RandomStory:
         return hashlib.sha256(repr((*whole, sorted(self.outcomes.items()), sorted(self.happened.items()))).encode()).hexdigest()
 
     def heal(self, turns: int = 60) -> None:
-        """No more faults, and Flink's rounds end: within `turns` all is whole, and nobody sees an error any more."""
+        """Ends all faults and Flink's rounds: within `turns` all is repaired, and no error is left."""
         self.chance.faulty = False
         while self.world.lake.late:
             self.world.lake.deliver_late()

@@ -1,4 +1,4 @@
-"""What Fluss's Flink job does to a Paimon table, without Flink: the plugin's own writer, committer and reader in a JVM."""
+"""The work of Fluss's Flink job on a Paimon table, without Flink: the plugin's own writer, committer and reader in a JVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Record = tuple[int, str, Sequence[Value]]
 
 
 class TieringError(Exception):
-    """What the plugin raised: class and message of its cause."""
+    """An error of the plugin: class and message of its cause."""
 
 
 class FlinkTiering:

@@ -1,4 +1,4 @@
-"""What lies in the folder of a Paimon table: its schemas, snapshots and data files, as plain values."""
+"""The contents of a Paimon table's folder: its schemas, snapshots and data files, as plain values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PaimonFolder:
         return [(field["id"], field["name"], field["type"]) for field in self.schemas()[-1]["fields"]]
 
     def options(self) -> dict[str, str]:
-        """Of the newest schema."""
+        """Options of the newest schema."""
         return dict(self.schemas()[-1]["options"])
 
     def snapshots(self) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ class PaimonFolder:
         return self._numbered("snapshot")
 
     def roll_back(self, snapshot_id: int) -> None:
-        """As Paimon's own: later snapshots go, and the next commit takes their ids again."""
+        """Rolls back as Paimon does: later snapshots are deleted, and the next commit reuses their ids."""
         for snapshot in self.snapshots():
             if snapshot["id"] > snapshot_id:
                 (self.path / "snapshot" / f"snapshot-{snapshot['id']}").unlink()

@@ -69,7 +69,7 @@ class FlinkOnPaimon(FlinkOnFluss):
 
 
 def _plain(value: object) -> object:
-    """As the JVM takes it: times in milliseconds, and nanoseconds beside them, dates in days."""
+    """Returns the value in the form that the JVM accepts: times in milliseconds, and nanoseconds beside them, dates in days."""
     if isinstance(value, datetime):
         return f"{_micros(value) // 1_000} {_micros(value) % 1_000 * 1_000}"
     return (value - date(1970, 1, 1)).days if isinstance(value, date) else value
@@ -100,7 +100,7 @@ class PaimonLakeWorld(FlussLakeWorld):
         return PaimonFolder.of(self.kit.warehouse, table.path.database_name, table.path.table_name)
 
     def rows(self, table: TableInfo) -> list[dict[str, Any]]:
-        """As pypaimon reads them."""
+        """Returns the rows that pypaimon reads."""
         rows: list[dict[str, Any]] = self.kit.read(table).to_pylist()
         return rows
 

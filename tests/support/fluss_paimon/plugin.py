@@ -23,7 +23,7 @@ JARS = (
 )
 HOME = ROOT / "tests" / "support" / "fluss_paimon"
 PLUGINS_FOLDER = HOME / "target" / "plugins"
-"""What FLUSS_PLUGINS_DIR names."""
+"""Value of FLUSS_PLUGINS_DIR."""
 _FOLDER = PLUGINS_FOLDER / "paimon"
 
 
@@ -53,7 +53,7 @@ def java_class_path() -> str:
 
 
 def tiering_class_path() -> str:
-    """The same with FlussPaimonTiering, which is compiled if need be. Raises SetupError."""
+    """Returns the class path with FlussPaimonTiering, which is compiled if need be. Raises SetupError."""
     libraries = java_class_path()
     return f"{libraries}:{compiled_jar(HOME / 'src', libraries, HOME / 'target' / 'fluss-paimon-tiering.jar')}"
 

@@ -1,1 +1,1 @@
-"""What tests of hadoop catalogs share: an HDFS of their own, and processes that race."""
+"""Helpers that tests of hadoop catalogs share: an HDFS, and processes that race."""

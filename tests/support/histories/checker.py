@@ -36,7 +36,7 @@ class Verdict:
 
 
 def check(history: Path) -> Verdict:
-    """What the checker says of a file of `history.write_history`."""
+    """Returns the checker's verdict on a file of `history.write_history`."""
     ended = subprocess.run([build(), history], capture_output=True, text=True, timeout=CHECK_SECONDS, check=False)
     return Verdict(ended.returncode, ended.stdout + ended.stderr)
 

@@ -1,4 +1,4 @@
-"""What each client did to coordinator and lake, with the moments of call and return: the input of `checker`.
+"""The operations of each client on coordinator and lake, with the moments of call and return: the input of `checker`.
 
 Moments are counted, not measured: who is counted first was called, or returned, first.
 """
@@ -41,7 +41,7 @@ class Operation:
         self.offsets = offsets_of(marker)
 
     def of_view(self, view: LakeView | None) -> None:
-        """What was read."""
+        """Records the view that was read."""
         self.lake = "" if view is None else view.table_uuid
         if view is not None and view.marker is not None:
             self.round, self.offsets = view.marker.round_id, offsets_of(view.marker)
@@ -59,7 +59,8 @@ class History:
 
     @contextmanager
     def operation(self, kind: str, table: object) -> Iterator[Operation]:
-        """An operation from its call to its return; unanswered when an error leaves the block, or when nobody sets `answer`."""
+        """Yields an operation from its call to its return; unanswered if an error leaves the block, or if the block does not set
+        `answer`."""
         with self._lock:
             self._moment += 1
             client = self._clients.setdefault(self.client(), len(self._clients))
@@ -78,12 +79,12 @@ class History:
             return self._moment
 
     def claimed_since(self, table: object, epoch: int) -> bool:
-        """Whether somebody claimed the table with a newer epoch."""
+        """Returns whether another client claimed the table with a newer epoch."""
         with self._lock:
             return any(op.op == "claim" and op.table == str(table) and op.epoch > epoch for op, _ in self._operations)
 
     def count(self, kind: str, answer: str) -> int:
-        """Of operations that were answered so."""
+        """Returns the number of operations with that answer."""
         with self._lock:
             return sum((op.op, op.answer) == (kind, answer) for op, _ in self._operations)
 
@@ -95,7 +96,7 @@ class History:
 
 
 def write_history(file: Path, lines: list[dict[str, object]]) -> Path:
-    """As JSON lines."""
+    """Writes the lines as JSON lines."""
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
 

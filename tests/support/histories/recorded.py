@@ -116,7 +116,7 @@ class RecordedHeartbeat:
 
 
 class UnansweredHeartbeat:
-    """A `HeartbeatCall` that reaches nobody."""
+    """A `HeartbeatCall` that reaches no coordinator."""
 
     def wait(self, wake: threading.Event) -> bool:
         return True

@@ -1,6 +1,6 @@
 """A real deployment whose tierers race for tables: the embedded cluster, Iceberg in files, SQLite as store, gRPC, a thread a tierer.
 
-Some die and are replaced, some fall asleep over a granted commit and send it when their table is somebody else's, answers of coordinator
+Some die and are replaced, some fall asleep over a granted commit and send it when another tierer has their table, answers of coordinator
 and lake get lost, and the coordinator starts anew. What tierers do is in `history`.
 """
 

@@ -16,7 +16,7 @@ class RecordedMemoryLake(RecordsHistory, SweptMemoryLake):
 
 
 class RecordedSimulation(Simulation):
-    """As `Simulation`. Whatever no tierer does the coordinator does."""
+    """A `Simulation` with a history. The coordinator does all that no tierer does."""
 
     def __init__(self, seed: int, tierers: int = 2) -> None:
         self._acting = COORDINATOR

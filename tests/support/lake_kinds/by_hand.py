@@ -1,4 +1,4 @@
-"""What a user does to a lake table beside Lakeward, in each format with its own means."""
+"""Changes of a lake table by a user beside Lakeward, in each format with its own means."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class LakeByHand(ABC):
 
     @abstractmethod
     def rows(self, path: TablePath) -> pa.Table:
-        """What readers of the head see."""
+        """Returns the rows that readers of the head see."""
 
     @abstractmethod
     def data_files(self, path: TablePath) -> list[Path]:
-        """Those that have these rows."""
+        """Returns the files that have these rows."""
 
     @abstractmethod
     def snapshots(self, path: TablePath) -> list[int]:
@@ -61,7 +61,7 @@ class LakeByHand(ABC):
         """The head and its ancestors that are kept, oldest first."""
 
     def former_head(self, path: TablePath) -> int | None:
-        """What somebody would roll back to: the newest ancestor of the head; None = there is none."""
+        """Returns the target of a roll-back: the newest ancestor of the head; None = there is none."""
         line = self.line(path)
         return line[-2] if len(line) > 1 else None
 
@@ -89,7 +89,7 @@ class LakeByHand(ABC):
         """These rows in the place of all others, in other files, without a property of ours."""
 
     def rewrite(self, path: TablePath) -> None:
-        """The same rows in other files: a compaction."""
+        """Moves the same rows to other files: a compaction."""
         self.overwrite(path, self.rows(path))
 
     @abstractmethod
@@ -105,16 +105,16 @@ class LakeByHand(ABC):
 
     @abstractmethod
     def expire(self, path: TablePath) -> None:
-        """All snapshots go that may: of Paimon's all but the head, whoever keeps them."""
+        """Expires all snapshots that may expire: in Paimon all but the head, even if they are protected."""
 
     def maintain(self, path: TablePath) -> None:
-        """Ordinary maintenance: two compactions, then all snapshots expire that nobody keeps."""
+        """Does ordinary maintenance: two compactions, then all unprotected snapshots expire."""
         self.rewrite(path)
         self.rewrite(path)
         self.expire_unkept(path)
 
     def expire_unkept(self, path: TablePath) -> None:
-        """As the format's own expiry does it."""
+        """Expires snapshots as the format's own expiry does."""
         self.expire(path)
 
     @abstractmethod
@@ -132,7 +132,7 @@ class LakeByHand(ABC):
 
     @abstractmethod
     def create(self, path: TablePath, columns: pa.Schema) -> None:
-        """A table of somebody's own."""
+        """Creates a user's own table."""
 
     @abstractmethod
     def delete(self, path: TablePath, column: str, value: int) -> None:
@@ -403,7 +403,7 @@ class PaimonByHand(LakeByHand):
 
 
 class PaimonInS3ByHand(PaimonByHand):
-    """The same in S3, as far as pypaimon does it: reading, dropping, and what it commits."""
+    """A Paimon table in S3, as far as pypaimon supports it: reading, dropping, and commits."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         super().__init__(Path(path_in(properties["warehouse"])))

@@ -104,7 +104,7 @@ def _half(damaged: Damaged) -> None:
 
 
 def _older_value(rows: pa.Table) -> pa.Table:
-    """Of a key that the second round changed the row of the first one."""
+    """Returns the older value of a key whose row the second round changed."""
     texts = [text.replace("row 25 from 20", "row 25 from 0") for text in rows["text"].to_pylist()]
     assert texts != rows["text"].to_pylist()
     return rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), pa.array(texts))

@@ -18,7 +18,7 @@ class LakeKind:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Of a source table whose lake table is to be of this kind."""
+        """Options of a source table whose lake table is of this kind."""
         return {"table.datalake.format": self.format, LAYOUT.name: self.layout.value}
 
     @property

@@ -42,7 +42,7 @@ class LateRequest:
 
     @property
     def snapshots(self) -> list[Snapshot]:
-        """What it adds: below the commit of the round perhaps one that replaces files."""
+        """Snapshots that it adds: below the commit of the round perhaps one that replaces files."""
         return [update.snapshot for update in self.updates if isinstance(update, AddSnapshotUpdate)]
 
 
@@ -67,7 +67,7 @@ class SimulatedIcebergLake(SimulatedLake, IcebergLake):
         self._named: dict[int, frozenset[str]] = {}
 
     def _stored(self) -> dict[TablePath, StaticTable]:
-        """What the catalog's database names, read past the catalog."""
+        """The catalog's tables, read from its database and not through the catalog."""
         with sqlite3.connect(f"file:{self._catalog_file}?mode=ro", uri=True) as database:
             rows = database.execute("SELECT table_name, metadata_location FROM iceberg_tables").fetchall()
         database.close()
@@ -106,7 +106,7 @@ class SimulatedIcebergLake(SimulatedLake, IcebergLake):
         return table.tag
 
     def files_of(self, committable: Committable) -> set[str]:
-        """What a commit of it will name."""
+        """Returns the files that a commit of it will name."""
         return {
             Path(file.file_path).name
             for result in (*committable.results, *committable.rewrites)
@@ -114,7 +114,7 @@ class SimulatedIcebergLake(SimulatedLake, IcebergLake):
         }
 
     def missing(self, path: TablePath) -> set[str]:
-        """Files that a snapshot of the table, or a delayed request that its compare-and-set would still take, names and nobody has."""
+        """Returns missing files: a snapshot of the table names them, or a delayed request that its compare-and-set would still accept."""
         with self.file_system.calm():
             stored = self._stored().get(path)
             if stored is None:

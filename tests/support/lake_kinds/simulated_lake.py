@@ -1,6 +1,6 @@
-"""What the simulated lakes of all formats have in common: real files, of which the simulator knows every row.
+"""The common part of the simulated lakes of all formats: real files, of which the simulator knows every row.
 
-Rows name their bucket and offset (`MemoryReader`), so that a file of either layout, whoever wrote it, says which log it is a copy of.
+Rows name their bucket and offset (`MemoryReader`), so that a file of either layout, by any writer, shows which log it is a copy of.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ class SimulatedLake:
             return {file.name: file for file in self.folder.rglob("*") if file.is_file()}
 
     def rows(self, path: TablePath) -> tuple[Range, ...]:
-        """What a reader of the head sees."""
+        """Returns the rows that a reader of the head sees."""
         table = self.tables.get(path)
         return () if table is None or table.head is None else table.rows[table.head]
 
     def ranges_in(self, file: Path) -> tuple[Range, ...]:
-        """What its rows are copies of."""
+        """Returns the ranges that the file's rows are copies of."""
         if file.name not in self._ranges:
             assert file.exists(), f"the lake lacks {file.name}, which a snapshot names"
             self._ranges[file.name] = tuple(_ranges_in(file))
         return self._ranges[file.name]
 
     def foreign_commit(self, path: TablePath) -> None:
-        """Somebody writes the same rows anew."""
+        """Another writer rewrites the same rows."""
         with self.file_system.calm():
             if self.by_hand.exists(path) and self.by_hand.snapshots(path):
                 self.by_hand.rewrite(path)
@@ -104,7 +104,7 @@ class SimulatedLake:
         super().delete_file(view, location)
 
     def check_proofs(self, path: TablePath) -> int:
-        """Of a clean table: the proofs in its newest marker count and sum the rows of the log. How many there are."""
+        """Checks that the proofs in the newest marker of a clean table count and sum the rows of the log. Returns the number of proofs."""
         table = self.tables.get(path)
         newest = None if table is None else self.tiered(table)
         if table is None or newest is None:

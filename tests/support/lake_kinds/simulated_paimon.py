@@ -76,11 +76,11 @@ class SimulatedPaimonLake(SimulatedLake, PaimonLake):
         return max((snapshot for snapshot in table.snapshots if snapshot in table.markers), default=None)
 
     def files_of(self, committable: Committable) -> set[str]:
-        """What a commit of it will name."""
+        """Returns the files that a commit of it will name."""
         return {file.name for result in committable.results for file in decode_files(result.payload).files}
 
     def missing(self, path: TablePath) -> set[str]:
-        """Files that a snapshot of the table, or a delayed request that its compare-and-set would still take, names and nobody has."""
+        """Returns missing files: a snapshot of the table names them, or a delayed request that its compare-and-set would still accept."""
         with self.file_system.calm():
             loaded = self._load(path)
             return set() if loaded is None else self._missing(loaded)

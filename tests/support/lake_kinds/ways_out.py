@@ -26,7 +26,7 @@ State = Callable[[Source], None]
 Case = tuple[type[errors.LakewardError], State, bool, tuple[str, ...]]
 """The class, what brings it about, the kind of table, and how the statements begin that follow one another."""
 Hinted = tuple[type[errors.LakewardError], State, bool, str]
-"""The same of a state against which nothing is named, and what the hint says."""
+"""A state for which no statement is named, with its error and the text of the hint."""
 
 IN_ICEBERG: tuple[Case, ...] = (
     (errors.LakeTableReplaced, broken.lost, LOG, (RETIER,)),
@@ -73,8 +73,8 @@ _NOTHING: tuple[Hinted, ...] = (
 )
 
 _WITH_FILES_OF_OTHERS: frozenset[State] = frozenset({broken.recreated_with_its_rows, broken.foreign_tiering})
-"""Of a clean log table: no footer tells the offsets of rows that somebody else wrote, and no marker proves them, so all of them are tiered
-anew."""
+"""States of a clean log table in which no footer has the offsets of another program's rows, and no marker proves them, so all rows are
+tiered again."""
 
 
 _IN_PAIMON: dict[State, type[errors.LakewardError]] = {
@@ -85,14 +85,14 @@ _IN_PAIMON: dict[State, type[errors.LakewardError]] = {
     broken.history_expired_and_the_log_cut: errors.MarkerLost,
     broken.set_back_to_a_compaction_and_the_log_cut: errors.RecordAheadOfLake,
 }
-"""Of a snapshot that was rolled back only the records tell, and what keeps one from expiry is a consumer, not a tag."""
+"""States with other errors in Paimon: only the records show a roll-back, and a consumer instead of a tag keeps a snapshot from expiry."""
 _NOTHING_IN_PAIMON: tuple[Hinted, ...] = (
     (errors.RecordAheadOfLake, broken.rolled_back_and_the_log_cut, LOG, "'accept') leaves 24 records out of the lake."),
 )
 
 
 def cases_of(kind: LakeKind) -> tuple[Case, ...]:
-    """Those against which something helps."""
+    """Returns the cases in which a statement helps."""
     cases = [_without_offsets(case) for case in IN_ICEBERG] if kind.layout is Layout.CLEAN else list(IN_ICEBERG)
     if kind.format != "paimon":
         return tuple(cases)
@@ -101,7 +101,7 @@ def cases_of(kind: LakeKind) -> tuple[Case, ...]:
 
 
 def hinted_of(kind: LakeKind) -> tuple[Hinted, ...]:
-    """Those against which nothing is named."""
+    """Returns the cases in which no statement is named."""
     return _NOTHING if kind.format != "paimon" else (*_NOTHING, *_NOTHING_IN_PAIMON)
 
 
@@ -162,5 +162,5 @@ NEVER_FROM: dict[LakeKind, frozenset[type[errors.LakewardError]]] = {
         }
     ),
 }
-"""What offsets in rows prove, and what clean rows leave open, exclude each other. A Paimon table that was rolled back has no trace of that,
+"""Errors that a kind never has: offsets in rows prove some states that clean rows leave open. A Paimon table has no trace of a roll-back,
 and its history is as long as its snapshots."""

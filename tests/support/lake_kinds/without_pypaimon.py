@@ -1,4 +1,4 @@
-"""As if the package pypaimon were not installed."""
+"""A process in which the package pypaimon does not seem to be installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAYS = ("opening", "paimon")
 
 def without_pypaimon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules that import it are imported anew. A package that stays has its modules as attributes, which an import replaces: they come
-    back with `monkeypatch`, too, or others would find a package there that nobody finished importing.
+    back with `monkeypatch`, too, or other tests would find a package whose import never finished.
     """
     for name in [name for name in sys.modules if name.startswith(OURS) and not name.endswith(STAYS)]:
         parent, _, child = name.rpartition(".")

@@ -77,7 +77,7 @@ class Source:
         return self.world.tier(self.info)
 
     def in_lake(self) -> list[tuple[int, str]]:
-        """What readers see, but for what somebody else added."""
+        """Rows that readers see, without rows of other writers."""
         rows = self.world.by_hand.rows(self.info.path)
         pairs = zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True)
         return sorted(pair for pair in pairs if pair[0] not in self.foreign)
@@ -120,7 +120,7 @@ def _compact(source: Source) -> None:
 
 
 def _add_foreign_row(source: Source, offset: int = 9_000, **summary: str) -> None:
-    """A row of somebody else, in the place and shape of ours."""
+    """Adds a row of another writer, in the place and shape of ours."""
     row = {"id": offset, "region": "us", "text": "by hand", "__bucket": 0, "__offset": offset, "__timestamp": datetime.now(UTC)}
     source.foreign.add(offset)
     source.world.by_hand.append(source.info.path, pa.Table.from_pylist([row]), summary)
@@ -181,13 +181,13 @@ def tag_on_a_snapshot_without_marker(source: Source) -> None:
 
 
 def created_or_replaced(source: Source) -> None:
-    """What `CREATE OR REPLACE TABLE` of Spark leaves: uuid, tag and snapshots are as before, and there is no main branch."""
+    """Leaves the result of Spark's `CREATE OR REPLACE TABLE`: uuid, tag and snapshots are as before, and there is no main branch."""
     table = source.world.iceberg(source.info)
     table.catalog.commit_table(table, (), (RemoveSnapshotRefUpdate(ref_name="main"),))
 
 
 def created_or_replaced_as_select(source: Source) -> None:
-    """The same with `AS SELECT` of its own rows: the new main branch has no parent."""
+    """Replaces the table with `AS SELECT` of its own rows: the new main branch has no parent."""
     rows = source.world.iceberg(source.info).scan().to_arrow()
     created_or_replaced(source)
     source.world.iceberg(source.info).append(rows)
@@ -223,7 +223,7 @@ def restored_from_a_backup(source: Source) -> None:
 
 
 def history_expired(source: Source) -> None:
-    """Of an Iceberg table the tag keeps the newest tiering commit."""
+    """Expires the history. The tag of an Iceberg table keeps the newest tiering commit."""
     _compact(source)
     _compact(source)
     source.world.by_hand.expire(source.info.path)
@@ -263,7 +263,7 @@ def set_back_to_a_compaction_and_the_log_cut(source: Source) -> None:
 
 
 def _another_owners(source: Source, cluster_id: str, table_id: int) -> None:
-    """Somebody else's service made the lake table and tiered a round to it."""
+    """Another service created the lake table and tiered a round to it."""
     recreated_empty(source)
     view = source.world.lake.view(source.info.path)
     assert view is not None

@@ -1,4 +1,4 @@
-"""Lakes as somebody with bad intentions hands them over: metadata changed behind the catalog's back."""
+"""Lakes of an attacker: metadata changed behind the catalog's back."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 
 
 def context(table: TableInfo, view: Any, key: BucketKey = B0, partition: str | None = None, nonce: str = "n") -> WriterInitContext:
-    """Of the round `round`."""
+    """Returns the context of the round `round`."""
     return WriterInitContext(table, view.table_uuid, key, partition, "round", nonce)
 
 
@@ -30,7 +30,7 @@ def write(kit: Any, table: TableInfo, *batches: pa.RecordBatch, key: BucketKey =
 
 
 def commit(kit: Any, table: TableInfo, result: Any) -> Any:
-    """As `commit_all`, one result."""
+    """Commits one result, as `commit_all` does."""
     return commit_all(kit, table, [result])
 
 

@@ -81,7 +81,7 @@ def hostile_values(folder: Path, outside: Path) -> st.SearchStrategy[Any]:
 
 
 def places_of_files(document: Any, places: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Those that hold a location: what is worth changing most."""
+    """Returns the places with a location: the most useful ones to change."""
 
     def value(path: tuple[Any, ...]) -> Any:
         node = document

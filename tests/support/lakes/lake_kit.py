@@ -48,7 +48,7 @@ class PreparedRound:
         return self.committer().commit(self.committable, base or self.base, self.marker)
 
     def with_catalog(self, wrap: Callable[[Any], Any]) -> PreparedRound:
-        """The same round, committing through `wrap(catalog)`."""
+        """Returns the round with commits through `wrap(catalog)`."""
         return replace(self, factory=replace(self.factory, catalog=wrap(self.factory.catalog)))
 
 
@@ -81,7 +81,7 @@ class LakeKit:
         self.lake = IcebergLake(self.properties)
 
     def catalog(self) -> Catalog:
-        """As a user opens it, beside Lakeward."""
+        """The catalog of a user, beside Lakeward."""
         return load_catalog(CATALOG_NAME, **self.properties)
 
     def table(

@@ -27,7 +27,7 @@ def places_by_footers(table: Table) -> list[tuple[int, int]]:
 
 
 def places_in_files(locations: Iterable[str], files: fs.FileSystem | None = None) -> list[tuple[int, int]]:
-    """The same of these files."""
+    """Returns the places in these files."""
     places: list[tuple[int, int]] = []
     for location in locations:
         metadata = pq.read_metadata(path_in(location), filesystem=files)

@@ -56,7 +56,7 @@ class LakeUnderTest(ABC):
 
     @abstractmethod
     def foreign_commit(self, table: TableInfo) -> None:
-        """Somebody else commits to the table, without a row more or less."""
+        """Commits to the table as another writer, without a row more or less."""
 
     @abstractmethod
     def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
@@ -139,7 +139,7 @@ class HadoopUnderTest(IcebergUnderTest):
 
 
 class HdfsUnderTest(HadoopUnderTest):
-    """The same on HDFS. `folder`: below the root of the HDFS at `name_node`."""
+    """A hadoop catalog on HDFS. `folder`: below the root of the HDFS at `name_node`."""
 
     def __init__(self, name_node: str, folder: str) -> None:
         IcebergUnderTest.__init__(self, Path(folder), {"type": "hadoop", "warehouse": f"hdfs://{name_node}/{folder}"})
@@ -185,7 +185,7 @@ class PaimonUnderTest(LakeUnderTest):
 
 
 class PaimonInS3UnderTest(PaimonUnderTest):
-    """The same in S3."""
+    """A Paimon lake in S3."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
@@ -216,7 +216,7 @@ class CleanPaimonUnderTest(PaimonUnderTest):
 
 
 class CleanPaimonInS3UnderTest(CleanPaimonUnderTest):
-    """The same in S3."""
+    """A clean Paimon lake in S3."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)

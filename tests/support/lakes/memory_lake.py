@@ -75,7 +75,7 @@ class Request:
     ranges: tuple[Range, ...]
     manifest: str = ""
     identity: int | None = None
-    """Of the head, where ids of snapshots come again; None: the id alone tells."""
+    """Identity of the head, for formats that reuse ids of snapshots; None: the id alone identifies it."""
     rewrites: tuple[Any, ...] = ()
     """Files that take the place of others, where the lake can do that."""
     removed: tuple[int, ...] = ()
@@ -151,7 +151,7 @@ class MemoryLake:
         return MemoryFactory(self, table.path, uuid)
 
     def rows(self, path: TablePath) -> tuple[Range, ...]:
-        """What a reader of the head sees."""
+        """Returns the rows that a reader of the head sees."""
         table = self.tables.get(path)
         return () if table is None or table.head is None else table.rows[table.head]
 
@@ -167,7 +167,7 @@ class MemoryLake:
         self.tables[other] = self.tables.pop(path)
 
     def files_of(self, committable: Committable) -> set[str]:
-        """What a commit of it will name."""
+        """Returns the files that a commit of it will name."""
         return {file for *_, file in ranges_of(committable)}
 
     def new_id(self) -> int:
@@ -200,7 +200,7 @@ class MemoryLake:
             self.receive(self.late.pop(0))
 
     def send(self, request: Request) -> None:
-        """As a client sees it: raises CommitOutcomeUnknown whenever the answer is not a plain yes."""
+        """Sends a request as a client: raises CommitOutcomeUnknown unless the answer is a plain yes."""
         fault = self.faults()
         if fault == "late":
             self.late.append(request)
@@ -289,10 +289,10 @@ class MemoryCommitter:
 
 
 def checksum_of(start: int, stop: int) -> int:
-    """Of the rows with the offsets `[start, stop)`; sums as that of real rows does."""
+    """Returns the checksum of the rows with the offsets `[start, stop)`. It sums like that of real rows."""
     return sum(offset * 0x9E3779B97F4A7C15 for offset in range(start, stop)) % MODULUS
 
 
 def ranges_of(committable: Committable) -> tuple[Range, ...]:
-    """What its write results hold, and in which files."""
+    """Returns the ranges in its write results, with their files."""
     return tuple((result.bucket, result.starting_offset, result.reached_offset, result.payload.decode()) for result in committable.results)

@@ -23,7 +23,7 @@ from tiering.lake.proof.bucket_proof import advanced
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 CREATED = datetime(2024, 1, 1, 0, 0, 0, 123_456, UTC)
-"""Of tables and records; a Paimon table has milliseconds of it."""
+"""Time of tables and records; a Paimon table has its milliseconds."""
 CLUSTER_ID = "11111111-1111-1111-1111-111111111111"
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 B0 = BucketKey(None, 0)
@@ -107,7 +107,7 @@ class PaimonKit:
         return cast(pa.Table, builder.new_read().to_arrow(builder.new_scan().plan().splits()))
 
     def foreign_commit(self, table: TableInfo) -> None:
-        """Somebody else's snapshot without rows."""
+        """Commits another writer's snapshot without rows."""
         builder = self.by_pypaimon(table).copy({"snapshot.ignore-empty-commit": "false"}).new_batch_write_builder()
         builder.new_commit().commit([])
 
@@ -120,7 +120,7 @@ class PaimonKit:
         newest.write_text(json.dumps(document))
 
     def without_file(self, table: TableInfo, name: str) -> None:
-        """Somebody commits a snapshot that has a data file no more."""
+        """Commits another writer's snapshot that no longer has a data file."""
         loaded = cast(LoadedTable, self.view(table).handle)
         assert loaded.head is not None
         gone = [replace(entry, kind=1) for entry in Manifests(loaded).live_entries(loaded.head) if entry.file.file_name == name]
@@ -128,7 +128,7 @@ class PaimonKit:
         commit._try_commit("OVERWRITE", 1, lambda _: gone, changelog_entries=[])
 
     def roll_back(self, table: TableInfo, snapshot_id: int) -> None:
-        """As Paimon does: LATEST first, then the newer files go."""
+        """Rolls back as Paimon does: LATEST first, then the newer files are deleted."""
         snapshots = self.folder(table) / "snapshot"
         (snapshots / "LATEST").write_text(str(snapshot_id))
         for file in snapshots.glob("snapshot-*"):
@@ -136,7 +136,7 @@ class PaimonKit:
                 file.unlink()
 
     def expire(self, table: TableInfo, until: int) -> None:
-        """As Paimon does: the oldest files go first, then EARLIEST is written."""
+        """Expires as Paimon does: the oldest files are deleted first, then EARLIEST is written."""
         snapshots = self.folder(table) / "snapshot"
         for number in range(1, until):
             (snapshots / f"snapshot-{number}").unlink(missing_ok=True)
@@ -147,7 +147,7 @@ class PaimonKit:
 
 
 def overwrite(kit: PaimonKit, table: TableInfo, rows: pa.Table) -> None:
-    """Somebody writes all files anew, with these rows."""
+    """Rewrites all files as another writer, with these rows."""
     builder = kit.by_pypaimon(table).new_batch_write_builder().overwrite()
     writer = builder.new_write()
     writer.write_arrow(rows)

@@ -107,11 +107,11 @@ class SharedMemoryLake(SweptMemoryLake):
 
     @staticmethod
     def _named(bucket: BucketKey) -> int:
-        """What a lake knows a bucket by: all partitions have one name."""
+        """Returns the lake's name of a bucket: all partitions have one name."""
         return bucket.bucket_id
 
     def _as_tiering(self, snapshot_id: int, marker: Marker) -> None:
-        """As the commit of the Fluss cluster does: its own commit user, and a prepared path that is never registered."""
+        """Marks a commit as the Fluss cluster does: its own commit user, and a prepared path that is never registered."""
         self.table.snapshots[snapshot_id] = replace(self.table.snapshots[snapshot_id], commit_user=FLUSS_COMMIT_USER)
         ends = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
         self.offsets_path[snapshot_id] = self._cluster.prepare(ends, ignore_previous=True)
@@ -135,7 +135,7 @@ class SharedMemoryLake(SweptMemoryLake):
                 yield record[1], (offset, record[0])
 
     def foreign_append(self, starts: Offsets, ends: Offsets, path: str, begun: Collection[BucketKey] = ()) -> int:
-        """What Flink's writers and its committer make of `[starts, ends)`, on whatever the head is by now; the snapshot's id.
+        """Commits `[starts, ends)` as Flink's writers and its committer do, on the present head. Returns the snapshot's id.
 
         `begun`: buckets of which a KV snapshot as of the end is read, and no log.
         """
@@ -283,7 +283,7 @@ class SharedMemoryLake(SweptMemoryLake):
         return rows
 
     def truth(self) -> dict[tuple[BucketKey, int], int]:
-        """What a reader should see once all is tiered: the offset by log offset, or by key."""
+        """Returns the rows that a reader should see once all is tiered: the offset by log offset, or by key."""
         rows: dict[tuple[BucketKey, int], int] = {}
         for bucket in self._cluster.living:
             records = self._cluster.records[bucket]
@@ -296,7 +296,7 @@ class SharedMemoryLake(SweptMemoryLake):
         return rows
 
     def held(self) -> dict[tuple[BucketKey, int], int]:
-        """What a reader sees, in the form of `truth`."""
+        """Returns the rows that a reader sees, in the form of `truth`."""
         if self.is_log:
             return {(bucket, offset): offset for bucket, offset in self.row_counts()}
         rows = self.rows(self._cluster.shared_table.path)

@@ -34,7 +34,7 @@ class SweptMemoryLake(MemoryLake):
         return [StoredFile(name, name, 1, written) for name, written in sorted(self.files.items())]
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """As of the view, as a table's metadata in hand says, whatever the table is called by now."""
+        """Returns the live files of the view, by the table's metadata in hand, whatever the table is called now."""
         self.meanwhile()
         [path] = [path for path, table in self.tables.items() if table.uuid == view.table_uuid]
         return self.named(path, view.snapshots)
@@ -69,7 +69,7 @@ class SweptMemoryLake(MemoryLake):
         table.expire_all_but(kept, forgets=False)
 
     def missing(self, path: TablePath) -> frozenset[str]:
-        """Files that a snapshot of the table, or a delayed request that its compare-and-set would still take, names and nobody has."""
+        """Returns missing files: a snapshot of the table names them, or a delayed request that its compare-and-set would still accept."""
         table = self.tables.get(path)
         if table is None:
             return frozenset()

@@ -28,7 +28,7 @@ class DeploymentOnS3(FaultyDeployment):
 
     @property
     def lake_options(self) -> tuple[str, ...]:
-        """Of a command that opens the lake."""
+        """Options of a command that opens the lake."""
         properties = {**self.catalog.lake, **self.more}
         return tuple(word for name, value in properties.items() for word in ("--lake-property", f"{name}={value}"))
 
@@ -36,7 +36,7 @@ class DeploymentOnS3(FaultyDeployment):
         return super().start_coordinator(*self.lake_options, *options, port=port, crash_point=crash_point, **env)
 
     def start_program(self, *arguments: str, log_name: str, env: Mapping[str, str] | None = None) -> Process:
-        """As its base; the process has the keys in its environment, if the catalog hands out none."""
+        """Starts a program as its base class does. The process has the keys in its environment if the catalog vends none."""
         return super().start_program(*arguments, log_name=log_name, env={**lake_environment(self.catalog.secrets), **(env or {})})
 
     def assert_no_secret_left(self) -> None:
@@ -48,7 +48,7 @@ class DeploymentOnS3(FaultyDeployment):
 
 
 def through(catalog: RestCatalog, uri: str) -> RestCatalog:
-    """The same catalog at another address, as a proxy's."""
+    """Returns the same catalog at another address, such as a proxy's."""
     return replace(catalog, uri=uri)
 
 

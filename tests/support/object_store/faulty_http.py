@@ -17,7 +17,7 @@ _OF_A_CONNECTION = frozenset({"connection", "transfer-encoding", "keep-alive", "
 
 
 class Fault(StrEnum):
-    """What happens to a request."""
+    """Faults of a request."""
 
     LOSE_ANSWER = "its answer is lost after the effect"
     ERROR_AFTER = "an error is answered after the effect"
@@ -34,7 +34,7 @@ class Rule:
     status: int = 500
     times: int | None = None
     bodies: list[bytes] = field(default_factory=list)
-    """Of the requests that it happened to."""
+    """Bodies of the requests that had the fault."""
 
     @property
     def hits(self) -> int:

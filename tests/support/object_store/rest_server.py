@@ -35,12 +35,12 @@ class RestCatalog:
 
     @property
     def secrets(self) -> dict[str, str]:
-        """What a process of ours has to have beside these."""
+        """Properties that a process of ours needs beside these."""
         return {} if self.vends else self.store.keys
 
     @property
     def all_properties(self) -> dict[str, str]:
-        """Those of somebody who has everything."""
+        """All properties, including secrets."""
         return {**self.lake, **self.store.keys}
 
 

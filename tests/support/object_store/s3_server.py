@@ -42,11 +42,11 @@ class S3Server:
 
     @property
     def keys(self) -> dict[str, str]:
-        """Those that are."""
+        """Valid keys."""
         return {"s3.access-key-id": self.access_key, "s3.secret-access-key": self.secret_key}
 
     def file_system(self) -> fs.S3FileSystem:
-        """What is stored there, as a test looks at it."""
+        """File system for the test's own look at the store."""
         return fs.S3FileSystem(
             access_key=self.access_key,
             secret_key=self.secret_key,
@@ -57,7 +57,7 @@ class S3Server:
         )
 
     def files(self, folder: str) -> list[str]:
-        """Those below a folder of the bucket."""
+        """Returns the files below a folder of the bucket."""
         infos = self.file_system().get_file_info(fs.FileSelector(f"{BUCKET}/{folder}", recursive=True, allow_not_found=True))
         return sorted(info.path for info in infos if info.type is fs.FileType.File)
 

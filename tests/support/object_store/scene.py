@@ -1,4 +1,4 @@
-"""What fault tests of a lake in S3 have in their hands: a coordinator and a proxy before all that the lake needs."""
+"""Scenes of fault tests for a lake in S3: a coordinator, and a proxy before everything that the lake needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scene:
 
 @dataclass
 class CatalogScene(Scene):
-    """Of Iceberg tables behind a REST catalog."""
+    """A scene of Iceberg tables behind a REST catalog."""
 
     catalog: FaultyHttp
 
@@ -57,7 +57,7 @@ def paimon_scene(store: S3Server, folder: Path, kind: LakeKind) -> Iterator[Scen
 
 @contextmanager
 def scene_of(kind: LakeKind, store: S3Server, folder: Path) -> Iterator[Scene]:
-    """Of any kind of lake."""
+    """Yields the scene of any kind of lake."""
     with iceberg_scene(store, folder) if kind.format == "iceberg" else paimon_scene(store, folder, kind) as scene:
         yield scene
 

@@ -45,7 +45,7 @@ def matrix(cases: Sequence[Case], readers: Iterable[Reader], limits: Sequence[Li
 
 
 AskedOnce = Callable[[str, str], Sequence[Cell]]
-"""What a reader answers to each case of a layout: by the names of layout and reader."""
+"""Returns a reader's answers to each case of a layout: by the names of layout and reader."""
 
 
 def asked_once(cases: Sequence[Case], readers: Iterable[Reader], limits: Sequence[Limit]) -> AskedOnce:

@@ -60,7 +60,7 @@ def _answer(answer: dict[str, Any]) -> Answer:
 
 
 def _value(kind: Any, value: Any) -> Any:
-    """What Arrow takes for a value of the type `kind`; PaimonQuestions tells how values are in JSON."""
+    """Returns the value in the form that Arrow accepts for the type `kind`. PaimonQuestions has the JSON form of values."""
     if value is None:
         return None
     if pa.types.is_floating(kind):

@@ -1,4 +1,4 @@
-"""What every reader of a lake table is asked, and what it answers."""
+"""The questions to every reader of a lake table, and the answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Question:
     table: str
     columns: tuple[str, ...]
     snapshot_id: int | None = None
-    """None = the newest one."""
+    """Snapshot to read; None = the newest one."""
     condition: Condition | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class SourceTable:
         self.layout = layout
         self.info = info
         self.rows: list[Row] = []
-        """Of the source, in no order."""
+        """Rows of the source, in no order."""
         self._writer = LogWriter(world.storage, info.path, "writer")
 
     @property
@@ -139,5 +139,5 @@ class Tables:
     layout: str
 
     def make(self, name: str, schema: pa.Schema, buckets: int = 2, **spec: tuple[str, ...]) -> SourceTable:
-        """See `TieredWorld.make`."""
+        """Creates a table as `TieredWorld.make` does."""
         return self.world.make(self.layout, name, schema, buckets, spec)

@@ -48,7 +48,7 @@ class Deployment:
     processes: list[Process] = field(default_factory=list)
     appended_at: datetime = LONG_AGO
     held_ports: list[HeldPort] = field(default_factory=list)
-    """Of coordinators: one that is killed finds its port again, whatever else this machine runs."""
+    """Reserved ports of coordinators: a killed one finds its port again, whatever else this machine runs."""
 
     @property
     def data(self) -> DataFolder:
@@ -56,7 +56,7 @@ class Deployment:
 
     @property
     def lake_properties(self) -> Mapping[str, str]:
-        """Of the lake, as a test reads it."""
+        """Properties with which a test reads the lake."""
         return self.data.lake_properties
 
     def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None, **env: str) -> Process:
@@ -69,7 +69,7 @@ class Deployment:
         return process
 
     def coordinator_arguments(self, port: int) -> tuple[str, ...]:
-        """Of a coordinator on the folder; `port` 0: one that it keeps."""
+        """Arguments of a coordinator on the folder; `port` 0: a reserved one."""
         timeout = ("--service-timeout-ms", str(SERVICE_TIMEOUT_MS))
         return ("coordinator", "--data", str(self.data.root), "--port", str(port or self.held_port()), *timeout)
 
@@ -192,7 +192,7 @@ class Deployment:
         assert sorted(offsets["id"].to_pylist()) == list(range(count))
 
     def close(self) -> None:
-        """The test has seen what it wanted: nobody waits for the end of a round, or of a Spark."""
+        """Ends everything at once, without waiting for the end of a round or of a Spark."""
         for process in reversed(self.processes):
             process.kill()
         for port in self.held_ports:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command printed and how it ended."""
+    """The output and the exit status of a command."""
 
     status: int
     out: str

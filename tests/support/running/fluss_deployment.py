@@ -22,7 +22,7 @@ LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1s"}
 
 @dataclass
 class FlussDeployment(Deployment):
-    """Processes on `folder` for the cluster at `servers`; by default its coordinator is told that nobody else tiers."""
+    """Processes on `folder` for the cluster at `servers`. By default its coordinator is the only one that tiers."""
 
     servers: str = ""
     mode: str = "exclusive"
@@ -64,7 +64,7 @@ class FlussDeployment(Deployment):
         assert sorted(in_lake["id"].to_pylist()) == list(range(count))
 
     def recorded(self, path: TablePath) -> RecordedLakeSnapshot | None:
-        """What the cluster remembers of the lake table."""
+        """Returns the cluster's record of the lake table."""
         with opened_source(self.servers) as source:
             return source.lake_snapshot(source.table(path))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STUCK = b"NotifyLeaderAndIsr batch request from coordinator to tablet server is not empty while creating a new one"
 SEED = b'because "this.tablePath" is null'
-"""What comes before it."""
+"""Bytes before it."""
 OF_FLUSS = (
     r"bucket [\d/]+ of \S+ has no leader now",
     r"server \d+ is not leader or follower for TableBucket",

@@ -31,7 +31,7 @@ class PostgresqlServer:
 
     @property
     def url(self) -> str:
-        """As `--state` takes it, password included."""
+        """The URL for `--state`, including the password."""
         return f"postgresql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/{DATABASE}"
 
     def start(self) -> None:

@@ -75,7 +75,7 @@ class Process:
             )
 
     def output(self) -> str:
-        """What it printed so far."""
+        """Output of the process so far."""
         return self.log.read_text(errors="replace")
 
     def wait_ready(self, seconds: float = 180) -> str:

@@ -38,7 +38,7 @@ def s3_server(log: Path, bucket: str) -> Iterator[str]:
 
 
 def s3_file_system(endpoint: str) -> fs.S3FileSystem:
-    """What is stored there, as a test looks at it."""
+    """Returns a file system for the test's own look at the store."""
     return fs.S3FileSystem(
         access_key=ACCESS_KEY,
         secret_key=SECRET_KEY,

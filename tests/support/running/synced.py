@@ -1,4 +1,4 @@
-"""What was synced to the disk, in order, and what was there to be synced."""
+"""Records the files that were synced to the disk, in order, and the files that existed then."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from support.running.processes import heeding_interrupts, wait_for
 
 BAR = "\N{BOX DRAWINGS HEAVY HORIZONTAL}"
-"""What rich draws bars of."""
+"""The character of rich's progress bars."""
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
@@ -38,7 +38,7 @@ class Terminal:
                 stderr=theirs,
                 env={**environment, "TERM": "xterm-256color", **(env or {})},
                 start_new_session=True,
-                # Ctrl-C reaches whoever has the terminal as its controlling one.
+                # Ctrl-C reaches the processes with this controlling terminal.
                 preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             )
         os.close(theirs)
@@ -61,7 +61,7 @@ class Terminal:
         wait_for(f"{text!r} on the terminal; it shows: {self.text[-2_000:]!r}", lambda: text in self.text, seconds)
 
     def type(self, text: str) -> None:
-        """As from the keyboard; Ctrl-C is `\\x03`, Ctrl-D `\\x04`."""
+        """Types the text as on a keyboard; Ctrl-C is `\x03`, Ctrl-D `\x04`."""
         os.write(self._ours, text.encode())
 
     def end_input(self, seconds: float = 180) -> int:
@@ -99,7 +99,7 @@ class Terminal:
         while True:
             try:
                 piece = os.read(self._ours, 65_536)
-            except OSError:  # EIO: nobody holds the other side any more
+            except OSError:  # EIO: no process has the other side open any more
                 return
             if not piece:
                 return

@@ -39,17 +39,17 @@ class Authority:
         return certificate_file, key_file
 
     def server(self, *names: x509.GeneralName, ends: timedelta = DAY) -> ServerTls:
-        """Of a server on this machine, unless it has other names."""
+        """Returns the files of a server on this machine, unless it has other names."""
         return ServerTls(*self.issue("server", *(names or LOCAL), ends=ends))
 
     def client(self, *names: x509.GeneralName, ends: timedelta = DAY) -> ClientAccess:
-        """Of a client that trusts this authority."""
+        """Returns the files of a client that trusts this authority."""
         certificate, key = self.issue("client", *names, ends=ends)
         return ClientAccess(tls_ca=self.certificate, tls_cert=certificate, tls_key=key)
 
     @property
     def trusted(self) -> ClientAccess:
-        """Of a client without a certificate."""
+        """Files of a client without a certificate."""
         return ClientAccess(tls_ca=self.certificate)
 
     def _signed(

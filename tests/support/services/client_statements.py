@@ -27,7 +27,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a client shows: cells as text, NULL as `NULL`."""
+    """The output of a client: cells as text, NULL as `NULL`."""
 
     columns: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
@@ -130,7 +130,7 @@ SQL = tuple(statement.sql.format(sys=name) for name in NAMES for statement in ST
 
 
 def problems(answers: Sequence[Answer], shell: bool = False) -> list[str]:
-    """What is not as expected of the answers to `SQL`, a line each."""
+    """Returns the unexpected answers to `SQL`, one line each."""
     statements = STATEMENTS * len(NAMES)
     assert len(answers) == len(statements), f"{len(answers)} answers to {len(statements)} statements"
     return [

@@ -1,4 +1,4 @@
-"""CALLs that nobody would write, drawn from a seed: every procedure and parameter, as messages and as the text of a statement."""
+"""Random CALLs that no person would write, drawn from a seed: every procedure and parameter, as messages and as the text of a statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.model.declare import Parameter
 
 TABLES = ("sales.logs", "sales.primary_keys", "sales.parts", "sales.plain")
-"""Those that there are."""
+"""Existing tables."""
 
 KEYS = ("key-1", "key-2", "key-3")
 """Few, so that they name other arguments soon."""
@@ -75,7 +75,7 @@ _MOMENTS = (0, 1, -1, 1_767_225_600_000_000, 253_402_300_799_999_999, 253_402_30
 
 
 def literal(rng: random.Random) -> pb.Literal | None:
-    """Of any kind; None is NULL, and one without a value says nothing."""
+    """Returns a literal of any kind; None is NULL, and one without a value has no meaning."""
     texts = (*_ODD_TEXTS, *_WORDS, *_NAMES)
     return rng.choice(
         (
@@ -162,7 +162,7 @@ class Calls:
         )
 
     def _parameters(self, procedure: Procedure, odd: bool) -> list[Parameter]:
-        """Nobody waits for long: `timeout_ms` is there always."""
+        """Returns parameters. `timeout_ms` is always there, so that no call waits for long."""
         sure = lambda p: p.name == "timeout_ms" or (p.required and not odd)  # noqa: E731
         return [p for p in procedure.parameters if sure(p) or self.rng.random() < (0.97 if p.required else 0.3)]
 

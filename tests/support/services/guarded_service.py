@@ -32,7 +32,7 @@ SECONDS = 20.0
 
 @dataclass
 class GuardedService:
-    """`storage` is the embedded cluster's own, which is asked by nobody's name."""
+    """A guarded service. `storage` is the embedded cluster's own, which needs no caller's name."""
 
     running: RunningCoordinator
     storage: EmbeddedStorage

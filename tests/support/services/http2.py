@@ -60,7 +60,7 @@ READ = b"/sys_tables.rpc.v1.SysCatalog/ReadTable"
 
 
 def conversations(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """What a client says, with a name for it: first each kind of wrong, then noise within a right beginning."""
+    """Yields the bytes of a client, with a name: first each kind of error, then noise after a correct beginning."""
     yield from _wrong_bytes()
     yield from _wrong_frames()
     yield from _wrong_calls()

@@ -139,7 +139,7 @@ def _scalar(chance: random.Random, field: FieldDescriptor) -> Any:
 
 
 def _spoiled(chance: random.Random, body: bytes) -> bytes:
-    """Bytes that are no message any more, or one with what nobody knows."""
+    """Returns bytes that are no message any more, or a message with unknown fields."""
     match chance.randrange(6):
         case 0:
             return body[: chance.randrange(len(body) + 1)]
@@ -259,7 +259,7 @@ def _call(chance: random.Random) -> sys_catalog_pb2.CallProcedureRequest:
 
 
 def _fitting(chance: random.Random, kind: str) -> sys_catalog_pb2.Literal:
-    """Of the parameter's type, and far out."""
+    """Returns a literal of the parameter's type with an extreme value."""
     match kind:
         case "STRING":
             return sys_catalog_pb2.Literal(text=chance.choice((*TEXTS, "accept", "retier", "adopt", "offsets", "rows")))

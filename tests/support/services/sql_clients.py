@@ -19,7 +19,7 @@ from support.services.client_statements import Answer, Rows
 PATIENCE_S = 180
 MARKER = re.compile(r"^--- [0-9]+$", re.MULTILINE)
 COMMANDS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-"""The PATH of somebody who has activated the environment."""
+"""The PATH of a user who has activated the environment."""
 
 
 def run(command: str, folder: Path, *further: str) -> str:
@@ -66,7 +66,7 @@ def _marked(statements: Sequence[str]) -> list[str]:
 
 
 def _pieces(printed: str, number: int) -> list[str]:
-    """What was printed between a statement's marker and the next one's."""
+    """Returns the output between a statement's marker and the next one's."""
     pieces = [_without_marker_query(text) for text in MARKER.split(printed)[1:]]
     assert len(pieces) == number, printed[-4_000:]
     return pieces

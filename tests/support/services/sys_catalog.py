@@ -31,7 +31,7 @@ class Client:
 
     stub: Any
     port: int = 0
-    """Of the server, for other clients."""
+    """Port of the server, for other clients."""
 
     async def token(self) -> str:
         return (await self.stub.Describe(pb.DescribeRequest())).token
@@ -64,7 +64,7 @@ class Client:
 
 
 def literal(value: Any) -> pb.Literal | None:
-    """None is NULL: no value at all."""
+    """Returns the literal of a value; None is NULL: no value at all."""
     if value is None:
         return None
     if isinstance(value, datetime):

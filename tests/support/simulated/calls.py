@@ -147,13 +147,13 @@ class Callers:
         return lines
 
     def _validate(self, request: ValidateTable) -> object:
-        """What it answers can be read again."""
+        """Checks that the answer can be read again."""
         results = self._answer(validate_table(self._parts, request))
         assert list(self._world.store.validations(1)) == list(results), f"{results} is not kept"
         return results
 
     def _wait(self, request: WaitForTiering) -> Any:
-        """What it says as the service stops, so that it looks once."""
+        """Returns the answer of a stopping service, so that the procedure looks once."""
         parts = self._parts
         parts.stopping.set()
         try:
@@ -162,7 +162,7 @@ class Callers:
             parts.stopping.clear()
 
     def _wait_for_offsets(self, table: TableInfo, offsets: dict[str, int]) -> object:
-        """It says that they are reached only if the lake has them, or nobody has them any more."""
+        """Checks that offsets count as reached only if the lake has them, or if neither log nor lake has them any more."""
         result = self._wait(WaitForTiering(table.path, offsets=offsets, caller="bob"))
         marked = self._world.invariants.marked.get(table.table_id, {})
         for bucket, (log_start, _) in self._buckets(table).items():

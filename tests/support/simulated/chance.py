@@ -38,8 +38,8 @@ class Chance:
 
 
 class SimulatedDeath(BaseException):
-    """The process is gone: passes every handler, and whoever called it gets no answer."""
+    """The death of the process: it passes every handler, and the caller gets no answer."""
 
 
 class PanicException(BaseException):
-    """As libraries written in Rust raise it: no Exception."""
+    """A panic like those of libraries in Rust: no Exception."""

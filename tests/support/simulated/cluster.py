@@ -1,7 +1,7 @@
 """A cluster in memory with tables of both kinds, partitions, KV snapshots and leases, whose answers fail, lag and get lost.
 
-A row is its offset. The log of a primary-key table has an insert and an update in turn: `+I`, `-U`, `+U`. What was there stays known
-beyond its end (`all_logs`), for whoever checks what a lake holds.
+A row is its offset. The log of a primary-key table has an insert and an update in turn: `+I`, `-U`, `+U`. Former records stay known beyond
+their end (`all_logs`), for checks of a lake's contents.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ USERS_LEASE = "ann"
 UNAVAILABLE = 0.004
 STALE = 0.02
 SUPERSEDED = 0.1
-"""Of lease requests: just before them the next KV snapshot is taken."""
+"""Share of lease requests just before which the next KV snapshot is taken."""
 
 
 def source_table(table_id: int, path: TablePath, *, primary_key: bool, partitioned: bool, since: datetime = WHEN) -> TableInfo:
@@ -148,7 +148,7 @@ class SimulatedCluster(MemoryCluster):
         self.all_logs: dict[int, dict[BucketKey, tuple[int, int]]] = self.logs
         self.partitions_of: dict[int, dict[int, str]] = {}
         self.partition_names: dict[int, str] = {}
-        """Of all partitions that ever were."""
+        """Names of all partitions that ever existed."""
         self.stored_snapshots: dict[TableBucket, dict[int, int]] = {}
         self.held_leases: dict[str, Lease] = {}
         self.generations: dict[tuple[int, BucketKey], list[int]] = {}
@@ -160,7 +160,7 @@ class SimulatedCluster(MemoryCluster):
         self.during_reads: Callable[[], None] = lambda: None
         self.on_record: Callable[[TableInfo, RecordedLakeSnapshot], None] = lambda table, snapshot: None
         self.auto_compaction = False
-        """Of new tables."""
+        """Setting of new tables."""
         self.read_at_once = True
         self.supersedes = False
         """Whether snapshots go just before they are leased."""
@@ -169,7 +169,7 @@ class SimulatedCluster(MemoryCluster):
         self.ever_leased: set[tuple[TableBucket, int]] = set()
         """Snapshots, by bucket and number."""
         self.dropped_leases: set[str] = set()
-        """Of which all or something was released, and their holder does not know it yet."""
+        """Leases that were released completely or in part, without the knowledge of their holder."""
         self._numbers = itertools.count(1)
 
     # --- what its users do
@@ -207,7 +207,7 @@ class SimulatedCluster(MemoryCluster):
         return changed
 
     def buckets(self, table: TableInfo) -> list[BucketKey]:
-        """Those that are there."""
+        """Returns the existing buckets."""
         living = self.partitions_of[table.table_id].keys() if table.partition_keys else {None}
         return [bucket for bucket in self.logs[table.table_id] if bucket.partition_id in living]
 
@@ -283,7 +283,7 @@ class SimulatedCluster(MemoryCluster):
         return self.kv_snapshots(table)
 
     def collect_garbage(self) -> None:
-        """Ends leases that were not renewed, and deletes superseded snapshots that nobody leases."""
+        """Ends leases that were not renewed, and deletes superseded snapshots without a lease."""
         now = self.clock.ms
         for name in [name for name, lease in self.held_leases.items() if lease.renewed_ms + lease.ttl_ms <= now]:
             del self.held_leases[name]
@@ -316,7 +316,8 @@ class SimulatedCluster(MemoryCluster):
         return [Partition(number, name) for number, name in self.partitions_of[table.table_id].items()]
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """Of a leader that moved just now less than there is, until `settle`; at times one of the leaders says nothing."""
+        """Returns the offsets of a leader that moved just now, fewer than there are, until `settle`; at times one of the leaders does not
+        answer."""
         self._check(table)
         self.answer("offsets")
         offsets = super().offsets(table)

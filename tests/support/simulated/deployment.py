@@ -109,9 +109,9 @@ class Deployment:
                     self.store, self.cluster, lambda _: self.lake, OPTIONS, self.clock, self.ids, jitter, validator=self._validate
                 )
             except (LakewardError, SimulatedDeath):
-                continue  # whoever runs it starts it again
+                continue  # its supervisor starts it again
             self._pools = [in_turns(coordinator)]
-            coordinator.commits.locks.wait_seconds = 0  # in one thread nobody ever lets go meanwhile
+            coordinator.commits.locks.wait_seconds = 0  # in one thread no other caller releases it meanwhile
             return coordinator
 
     def _validate(self, request: ValidateTable, started: Callable[..., None]) -> Sequence[CheckResult]:
@@ -154,7 +154,7 @@ class Deployment:
                 self._keep_leases(tierer.leases)
 
     def in_background(self, work: Callable[[], object]) -> None:
-        """As a background loop: what fails is tried again later."""
+        """Runs `work` like a background loop: failed work is retried later."""
         try:
             work()
         except SimulatedDeath:
@@ -214,7 +214,7 @@ class Deployment:
         tierer.outbox.append(RoundReport(assignment, outcome))
 
     def _is_explained(self, assignment: Assignment, error: LakewardError) -> bool:
-        """Whether a round may end so: a repeated one only where nobody could tell its two processes apart."""
+        """Returns whether a round may end so: a repeated round only if its two processes could not be distinguished."""
         if error.error_class == "RoundRepeated":
             return self.invariants.rounds_of[assignment.round_id] is None
         is_named = hasattr(errors, error.error_class) and error.error_class != LakewardError.__name__

@@ -9,7 +9,7 @@ from tiering.model.rounds import Assignment
 
 
 class GrantedRounds:
-    """Of one deployment, whichever coordinator granted them."""
+    """Granted rounds of one deployment, by any coordinator."""
 
     def __init__(self) -> None:
         self._rounds: set[str] = set()
@@ -17,7 +17,7 @@ class GrantedRounds:
         """By table, of the newest round that was granted its commit."""
 
     def complaint(self, assignment: Assignment, stored: Iterable[TableRecord]) -> str | None:
-        """What is wrong about a grant: a round gets its first only while the store has it as its table's newest, and not behind a newer.
+        """Returns the problem of a grant: a round gets its first only while the store has it as its table's newest, and not behind a newer.
 
         A repeat is right: what it lets a round do the round could do before.
         """

@@ -1,4 +1,4 @@
-"""What must hold whatever happens (DESIGN 11), looked at when a commit lands, a file goes, a record is written or a round is handed out."""
+"""Invariants (DESIGN 11), checked when a commit lands, a file is deleted, a record is written or a round is assigned."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Invariants:
         """Lake tables of primary-key tables to which changes may have been applied twice."""
         self.landed_rounds: set[str] = set()
         self.cancelled_rounds: set[str] = set()
-        """Of which an operator was told that they are."""
+        """Rounds of which an operator was told that they are cancelled."""
         self.lake_table_of: dict[int, str] = {}
         """By source table, the lake table that it was tiered to last."""
         self.rewritten: dict[tuple[int, BucketKey], int] = {}
@@ -122,7 +122,7 @@ class Invariants:
             gaps[bucket] = {offset for offset in gaps[bucket] if is_known and offset < log_start}
 
     def _check_lake_table(self, request: Request) -> None:
-        """A source table goes on in another lake table, or behind records that were rewritten, only where somebody said so."""
+        """Checks that a source table continues in another lake table, or behind rewritten records, only after a user's request."""
         table_id, is_round = request.marker.table_id, not _is_statement(request)
         before = self.lake_table_of.setdefault(table_id, request.uuid)
         self._require(before == request.uuid or not is_round, f"{request.path} goes on in {request.uuid}, it was tiered to {before}")
@@ -140,12 +140,13 @@ class Invariants:
             self.rewritten[table.table_id, bucket] = 0
 
     def log_cut(self, table: TableInfo, bucket: BucketKey, start: int) -> None:
-        """Retention removed the records below `start`; of a last tiered record among them nobody can tell any more which it was."""
+        """Retention removed the records below `start`; if the last tiered record is among them, its identity is no longer known."""
         if start >= self.marked.get(table.table_id, {}).get(bucket, 0):
             self.rewritten.pop((table.table_id, bucket), None)
 
     def lake_table_made(self, table: TableInfo) -> None:
-        """No round makes a lake table in the place of one that is recorded: whoever wants to bring that back finds its name free."""
+        """Checks that no round creates a lake table in the place of a recorded one: a user who wants to restore that one finds its name
+        free."""
         is_recorded = table.table_id in self._cluster.recorded
         self._require(not is_recorded or self.repairs > 0, f"a lake table is made anew in the place of that of {table.path}")
 
@@ -200,7 +201,7 @@ class Invariants:
                 self._require(name not in table.named[snapshot], f"{name} is deleted, which snapshot {snapshot} of {path} names")
         for request in self._lake.late:
             table = self._lake.tables.get(request.path)
-            bases = set() if table is None else {self._lake.tiered(table), *table.snapshots}  # somebody may roll back to any of them
+            bases = set() if table is None else {self._lake.tiered(table), *table.snapshots}  # a user may roll back to any of them
             if table is not None and table.uuid == request.uuid and request.tiered in bases:
                 names = {request.manifest, *(file for *_, file in request.ranges), *(rewrite.file for rewrite in request.rewrites)}
                 self._require(name not in names, f"{name} is deleted, which a late commit of {request.path} names")
@@ -233,11 +234,12 @@ class Invariants:
                 self._require(target is None or (source, target) in LEGAL, f"{event.table_name} went from {source} to {target}")
 
     def excuse(self, error: LakewardError) -> None:
-        """Somebody passes an error over: one without a class of its own is said of defects alone."""
+        """Ignores an error of a caller: an error without a class of its own counts as a defect."""
         self._require(type(error) is not LakewardError, f"nothing explains {error!r}")
 
     def leases_kept(self, keeper: HandLeaseKeeper) -> None:
-        """What a tierer holds is leased and not old, once it had its turn; but where something was released behind its back."""
+        """Checks that a tierer's KV snapshots are leased and not old, once it had its turn, except where a lease was released behind its
+        back."""
         held, lease = keeper._all_held(), self._cluster.held_leases.get(keeper._lease_id)
         if not held or keeper._lease_id in self._cluster.dropped_leases:
             return

@@ -30,9 +30,9 @@ from tiering.model.upkeep import UpkeepOrder
 
 UNAVAILABLE = 0.003
 OVERTAKEN_SHARE = 0.5
-"""Of commits that replace files: just before them somebody else does."""
+"""Share of commits that replace files before which another commit lands."""
 COMMIT_SHARE = 0.08
-"""Of commit requests, for each thing that happens to them."""
+"""Share of commit requests for each kind of fault."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SimulatedLake(SweptMemoryLake):
         self.chance = chance
         self.contents: dict[str, FileContent] = {}
         self.folders: dict[str, TablePath] = {}
-        """Of lake tables, by uuid."""
+        """Folders of lake tables, by uuid."""
         self.folder_of_file: dict[str, TablePath] = {}
         self.sent_rounds: set[str] = set()
         self.named_by: dict[str, dict[int, frozenset[str]]] = {}
@@ -142,7 +142,7 @@ class SimulatedLake(SweptMemoryLake):
         return None if bucket.partition_id is None else self._partition_names[bucket.partition_id], bucket.bucket_id
 
     def _received(self, request: Request, table: MemoryTable, emptied: Collection[Place]) -> bool:
-        """As `receive`, in place of all rows in the places of `emptied`."""
+        """Receives a request like `receive`, which replaces all rows in the places of `emptied`."""
         head = table.head
         if head is None:
             return super().receive(request)
@@ -154,7 +154,7 @@ class SimulatedLake(SweptMemoryLake):
             table.rows[head] = all_rows
 
     def _fault_of_request(self) -> str:
-        """What happens to a commit request."""
+        """Draws the fault of a commit request."""
         self.during_commits()
         for fault, happens in (("commit-request-lost", "lost"), ("commit-answer-lost", "answer lost"), ("commit-request-late", "late")):
             if self.chance.strikes(fault, COMMIT_SHARE):
@@ -164,7 +164,7 @@ class SimulatedLake(SweptMemoryLake):
     # --- upkeep
 
     def files_of(self, committable: Committable) -> set[str]:
-        """What a commit of it will name."""
+        """Returns the files that a commit of it will name."""
         return super().files_of(committable) | {upkeep.rewrite_in(rewrite).file for rewrite in committable.rewrites}
 
     def merge_small_files(
@@ -177,14 +177,14 @@ class SimulatedLake(SweptMemoryLake):
         budget_bytes: int,
         is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
-        """See `FileMerging`."""
+        """Merges small files, as `FileMerging` describes."""
         rows = self._rows_at(view)
         ranges = upkeep.rows_by_bucket(rows, buckets.keys())
         merged = [rows_of for rows_of in ranges.values() if upkeep.files_in(rows_of) >= upkeep.MERGED_FILES]
         return [self.rewrite_rows(view.table_uuid, rows_of, round_id, new_nonce()) for rows_of in merged]
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
-        """See `TableUpkeep`."""
+        """Plans upkeep, as `TableUpkeep` describes."""
         self.answer("the files to rewrite")
         ids = {None, *partitions.values()}
         rows = self._rows_at(view)
@@ -209,7 +209,7 @@ class SimulatedLake(SweptMemoryLake):
         return upkeep.rewritten(upkeep.Rewrite(name, tuple(rows)))
 
     def fitting_rewrites(self, path: TablePath, base: LakeView, rewrites: Sequence[FileRewrite]) -> tuple[upkeep.Rewrite, ...]:
-        """Those that may be committed on `base`."""
+        """Returns the rewrites that may be committed on `base`."""
         decoded = [upkeep.rewrite_in(rewrite) for rewrite in rewrites]
         head = self._rows_at(base)
         return tuple(rewrite for rewrite in decoded if self.fits(rewrite, head) and rewrite.file in self.files)
@@ -238,7 +238,7 @@ class SimulatedLake(SweptMemoryLake):
     # --- what users do to it
 
     def compact(self, path: TablePath) -> bool:
-        """Somebody rewrites the rows of the head to other files."""
+        """Rewrites the rows of the head to other files, as a user."""
         table = self.tables.get(path)
         if table is None or table.head is None or not table.rows[table.head]:
             return False
@@ -251,7 +251,7 @@ class SimulatedLake(SweptMemoryLake):
         return True
 
     def roll_back(self, path: TablePath) -> bool:
-        """Somebody sets the main branch on the snapshot before the head."""
+        """Sets the main branch to the snapshot before the head, as a user."""
         table = self.tables.get(path)
         parent = None if table is None or table.head is None else table.snapshots[table.head].parent_id
         if table is None or parent is None or parent not in table.snapshots:
@@ -260,8 +260,8 @@ class SimulatedLake(SweptMemoryLake):
         return True
 
     def set_back(self, path: TablePath) -> bool:
-        """Somebody makes the tiering commit before the newest one the newest again: with its tag, or as Paimon's `rollback_to` does, which
-        takes what came after it away."""
+        """Makes the tiering commit before the newest one the newest again, as a user: with its tag, or like Paimon's `rollback_to`, which
+        deletes later snapshots."""
         table = self.tables.get(path)
         newest = None if table is None else self.tiered(table)
         current = None if table is None or newest not in table.snapshots else table.snapshots[newest].parent_id
@@ -286,11 +286,11 @@ class SimulatedLake(SweptMemoryLake):
         return True
 
     def drop(self, path: TablePath) -> bool:
-        """Drops a table; its files stay for whoever sweeps the storage."""
+        """Drops a table; its files stay until a user sweeps the storage."""
         return self.tables.pop(path, None) is not None
 
     def expire_parents(self, path: TablePath) -> bool:
-        """Somebody keeps nothing but the head and what the tag names."""
+        """Expires everything but the head and the tagged snapshot, as a user."""
         table = self.tables.get(path)
         kept = set() if table is None else {table.head, self.tiered(table)}
         if table is None or len(table.snapshots) <= len(kept):

@@ -1,4 +1,4 @@
-"""Somebody on call beside a simulated deployment, who runs what `sys` names as the `next_action` of a table."""
+"""A person on call beside a simulated deployment, who runs the `next_action` that `sys` names for a table."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class TiererProcess:
 class Wire:
     """The network between tierers and coordinators. `coordinator` picks the one that a message reaches; `died` is told when one dies.
 
-    `on_grant` gets each grant, also one whose answer gets lost; `excuse` each error that nobody waits for; `on_late_release` the id of a
+    `on_grant` gets each grant, also one whose answer gets lost; `excuse` each error that no caller waits for; `on_late_release` the id of a
     lease of which something is released when its tierer has gone on.
     """
 
@@ -117,7 +117,7 @@ class Wire:
         return answer
 
     def deliver_late(self) -> None:
-        """A request that is under way for long arrives; nobody waits for its answer."""
+        """Delivers a request that was under way for long; no process waits for its answer."""
         if self.late:
             send = self.late.pop(self.chance.random.randrange(len(self.late)))
             try:

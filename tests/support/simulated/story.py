@@ -20,7 +20,7 @@ from tiering.model.tables import BucketKey, TableInfo
 from tiering.procedures.resume_tiering import ResumeTiering
 
 HEALING_TURNS = 80
-"""Of a second of simulated time or two each: back-offs are 5 s at most, leases 20 s."""
+"""Turns of a second of simulated time or two each: back-offs are 5 s at most, leases 20 s."""
 QUIET_TURNS = 3
 """Turns after the lake has everything, until all records say so, too."""
 
@@ -166,7 +166,7 @@ class SimulatedStory:
         raise AssertionError(self._what_is_stuck())
 
     def _bring_tierers_back(self) -> None:
-        """Whoever slept wakes up; a fenced process is replaced by its operator."""
+        """Wakes sleeping tierers, and lets the operator replace a fenced process."""
         world = self.world
         world.tierers = world.tierers[:2]
         for tierer in list(world.tierers):
@@ -202,7 +202,7 @@ class SimulatedStory:
         world.pass_time(FRESHNESS_MS)
 
     def _lacks_a_snapshot(self, table: TableInfo) -> bool:
-        """As a cluster takes them from time to time: a log that was cut is covered by one."""
+        """Returns whether the table needs a KV snapshot, which a cluster takes from time to time: one covers a log that was cut."""
         newest = self.world.cluster.kv_snapshots(table)
         logs = self.world.cluster.logs[table.table_id]
         return any(bucket not in newest or newest[bucket].log_offset < logs[bucket][0] for bucket in self.world.cluster.buckets(table))
@@ -215,7 +215,7 @@ class SimulatedStory:
         )
 
     def _went_down(self, record: TableRecord) -> bool:
-        """Whether nobody has the table's round any more: until the service timeout nobody knows either that its commit landed."""
+        """Returns whether no process has the table's round any more: until the service timeout its landed commit is unknown, too."""
         living = {round_id for tierer in self.world.tierers for round_id in tierer.running}
         return record.state is TableState.TIERING and (record.round is None or record.round.round_id not in living)
 

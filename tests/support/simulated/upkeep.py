@@ -25,7 +25,7 @@ class Rewrite:
 
     file: str
     rows: tuple[Range, ...]
-    """As they are in the old files."""
+    """Rows in the order of the old files."""
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -49,7 +49,7 @@ def files_in(rows: Iterable[Range]) -> int:
 
 
 def rewritten(rewrite: Rewrite) -> FileRewrite:
-    """As a round carries it."""
+    """Returns the rewrite in the form in which a round carries it."""
     rows = [(str(bucket), start, stop, file) for bucket, start, stop, file in rewrite.rows]
     files = files_in(rewrite.rows)
     return FileRewrite(rewrite.rows[0][0], json.dumps([rewrite.file, rows]).encode(), files, 1, files, 1)

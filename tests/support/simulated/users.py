@@ -1,4 +1,4 @@
-"""What users and operators do beside a deployment: to source tables, to the lake, by CALLs, and as errors tell them."""
+"""Actions of users and operators beside a deployment: on source tables, on the lake, by CALLs, and as errors suggest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SKIP = re.compile(
     r"CALL sys\.skip_record\('(?P<table>[^']+)', (?P<bucket>\d+), (?P<offset>\d+)(?:, partition => '(?P<partition>[^']+)')?, reason"
 )
 SET_BACK = 0.5
-"""Of roll-backs."""
+"""Share of roll-backs that set a table back."""
 MOST_HINTS = 4
 """Refusals in a row, each with a hint of its own; more are a circle."""
 REGIONS = ("eu", "us")
@@ -72,7 +72,7 @@ class Users:
         self._keys = 0
         self.sets_back = False
         self.is_next_action_run: Callable[[TableRecord], bool] = lambda record: False
-        """Whether somebody ran what `sys` names for a table, so that its hint need not be read."""
+        """Whether a user ran the action that `sys` names for a table, so that its hint need not be read."""
 
     # --- source tables
 
@@ -164,7 +164,7 @@ class Users:
         self._world.cluster.change(table, refusal=refusal, schema=pa.schema([*table.schema, column]))
 
     def refuse_record(self) -> None:
-        """The rows of a bucket cannot take a change: whoever reads it gets no further."""
+        """Makes the rows of a bucket refuse a change: no reader gets beyond it."""
         table = self.table()
         buckets = [] if table is None or not table.primary_key else self._world.cluster.buckets(table)
         if table is not None and buckets and self._world.cluster.refuse(table, self._random.choice(buckets), self._random.randrange(3)):
@@ -207,7 +207,7 @@ class Users:
     # --- the lake
 
     def touch_lake(self) -> None:
-        """Somebody works on the lake table by hand."""
+        """Changes the lake table by hand."""
         lake = self._world.lake
         if not lake.tables:
             return
@@ -258,7 +258,7 @@ class Users:
             self._chance.note("tierer-asleep")
 
     def copy_process(self) -> None:
-        """Somebody starts another tierer with a name that is in use."""
+        """Starts another tierer with a name that is in use."""
         if len(self._world.tierers) < 4:
             self._chance.note("tierer-doubled")
             self._world.tierers.append(self._world._process(self._random.choice(self._world.tierers).tierer_id))
@@ -280,7 +280,7 @@ class Users:
         self._world.add_coordinator()
 
     def silence(self) -> None:
-        """Nobody is heard of for the service timeout."""
+        """Silences all tierers for the service timeout."""
         self._chance.note("tierer-asleep")
         self._world.pass_time(SERVICE_TIMEOUT_MS + 1)
 
@@ -342,7 +342,7 @@ class Users:
         self._world.outcomes["swept"] += sum(result.removed for result in results or ())
 
     def want_upkeep(self) -> None:
-        """Somebody wants all files of a table rewritten, as `CALL sys.rewrite_data_files` does."""
+        """Requests a rewrite of all files of a table, as `CALL sys.rewrite_data_files` does."""
         table = self.table()
         if table is not None:
             self.perform(lambda: self._request_upkeep(table.table_id))
@@ -363,7 +363,7 @@ class Users:
 
     @property
     def _parts(self) -> CallParts:
-        """Those of the coordinator that answers just now."""
+        """Parts of the coordinator that answers now."""
         return self._world.coordinator.call_parts
 
     def perform(self, call: Callable[[], Any]) -> Any:
@@ -389,7 +389,7 @@ class Users:
         return answer
 
     def reconcile(self, path: TablePath, action: str, **options: Any) -> Any:
-        """What it leaves out of the lake it says."""
+        """Reconciles, and checks that the answer says which records are left out of the lake."""
         world = self._world
         world.invariants.repairs += 1
         try:
@@ -402,11 +402,11 @@ class Users:
         if result.outcome == "reconciled" and table is not None and info is not None and not info.primary_key:
             gap = world.invariants.gap(table.uuid)
             left_out = result.records_left_out
-            # Rows of a partition may be a former one's of that name: how many are its own nobody can tell once the marker is gone.
-            # Nor how many records were written over those that the cluster lost.
+            # Rows of a partition may be of a former one with that name: without the marker, the number of its own rows is unknown. The
+            # number of records that replaced lost ones is unknown, too.
             is_rewritten = any(table_id == info.table_id for table_id, _ in world.cluster.generations)
             may_be_unknown = (bool(info.partition_keys) or is_rewritten) and action != "retier"
-            # Of a new table it also says what the log has no more, and no marker counts.
+            # For a new table it also counts records that neither the log nor a marker has any more.
             is_said = may_be_unknown if left_out is None else left_out >= gap
             assert is_said, f"{path}: {left_out} are said, {gap} are left out"
         return result

@@ -21,7 +21,7 @@ from tiering.errors import SetupError
 ARCHIVE = ROOT / ".venv" / "spark-classes.jsa"
 STAMP = ARCHIVE.with_suffix(".made-for")
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""None lives long enough to earn back what the optimizing compiler costs: with the quick one alone Spark takes a quarter less CPU."""
+"""No JVM lives long enough to earn back the cost of the optimizing compiler: with the quick one alone Spark takes a quarter less CPU."""
 _SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 """Warnings would come in the standard output, among the rows of a shell."""
 MAKE_SECONDS = 300
@@ -38,7 +38,7 @@ def jvm_options() -> str:
 
 
 def executor_conf() -> tuple[str, str]:
-    """The same for the executors of a tierer, as words of its command."""
+    """Returns the setting for the executors of a tierer, as words of its command."""
     return "--conf", f"spark.executor.extraJavaOptions={jvm_options()}"
 
 

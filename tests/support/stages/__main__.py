@@ -39,7 +39,7 @@ class Outcome:
     status: int
     seconds: float
     output: str = field(default="", repr=False)
-    """What it printed, where that was not shown as it came."""
+    """Output of the stage, unless it was shown at once."""
 
     def __str__(self) -> str:
         return f"{self.stage.name:<12} {'passed' if self.status == 0 else f'FAILED (status {self.status})'} in {self.seconds:.0f} s"

@@ -1,12 +1,12 @@
-"""Twelve tables as somebody on call finds them in the morning: each in trouble of its own, or in none, on one running service.
+"""Twelve tables as a person on call finds them in the morning: each with a problem of its own, or healthy, on one running service.
 
 | table | how it stands |
 | --- | --- |
 | flights | a log table, healthy |
-| hotels | a primary-key table, healthy; somebody's lease on its KV snapshots is about to end |
+| hotels | a primary-key table, healthy; a user's lease on its KV snapshots is about to end |
 | planes | its lake is disabled |
 | rides | was tiered, and then dropped |
-| orders | was late, since somebody paused it over its deadline |
+| orders | was late, because a user paused it over its deadline |
 | invoices | paused, and late |
 | sensors | slow: a tierer has been at it for a while, and is not far |
 | archive | in its backlog, which a tierer was working through when it died; paused since |
@@ -47,7 +47,7 @@ COUNT = 300
 
 
 def path(name: str) -> TablePath:
-    """Of one of the tables."""
+    """Returns the path of one of the tables."""
     return table_path("demo", name)
 
 
@@ -190,6 +190,6 @@ class TwelveTables(Deployment):
         wait_for("the dead tierer is missed", lambda: self.status(path("archive")).status == "Failed")
 
     def statuses(self) -> dict[str, TableStatus]:
-        """Of all tables, by name."""
+        """Returns the statuses of all tables, by name."""
         with LakewardClient(self.uri) as client:
             return {status.table_name: status for status in client.list_tiering_statuses()}

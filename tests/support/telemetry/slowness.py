@@ -24,7 +24,7 @@ while True:
 
 
 class Slowness:
-    """What the process saw so far."""
+    """Measurements of the process so far."""
 
     def __init__(self) -> None:
         self._pieces: list[tuple[float, float, float]] = []

@@ -1,1 +1,1 @@
-"""What tests of upkeep rounds share."""
+"""Helpers that tests of upkeep rounds share."""

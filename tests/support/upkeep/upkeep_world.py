@@ -79,7 +79,7 @@ class UpkeepWorld(World):
         return called.round_id
 
     def pause_upkeep(self, *, pauses: bool, reason: str | None = None) -> None:
-        """Somebody pauses the upkeep of the table, or resumes it. Raises UnknownTable."""
+        """Pauses or resumes the upkeep of the table, as a user. Raises UnknownTable."""
         with self._changing() as (ctx, record):
             change = requests.pause_upkeep(ctx, record, reason) if pauses else requests.resume_upkeep(ctx, record)
             self.coordinator.table_records.put(change)

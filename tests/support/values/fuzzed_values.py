@@ -62,7 +62,7 @@ FLAT: list[Kind] = [
 
 
 def kinds(depth: int = 2) -> st.SearchStrategy[Kind]:
-    """Of columns, nested up to `depth`."""
+    """Types of columns, nested up to `depth`."""
     flat = st.sampled_from(FLAT)
     if depth == 0:
         return flat

@@ -40,7 +40,7 @@ def seeded(word: int, seed: int) -> int:
 
 
 def value_hash(value: Any, seed: int) -> int:
-    """Of an Arrow scalar."""
+    """Returns the hash of an Arrow scalar."""
     if not value.is_valid:
         return 0
     kind = value.type

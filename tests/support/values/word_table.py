@@ -29,7 +29,7 @@ class WordRow:
 
 @dataclass(frozen=True)
 class NarrowWordRow:
-    """The same in a later version: narrower, and with one more column."""
+    """A later version of the row: narrower, and with one more column."""
 
     word: str = column("A word, at last explained.")
     length: int = column("Its length.", arrow_type=INT)

@@ -140,7 +140,7 @@ class World:
         return asyncio.run(self.calling(path, caller, **arguments))
 
     async def calling(self, path: TablePath | None = None, caller: str = "alice", **arguments: Any) -> TierTableResult:
-        """The same in an event loop; progress lines are kept in `progress_lines`."""
+        """Runs a call in an event loop, and keeps its progress lines in `progress_lines`."""
         async for step in self.coordinator.control.perform_with_progress(TierTable(path or self.table.path, caller=caller, **arguments)):
             if isinstance(step, Progress):
                 self.progress_lines.append(step.message)
@@ -167,7 +167,7 @@ class HandTierer:
         self.started_at_ms = started_at_ms
         self.incarnation = incarnation
         self.slots = 0
-        """As older tierers: it says nothing of them."""
+        """Slots; 0 like an older tierer, which does not report them."""
         self.sequence = 0
         self.epoch = 0
         self.running: dict[str, pb.PbLakeTieringTableInfo] = {}
@@ -282,7 +282,7 @@ class HandTierer:
         self.world.coordinator.commits.commit_lake_snapshot(self.ack_message(info))
 
     def ack_message(self, info: pb.PbLakeTieringTableInfo) -> pb.CommitLakeSnapshotRequest:
-        """The same, to be sent later."""
+        """Returns the ack of a round, to be sent later."""
         view = self.world.lake.view(self._table(info).path)
         assert view is not None
         assert view.tiered is not None

@@ -11,7 +11,7 @@ class Fault:
 
     name: str
     description: str
-    """What happens, as a sentence."""
+    """The fault as a sentence."""
     where: str
     """The harness that injects it ("simulator", "stories"), or the part of the product that it strikes."""
     handled_by: str

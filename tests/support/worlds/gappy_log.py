@@ -19,7 +19,7 @@ from tiering.model.splits import TieringSplit
 from tiering.model.tables import OFFSET_COLUMN, TableInfo
 
 EMPTY = frozenset({0, 1, 4, 9, 10, 18, 19})
-"""Of bucket 0 of `two_rounds`: before all rows, among those of a round, around the end of one, and at the end of all."""
+"""Offsets of bucket 0 of `two_rounds`: before all rows, among those of a round, around the end of one, and at the end of all."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Reader:
 
 
 def without_rows_at(monkeypatch: pytest.MonkeyPatch, storage: EmbeddedStorage, empty: Mapping[int, range | frozenset[int]]) -> None:
-    """From now on nobody reads a row at these offsets of the log tables there, by bucket."""
+    """Removes the rows at these offsets of the log tables from every later read, by bucket."""
     reader = storage.reader
 
     def gappy(table: TableInfo, split: TieringSplit) -> Any:
@@ -46,7 +46,7 @@ def without_rows_at(monkeypatch: pytest.MonkeyPatch, storage: EmbeddedStorage, e
 
 
 def gappy_world(folder: Path, kind: LakeKind, monkeypatch: pytest.MonkeyPatch) -> LakeWorld:
-    """One in which nobody reads a row at the offsets EMPTY of bucket 0."""
+    """Returns a world in which reads of bucket 0 have no rows at the offsets EMPTY."""
     world = LakeWorld(folder, kind=kind)
     without_rows_at(monkeypatch, world.storage, {0: EMPTY})
     return world

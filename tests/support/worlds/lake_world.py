@@ -115,7 +115,7 @@ class InlineDeployment:
 
     coordinator: Coordinator
     lake_format = "iceberg"
-    """What the deployment writes."""
+    """The lake format of the deployment."""
 
     def __init__(self, lake_properties: Mapping[str, str], store: Store | None = None) -> None:
         self.clock = self.make_clock()
@@ -155,7 +155,7 @@ class InlineDeployment:
         return coordinator
 
     def validate(self, call: ValidateTable) -> Sequence[CheckResult]:
-        """What `CALL sys.validate_table` does, in this process."""
+        """Runs `CALL sys.validate_table` in this process."""
         level = Level[call.level.upper()]
         return list(validate(self.owner, self.lake, call.path, level, call.snapshot_id))
 
@@ -221,7 +221,7 @@ class InlineDeployment:
         return view
 
     def iceberg(self, table: TableInfo) -> Table:
-        """As a user loads it, beside Lakeward."""
+        """Loads the table as a user does, beside Lakeward."""
         return self.iceberg_catalog().load_table(str(table.path))
 
     def iceberg_catalog(self) -> Catalog:

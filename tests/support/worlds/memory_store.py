@@ -146,7 +146,7 @@ class MemoryStore:
             return self._events[::-1][:limit]
 
     def events_after(self, event_id: int) -> Sequence[EventRecord]:
-        """Those of later numbers, the oldest first."""
+        """Returns the events with higher numbers, the oldest first."""
         with self._lock:
             return [event for event in self._events[-1_000:] if (event.event_id or 0) > event_id]
 

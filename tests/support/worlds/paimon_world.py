@@ -48,7 +48,8 @@ class PaimonWorld(FolderWorld):
         return table
 
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
-        """As pypaimon reads them; each once. Those of a clean table by the footers of the files that pypaimon would read."""
+        """Returns the offsets that pypaimon reads, each once. For a clean table, they come from the footers of the files that pypaimon
+        would read."""
         rows = self.kit.read(table)
         if "__offset" not in rows.column_names:
             splits = self.kit.by_pypaimon(table).new_read_builder().new_scan().plan().splits()

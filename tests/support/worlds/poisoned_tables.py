@@ -37,7 +37,7 @@ FRESHNESS_SECONDS = 120.0
 ROW_SECONDS = 10.0
 ROUND_SECONDS = 0.4
 STEP_SECONDS = 0.2
-"""As often as the coordinator looks at the clock."""
+"""Interval at which the coordinator looks at the clock."""
 ONLY = BucketKey(None, 0)
 
 

@@ -1,7 +1,7 @@
 """A whole deployment in one thread, driven by a seed: the real coordinator core and the real round machine over a cluster, a lake
 and a store in memory. Processes die and come back under their names, answers get lost, requests arrive late, users compact and
 expire, rename the lake table and have a new one made in the same folder (`reconcile_lake(retier)`), the wall clock is set while the
-coordinator runs and between its starts, somebody makes up messages that name what SQL shows, operators cancel rounds and fence
+coordinator runs and between its starts, an attacker forges messages with the names that SQL shows, operators cancel rounds and fence
 processes that live on, and the real sweep deletes files while all of that goes on between its looks at the lake.
 
 Safety is checked after every step, liveness by `heal`: with the faults switched off everything ends up in the lake.
@@ -59,7 +59,7 @@ SWEEP_SHARE = 0.12
 KEPT_LATE_BEATS = 4
 RENAMED_SHARE = 0.8
 LOST = frozenset({"LakeTableReplaced", "MarkerLost", "RecordAheadOfLake"})
-"""What a round may say for good of a lake table that was renamed, or of one that a reconciliation which died left behind."""
+"""Errors with which a round may stop for good, for a lake table that was renamed, or that a reconciliation left when it died."""
 LAKE_FAULTS = ("ok", "ok", "ok", "answer lost", "lost", "late")
 
 
@@ -96,7 +96,7 @@ class Simulation:
     outages: tuple[type[LakewardError], ...] = ()
     """Errors that files may bring about at any time, and that pass by themselves."""
     table = TABLE
-    """What the cluster begins with."""
+    """The first table of the cluster."""
     inline_round_bytes = 0
     """Also the bytes that a round merges at most."""
 
@@ -355,7 +355,7 @@ class Simulation:
         """An operator takes the processes of a name out of service, which may live on; usually they are replaced some time later."""
         try:
             fence_tierer(self.coordinator.call_parts, FenceTierer(tierer.tierer_id, caller="alice"))
-        except InvalidArgument:  # nobody of that name was heard of
+        except InvalidArgument:  # no tierer of that name is known
             return
         [event] = [event for event in self.store.events(1) if event.event_type == TIERER_FENCED]
         self.fenced |= {(tierer.tierer_id, digest) for digest in event.details["processes"]}
@@ -365,7 +365,8 @@ class Simulation:
         return (tierer.tierer_id, process_digest(tierer.incarnation)) in self.fenced
 
     def _fence_was_pruned(self, tierer: SimulatedTierer) -> bool:
-        """As when the clock was set years ahead: a coordinator that starts does not know of the fence then."""
+        """Returns whether the fence was pruned, as after the clock was set years ahead: a coordinator that starts then does not know the
+        fence."""
         digest = process_digest(tierer.incarnation)
         return not any(event.event_type == TIERER_FENCED and digest in event.details["processes"] for event in self.store.events())
 
@@ -384,12 +385,12 @@ class Simulation:
             self._restart_coordinator()
 
     def _deliver_late_beat(self) -> None:
-        """Of a process that may be gone, and may have its name's table handed to another."""
+        """Delivers a heartbeat of a process that may be gone, while another may have the table of its name."""
         if self.late_beats:
             self.coordinator.heartbeats.handle(self.late_beats.pop(self.random.randrange(len(self.late_beats))))
 
     def _forge(self) -> None:
-        """Messages by somebody who knows the names of the running round, and not the incarnation that has it."""
+        """Sends messages of an attacker who knows the names of the running round, but not its incarnation."""
         record = self.coordinator.table_records.get(TABLE.table_id)
         if record is None or record.round is None:
             return
@@ -413,7 +414,7 @@ class Simulation:
             self.random.choice(messages)()
         except (Fenced, *self.outages):
             pass
-        except PermanentTieringError as error:  # an ack is read from the lake, whoever sent it
+        except PermanentTieringError as error:  # an ack is read from the lake, whichever process sent it
             if self.renamed == 0 or error.error_class not in LOST:
                 raise
 
@@ -486,6 +487,6 @@ class Simulation:
 
 
 def recorded_everywhere(simulation: Simulation) -> list[RecordedLakeSnapshot | None]:
-    """What coordinator and cluster remember of the lake."""
+    """Returns the lake records of coordinator and cluster."""
     [record] = simulation.coordinator.table_records.live()
     return [record.lake.recorded, simulation.cluster.recorded.get(TABLE.table_id)]

@@ -1,4 +1,4 @@
-"""What must hold of the model's lake tables, whatever happens (DESIGN 11). The answers are empty, or say what is violated.
+"""Invariants of the model's lake tables (DESIGN 11). A check returns an empty text, or the violation.
 
 That no table is blocked for ever is asked of every state by `search.WaysOut`.
 """
@@ -12,7 +12,7 @@ from faults.model.exclusive.lake_states import LakeTable, Mark, Row
 
 
 def landed(before: LakeTable, after: LakeTable, mark: Mark, removed: frozenset[Row]) -> str:
-    """Of a lake table behind a tiering commit: conservation of rows, and the chain of commits."""
+    """Checks a lake table after a tiering commit: conservation of rows, and the chain of commits."""
     return conserved(after, mark, removed) or chained(before, mark)
 
 
@@ -56,7 +56,7 @@ def stays_deleted(lake: LakeTable, deleted: frozenset[Row]) -> str:
 
 
 def log_kept(lake: LakeTable | None, log_start: int) -> str:
-    """Retention cuts nothing off the log that a lake table lacks which nobody rolled back."""
+    """Checks that retention removes no record that a lake table lacks, unless the table was rolled back."""
     tiered = 0 if lake is None or lake.marker is None else lake.marker.tiered
     if lake is None or lake.is_rolled_back or log_start <= tiered:
         return ""

@@ -38,7 +38,7 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 TABLE = TableInfo(1, PATH, TableType.LOG, pa.schema([pa.field("id", pa.int64())]), 1, WHEN, lake_enabled=True)
 
 Row = tuple[int, int]
-"""Of which source table a row is, by its id, and its offset."""
+"""A row: the id of its source table, and its offset."""
 Position = tuple[str, Row]
 """A data file, and a row of it."""
 Split = tuple[int, int]
@@ -75,7 +75,7 @@ class Snapshot(NamedTuple):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What a reader sees."""
+        """Rows that a reader sees."""
         return tuple(row for file in self.data for row in file.rows if (file.name, row) not in self.deleted)
 
     @property
@@ -110,7 +110,7 @@ class LakeTable(NamedTuple):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What a reader of the head sees."""
+        """Rows that a reader of the head sees."""
         head = self.snapshot(self.head)
         return () if head is None else head.rows
 
@@ -122,7 +122,7 @@ class LakeTable(NamedTuple):
 
     @property
     def deleted(self) -> frozenset[Position]:
-        """What delete files of the head name."""
+        """Positions that delete files of the head name."""
         head = self.snapshot(self.head)
         return frozenset() if head is None else head.deleted
 
@@ -165,7 +165,7 @@ class LakeTable(NamedTuple):
         return self._replace(head=added.id, tag=tag, snapshots=(*self.snapshots, added), next_id=self.next_id + 1)
 
     def trimmed(self) -> LakeTable:
-        """What a round keeps of its base."""
+        """Returns the part of its base that a round keeps."""
         kept = tuple(
             snapshot.without_content()._replace(parent=None) for snapshot in self.snapshots if snapshot.id in (self.head, self.tag)
         )
@@ -173,14 +173,14 @@ class LakeTable(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """What coordinator or cluster has on record of the lake."""
+    """The record of the lake in the coordinator or the cluster."""
 
     snapshot_id: int
     tiered: int
 
 
 class Known(NamedTuple):
-    """What a base check knows beside the lake (`KnownLake`)."""
+    """Inputs of a base check beside the lake (`KnownLake`)."""
 
     table_id: int
     uuid: int | None
@@ -321,7 +321,7 @@ def _marker(mark: Mark) -> Marker:
 
 @cache
 def _view(lake: LakeTable | None, table_id: int, rules: frozenset[Rule]) -> LakeView | None:
-    """As a format shows it. Without the identity in the marker, every marker looks as if it belonged here."""
+    """Returns the view of a format. Without the identity in the marker, every marker looks as if it belonged here."""
     if lake is None:
         return None
     mark = lake.marker

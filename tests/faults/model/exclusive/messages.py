@@ -1,7 +1,7 @@
 """Messages of tierers to the coordinator, and what it does with them: plans, requests for the grant, acks, and reports of how rounds ended.
 
 A tierer repeats a message until it is answered, so one that is lost is no step of its own. A copy of it may arrive at any later time: its
-tierer may have gone on, given up or died, and nobody waits for the answer.
+tierer may have continued, given up or died, and no process waits for the answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def deliver_report(world: World, message: Message) -> Step:
 
 
 def deliver_late_copy(size: Size, world: World, message: Message) -> Iterator[Step]:
-    """A copy arrives of which nobody waits for the answer. An ack waits for the table's lock."""
+    """Delivers a copy whose answer no process waits for. An ack waits for the table's lock."""
     late = list(world.late)
     late.remove(message)
     after = world._replace(late=tuple(late))

@@ -68,7 +68,7 @@ class ExclusiveModel:
         return rounds.assign(world)
 
     def _mend(self, world: World) -> Step | None:
-        """What a hint says: `retier`, or `accept` where that is refused, or a new lake table (`hints.new_table_hint`)."""
+        """Follows a hint: `retier`, or `accept` where that is refused, or a new lake table (`hints.new_table_hint`)."""
         for action in ("retier", "accept"):
             for step in users.begin_reconcile(self.size, world, action):
                 return step

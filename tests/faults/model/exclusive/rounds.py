@@ -1,4 +1,4 @@
-"""What tierers and coordinator do, a step at a time, and the commit requests on their way (DESIGN 6 steps 1-9).
+"""The steps of tierers and coordinator, and the commit requests on their way (DESIGN 6 steps 1-9).
 
 A step is atomic: nothing comes between what stands in one function. Each mirrors a place in the product's code, which it names.
 """
@@ -76,7 +76,7 @@ def assign(world: World, *, is_upkeep: bool = False) -> Step:
 
 
 def round_steps(size: Size, world: World, current: Round) -> Iterator[Step]:
-    """What a round's tierer may do next."""
+    """Yields the next possible steps of a round's tierer."""
     match current.phase:
         case "assigned":
             yield read_base(size, world, current)
@@ -330,7 +330,7 @@ def _send_again_on_new_base(size: Size, world: World, current: Round) -> Step:
 
 
 def claim_of(lake: LakeTable | None) -> Copy | None:
-    """What a tierer that looked at the lake says of it."""
+    """Returns the claim of a tierer that read the lake."""
     return None if lake is None or lake.tag is None or lake.marker is None else Copy(lake.tag, lake.marker.tiered)
 
 
@@ -378,7 +378,7 @@ def end(size: Size, world: World, current: Round, *, passed: bool = False) -> Wo
 
 
 def fail(size: Size, world: World, current: Round, error: str, *, deletes: bool = False) -> World:
-    """The same with an error. A permanent one stays until a user acts; `deletes`: the round's own file goes."""
+    """Ends a round with an error. A permanent error stays until a user acts; `deletes`: the round's own file is deleted."""
     after = _reported(size, world, current, Message("report", current.ref, error="" if error == "Fenced" else error))
     if not deletes:
         return after

@@ -10,22 +10,22 @@ from faults.model.exclusive.world import FAULTS, LATE_MESSAGES, UPKEEP, Size
 from faults.model.search import Result
 
 ROLLED_BACK = frozenset(("roll back", "reconcile"))
-"""What users do where the lake goes back behind what a late message says of it."""
+"""Actions of users with which the lake goes back behind a late message."""
 
 REPLACED = frozenset(("rename", "recreate", "reconcile"))
-"""What users do where another lake table stands in place of the one that a late message names."""
+"""Actions of users after which another lake table has the place of the one that a late message names."""
 
 SET_BACK = frozenset(("set back", "sweep", "reconcile"))
-"""What users do where a late commit finds its base again."""
+"""Actions of users after which a late commit finds its base again."""
 
 MAINTENANCE = frozenset(("compact", "expire", "roll back"))
-"""What users do between two rounds, and what hides a roll-back."""
+"""Actions of users between two rounds, including those that hide a roll-back."""
 
 CHANGED = frozenset(("compact", "delete"))
-"""What users do to the files that upkeep rewrites."""
+"""Actions of users on the files that upkeep rewrites."""
 
 TAGGED = frozenset(("tag", "expire"))
-"""What users do to the snapshots that expire."""
+"""Actions of users on the snapshots that expire."""
 
 SMALLEST_SIZES: dict[Rule, dict[str, Any]] = {
     Rule.FENCE: {"users": 1, "faults": 1},

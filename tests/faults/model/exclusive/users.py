@@ -1,4 +1,4 @@
-"""What users do to the lake, what fails, the sweep, and `CALL sys.reconcile_lake`."""
+"""Actions of users on the lake, failures, the sweep, and `CALL sys.reconcile_lake`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def steps(size: Size, world: World) -> Iterator[Step]:
 
 
 def faults(size: Size, world: World) -> Iterator[Step]:
-    """What may fail beside requests that are late."""
+    """Yields failures beside late requests."""
     if world.record.running is not None and "time-out" in size.fault_actions:
         yield time_out(world)
     if "crash" in size.fault_actions:

@@ -9,7 +9,7 @@ from faults.model.exclusive.lake_states import Copy, DataFile, Known, LakeTable,
 from faults.model.exclusive.rules import ALL_RULES, Rule
 
 NOBODY = 0
-"""The round that hears of an answer that nobody waits for, or that is lost: its tierer asks again, if it lives."""
+"""The receiver of an answer that is lost or has no process that waits: a living tierer sends its request again."""
 
 FAULTS = frozenset(("time-out", "crash", "restart", "lost answer", "lost request", "repeat", "stop early"))
 LATE_MESSAGES = frozenset(("late message", "given up"))
@@ -38,10 +38,11 @@ class Size:
     last_gate: bool = True
     """Whether `commit_check` looks at what is about to be sent: it stops what lacks the contiguous prefix a second time."""
     numbered: bool = False
-    """Whether the catalog refuses a snapshot whose sequence number is not beyond the table's last, as Iceberg's do: it stops a second time
-    what the head would, and alone a copy of a request that landed, once somebody set the table back on its base and expired it."""
+    """Whether the catalog refuses a snapshot whose sequence number is not beyond the table's last, as Iceberg's do. The head's check stops
+    such a request, too. Only the number stops the copy of a request that landed, after a user set the table back to its base and expired
+    it."""
     upkeep: frozenset[str] = frozenset()
-    """What upkeep there is, of UPKEEP."""
+    """Kinds of upkeep, from UPKEEP."""
     rules: frozenset[Rule] = field(default=ALL_RULES)
 
     def has(self, rule: Rule) -> bool:
@@ -73,7 +74,7 @@ class Rewrite(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the coordinator's store has on the table. `running` is the round that owns it, `error` a permanent one.
+    """The coordinator's record of the table. `running` is the round that owns it, `error` a permanent one.
 
     `is_upkeep`: the running round is one of upkeep alone.
     """
@@ -100,7 +101,7 @@ class Ref(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a tierer tells or asks the coordinator about a round.
+    """A tierer's message to the coordinator about a round.
 
     `kind` is `plan`, `checked plan`, `request for the grant`, `ack` or `report`. `grant` is what a request asks for, and a plan announces;
     `claim` is what an ack says of the lake; `error` and `passed` are a report's: how the round failed, and whether it names the head that
@@ -115,7 +116,7 @@ class Message(NamedTuple):
     passed: bool = False
 
     def __str__(self) -> str:
-        """As steps name it."""
+        """Returns the name that steps use."""
         return f"the {self.kind} of round {self.ref.round_id}"
 
 
@@ -173,14 +174,14 @@ class Telling(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What a sweep has read before it looks at the lake table."""
+    """Results that a sweep has read before it reads the lake table."""
 
     record: Record
     files: frozenset[str]
 
 
 class Sighted(NamedTuple):
-    """What `FileSightings` remembers: the round at the lake table's newest tiering commit, and files that only expired snapshots named."""
+    """State of `FileSightings`: the round at the lake table's newest tiering commit, and files that only expired snapshots named."""
 
     newest: int
     dead: frozenset[str]
@@ -190,7 +191,7 @@ class World(NamedTuple):
     """See the module. `removed` are the rows that a user took out of the lake, and whose absence is no loss; of these `deleted` are
     those that must not come back. `sighted`: what the last sweep saw of expired files. `cancelled`: upkeep rounds that made room.
 
-    `reports` wait at their tierers until they are answered; `late` are copies of messages on their way that nobody waits for.
+    `reports` wait at their tierers until they are answered; `late` are copies of messages on their way, whose answers no process waits for.
     """
 
     table_id: int
@@ -239,7 +240,7 @@ class World(NamedTuple):
         return self.telling is not None or self.call is not None
 
     def known(self) -> Known:
-        """What the coordinator knows of the lake, and hands out with an assignment."""
+        """The coordinator's record of the lake, which it sends with an assignment."""
         record = self.record
         return Known(record.table_id, record.uuid, record.passed_head, record.copy, self.cluster)
 
@@ -249,7 +250,7 @@ class World(NamedTuple):
 
 
 Step = tuple[str, World]
-"""What happens, and the world after it."""
+"""The name of a step, and the world after it."""
 
 
 def initial(size: Size) -> World:

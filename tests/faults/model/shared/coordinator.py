@@ -1,4 +1,5 @@
-"""What our coordinator does for a round whose base is ahead of the records, or whose commit has landed: it looks itself, records, tells."""
+"""Our coordinator handles a round whose base is ahead of the records, or whose commit has landed: it reads the lake, records, and notifies
+the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tiering.cluster.fluss.offsets_files import PreparedFile, superseded
 
 
 def steps(size: Size, world: World) -> Iterator[Step]:
-    """What the coordinator may do next, or its death."""
+    """Yields the next possible steps of the coordinator, or its death."""
     if world.ack is None:
         return
     yield advance(size, world, world.ack)

@@ -1,4 +1,4 @@
-"""What must hold beside Flink: each commit of ours stands on a lake that is right, and no error names what did not happen."""
+"""Invariants beside Flink: each commit of ours has a correct lake as its base, and no error names an event that did not happen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def certified(world: World, request: Request) -> World:
 
 
 def complaint(world: World, end: int) -> str:
-    """What is wrong with a lake table that is tiered up to `end`; empty = nothing."""
+    """Returns the problem of a lake table that is tiered up to `end`; empty = none."""
     rows, keyed = world.lake.rows, world.log.keyed
     if keyed and "accepted" in world.facts:
         return ""  # keys whose changes were left out on purpose say nothing any more
@@ -52,7 +52,7 @@ def counted(world: World, end: int | None, left_out: int | None) -> str:
 
 
 def borne_out(world: World) -> World:
-    """A permanent error names what has happened. Of rows that somebody took out, one that comes late counts as there twice."""
+    """Checks that a permanent error names a real event. A late row that a user removed counts as there twice."""
     error = world.record.error
     if error == "ForeignTieringOverlap":
         happened = bool(world.excused) or max(Counter(key for key, _ in world.lake.rows).values(), default=1) > 1

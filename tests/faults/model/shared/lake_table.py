@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
 
 class Added(NamedTuple):
-    """As `tiering.lake.foreign.AddedRows`."""
+    """Rows of a foreign snapshot, as in `tiering.lake.foreign.AddedRows`."""
 
     begin: int
     end: int
@@ -64,7 +64,7 @@ class LakeTable(NamedTuple):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What a reader of the head sees."""
+        """Rows that a reader of the head sees."""
         head = self.snapshot(self.head)
         return () if head is None else head.rows
 
@@ -75,7 +75,7 @@ class LakeTable(NamedTuple):
 
     @property
     def newest(self) -> Snapshot | None:
-        """The newest tiering snapshot, whoever made it, rolled back or not: what Flink's check goes by."""
+        """The newest tiering snapshot, by any service, rolled back or not: Flink's check uses it."""
         return max((snapshot for snapshot in self.snapshots if snapshot.author != "user"), key=lambda entry: entry.id, default=None)
 
     @property
@@ -108,19 +108,19 @@ class Log(NamedTuple):
     keyed: bool = False
 
     def holds_rows(self, start: int, stop: int) -> bool | None:
-        """As `tiering.cluster.shared_lake.log_rows`."""
+        """Returns the same as `tiering.cluster.shared_lake.log_rows`."""
         first, last = max(start, self.start), min(stop, self.end)
         unknown = None if first > start or last < stop else False
         return True if any(record is not None for record in self.records[first:last]) else unknown
 
     def truth(self, end: int) -> tuple[Row, ...]:
-        """What a reader should see of a table that is tiered up to `end`."""
+        """Returns the rows that a reader should see in a table that is tiered up to `end`."""
         if not self.keyed:
             return tuple((offset, offset) for offset, record in enumerate(self.records[:end]) if record is not None)
         return self.folded((), 0, end)
 
     def folded(self, rows: tuple[Row, ...], start: int, stop: int) -> tuple[Row, ...]:
-        """What a round of ours makes of `rows`: of a key that changed every live row goes, its last change comes."""
+        """Returns `rows` after a round of ours: every live row of a changed key is removed, and its last change is added."""
         changed = [(offset, record) for offset, record in enumerate(self.records[start:stop], start) if record is not None]
         if not self.keyed:
             return tuple(sorted((*rows, *((offset, offset) for offset, _ in changed))))
@@ -129,7 +129,7 @@ class Log(NamedTuple):
         return tuple(sorted((*left, *((key, offset) for key, (offset, kind) in last.items() if kind != "D"))))
 
     def appended(self, rows: tuple[Row, ...], start: int, stop: int) -> tuple[tuple[Row, ...], Added | None]:
-        """What Flink's writers make of `rows`: a key whose first record is an insert gets no equality delete."""
+        """Returns `rows` after a round of Flink's writers: a key whose first record is an insert gets no equality delete."""
         changed = [(offset, record) for offset, record in enumerate(self.records[start:stop], start) if record is not None]
         if not self.keyed:
             offsets = [offset for offset, _ in changed]
@@ -148,7 +148,7 @@ class Log(NamedTuple):
 
 
 class ClusterRecord(NamedTuple):
-    """What Fluss keeps of the lake table: the last write wins. `highest` is the highest end that it was ever told: retention follows it."""
+    """Fluss's record of the lake table: the last write wins. `highest` is the highest end that Fluss ever got: retention follows it."""
 
     registered: tuple[tuple[int, OffsetsFile], ...] = ()
     alive: frozenset[OffsetsFile] = frozenset()

@@ -1,4 +1,4 @@
-"""What the product's own rules say of a lake table beside another service: every call of `tiering.lake.rules` but those of statements.
+"""Calls the product's rules about a lake table beside another service: all of `tiering.lake.rules` except the rules of statements.
 
 A rule that is taken out is taken out here, around the product's code, where it is one of these.
 """
@@ -38,7 +38,7 @@ _NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
 
 
 class Own(NamedTuple):
-    """What somebody has on record of the lake: its newest tiering snapshot and the end; of the coordinator's record the rest, too."""
+    """A record of the lake: its newest tiering snapshot and the end. The coordinator's record has more fields."""
 
     snapshot_id: int
     end: int | None
@@ -47,7 +47,7 @@ class Own(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the coordinator remembers of the lake table."""
+    """The coordinator's record of the lake table."""
 
     own: Own | None
     passed_head: int | None
@@ -86,7 +86,7 @@ class Refusal(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a round is going to do. `from_snapshot`: the bucket begins anew with its KV snapshot, which replaces all of it."""
+    """The plan of a round. `from_snapshot`: the bucket begins again with its KV snapshot, which replaces all of it."""
 
     begin: int
     stop: int
@@ -206,7 +206,7 @@ def _running_ends(rules: Rules) -> type[RunningEnds]:
 
 @cache
 def view_of(lake: LakeTable) -> LakeView:
-    """As a format shows it."""
+    """Returns the view of a format."""
     snapshots = {
         entry.id: LakeSnapshot(
             entry.id,
@@ -224,20 +224,20 @@ def view_of(lake: LakeTable) -> LakeView:
 
 
 def marker_of(mark: Mark) -> Marker:
-    """As the codec has it."""
+    """Returns the marker of the codec."""
     ranges = {} if mark.tiered is None else {BUCKET: TieredRange(mark.start or 0, mark.tiered)}
     return Marker(CLUSTER, 1, UUID, str(mark.round_id), mark.round_id, None if mark.base is None else str(mark.base), ranges)
 
 
 def known_lake(known: Known, cluster: tuple[Own | None, bool]) -> KnownLake:
-    """What is remembered outside of the lake."""
+    """Returns the records outside of the lake."""
     recorded = tuple(copy for copy in (_recorded(known.own), _recorded(cluster[0])) if copy is not None)
     shared = shared_records(known, cluster)
     return KnownLake(CLUSTER, 1, None if known.own is None else UUID, known.passed_head, recorded, path=PATH, shared=shared)
 
 
 def shared_records(known: Known, cluster: tuple[Own | None, bool]) -> SharedRecords:
-    """Who remembers what."""
+    """Returns the records of coordinator and cluster."""
     own = known.own
     moved_back = frozenset((BUCKET,)) if own is not None and own.moved_back else frozenset()
     round_id = None if own is None or own.round_id is None else str(own.round_id)

@@ -12,7 +12,7 @@ from faults.model.shared.starts import start
 from faults.model.shared.world import Size, World
 
 QUIET, PEACE = 0, 1
-"""Of a continuation: everything comes to rest, and then a healthy round of Flink's and one of ours follow each other."""
+"""Phases of a continuation: everything comes to rest, and then a healthy round of Flink's and one of ours follow each other."""
 
 
 class SharedModel:
@@ -89,7 +89,7 @@ class SharedModel:
         return next(flink.plan(self.size, grown), None)
 
     def _mended(self, world: World) -> Step | None:
-        """What the hint names; where that is refused, any other action that goes through, which the refusal names."""
+        """Follows the hint. If its statement is refused, any other action that succeeds, which the refusal names."""
         hinted = sorted(world.record.hints, key=lambda action: action != "deduplicate")
         others = [action for action in users.ACTIONS if action not in hinted]
         for action in (*hinted, *others):

@@ -51,7 +51,7 @@ def assign(world: World) -> Step:
 
 
 def round_steps(size: Size, world: World, current: Round) -> Iterator[Step]:
-    """What the tierer of a round may do next."""
+    """Yields the next possible steps of a round's tierer."""
     who = f"round {current.id}"
     match current.step:
         case "assigned" if size.has(SharedRule.CLUSTER_FIRST):

@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class SharedRule(Enum):
-    """What Lakeward does beside Flink's tiering, whose commits nothing fences: the number of the rule, and what this part of it says."""
+    """Rules of Lakeward beside Flink's tiering, whose commits have no fence: the number of the rule, and the text of this part."""
 
     CLUSTER_FIRST = "R1", "the cluster's record is read before the lake"
     AHEAD_OF_NEWEST = "R1", "a record that is ahead is an error only of the lake's newest snapshot, where the log shows rows"

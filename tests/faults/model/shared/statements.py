@@ -1,4 +1,4 @@
-"""What the statements of `CALL sys.reconcile_lake` decide beside another service, by the product's own rules.
+"""The decisions of `CALL sys.reconcile_lake` beside another service, by the product's own rules.
 
 The order in which they are asked is that of `Reconciler._decide` and `_decide_on`, which read lake and log in between.
 """
@@ -62,7 +62,7 @@ class Decision(NamedTuple):
 
 @cache
 def decided(action: str, look: Look, marker_tells: bool, kv_snapshots: bool) -> Decision | Refusal | None:
-    """None: nothing is wrong (any more)."""
+    """Returns the outcome; None if nothing is wrong (any more)."""
     lake = look[0]
     situation = _situation(look, marker_tells, kv_snapshots)
     stand = stand_of(look)

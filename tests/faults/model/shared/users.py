@@ -1,4 +1,4 @@
-"""What users do to the lake table, what retention does, what fails, and `CALL sys.reconcile_lake`."""
+"""Actions of users on the lake table, retention, failures, and `CALL sys.reconcile_lake`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(world: World) -> Step:
 
 
 def faults(size: Size, world: World) -> Iterator[Step]:
-    """What may fail on our side."""
+    """Yields failures on our side."""
     actions = size.fault_actions
     if world.round is not None and "tierer dies" in actions:
         yield f"the tierer of round {world.round.id} dies", fail(size, world, world.round, Refusal("", is_permanent=False))

@@ -105,7 +105,7 @@ class Ack(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """What its store has on the table."""
+    """The store's record of the table."""
 
     epoch: int = 1
     running: int | None = None
@@ -142,11 +142,11 @@ class World(NamedTuple):
     broken: str = ""
 
     def known(self) -> Known:
-        """What is handed out with an assignment."""
+        """The record that is sent with an assignment."""
         return Known(self.record.own, self.record.passed_head)
 
     def recorded(self) -> tuple[Own | None, bool]:
-        """What a look at the cluster tells, and whether its file could be read."""
+        """The cluster's record, and whether its file could be read."""
         latest = self.cluster.latest
         if latest is None or not self.cluster.is_readable:
             return None, self.cluster.is_readable

@@ -1,1 +1,1 @@
-"""What others do to lake tables: their files, their Spark, their tiering service."""
+"""Changes of lake tables by other programs: their files, their Spark, their tiering service."""

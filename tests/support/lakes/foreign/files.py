@@ -22,7 +22,7 @@ from tiering.model.tables import TableInfo
 
 
 def commit_files(world: LakeWorld, table: TableInfo, files: Sequence[DataFile]) -> None:
-    """One snapshot of somebody else that adds these files, all of one partition spec."""
+    """Commits these files in one snapshot of another writer, all of one partition spec."""
     loaded = world.iceberg(table)
     staged = SnapshotStager(loaded, world.view(table), "foreign", SystemClock()).stage(FileChanges(files, files[0].spec_id), {})
     updates = tuple(update for update in staged.updates if not (isinstance(update, SetSnapshotRefUpdate) and update.ref_name == TAG))

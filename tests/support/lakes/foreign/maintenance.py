@@ -1,4 +1,4 @@
-"""What Iceberg's maintenance procedures do to a `LakeWorld`'s lake table, without Spark: the same commits, and the same files deleted.
+"""Iceberg's maintenance procedures on a `LakeWorld`'s lake table, without Spark: the same commits, and the same files deleted.
 
 Each function is a whole procedure. It reads the table and commits in one go, as a procedure does that meets no other commit.
 """
@@ -40,7 +40,7 @@ def rewrite_data_files(world: LakeWorld, table: TableInfo) -> None:
 
 
 def rewrite_oldest_data_files(world: LakeWorld, table: TableInfo) -> None:
-    """As `rewrite_data_files` with a small file group: two files of one partition."""
+    """Does the same as `rewrite_data_files` with a small file group: two files of one partition."""
     loaded = world.iceberg(table)
     tasks = max(_by_partition(loaded), key=len, default=[])[:2]
     if tasks:

@@ -1,4 +1,4 @@
-"""What other tools do to a lake table through Spark: compactions, cut in two where a test needs it, and equality deletes."""
+"""Changes of a lake table by other tools through Spark: compactions, cut in two where a test needs it, and equality deletes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class RunningCompaction:
 
 
 class StagedCompaction:
-    """What `rewrite_data_files` does, cut in two: files are rewritten at once, `commit` comes later.
+    """A `rewrite_data_files` that is cut in two: files are rewritten at once, `commit` comes later.
 
     The commit is Iceberg's own, built as its `RewriteDataFilesCommitManager` builds it. The rewritten file is a copy.
     """

@@ -20,7 +20,7 @@ from tiering.procedures.tier_table import TierTable
 
 
 class CallSteps(StoryParts):
-    """What operators call."""
+    """CALLs of operators."""
 
     def call(self) -> str | None:
         rng, path = self.rng, self.pick().info.path

@@ -31,7 +31,7 @@ class ClusterFaults(DamagedFiles):
     store_backup: Path | None
 
     def model_of(self, taken: SteppedRound) -> Model | None:
-        """None for a table that was dropped."""
+        """Returns the model of the round's table; None for a table that was dropped."""
         return self.models.get(taken.assignment.path.table_name)
 
     # what others do to the lake meanwhile
@@ -55,7 +55,7 @@ class ClusterFaults(DamagedFiles):
         return self.during_round(lambda taken: self._of_model(taken, "compact"), (act.BeginCommit, act.CommitLake))
 
     def clean_up_orphans(self) -> str | None:
-        """Somebody's clean-up takes files that no snapshot names yet."""
+        """Removes files that no snapshot names yet, like a user's clean-up."""
 
         def clean(taken: SteppedRound) -> str | None:
             folder = self.world.folder.root / "lake"
@@ -170,7 +170,7 @@ class ClusterFaults(DamagedFiles):
         return f"{path} from {tiered} to {ends}"
 
     def forget_dropped_lake_table(self) -> str | None:
-        """Nobody looks at its table for days, until records of its log are older than their time to live."""
+        """Forgets a dropped lake table for days, until records of its log are older than their time to live."""
         model = self.pick()
         if self.lake_table(model) is None or self.record_of(model) is None:
             return None

@@ -18,11 +18,11 @@ class DamagedFiles(FaultyRounds, LakeDamage):
 
     @property
     def lake_is_damaged(self) -> bool:
-        """As `LakeDamage.lake_is_damaged`."""
+        """Returns the same as `LakeDamage.lake_is_damaged`."""
         return any(file.is_relative_to(self.world.folder.root / "lake") for file in self.backup)
 
     def put_back(self) -> list[str]:
-        """Restores every damaged file that its table still may need, and whose name nobody has used since; names of them."""
+        """Restores every damaged file that its table may still need, and whose name was not reused since. Returns their names."""
         restored = [
             file for file in self.backup if file.parent.is_dir() and (file.read_bytes() if file.exists() else None) == self.damaged[file]
         ]
@@ -75,7 +75,7 @@ class DamagedFiles(FaultyRounds, LakeDamage):
         return self.damage(newest, self.gone)
 
     def damage_metadata(self, change: Callable[[bytes], bytes | None]) -> str | None:
-        """What the catalog names, or the newest snapshot."""
+        """Damages the metadata that the catalog names, or the newest snapshot."""
         if (model := self.lake_table()) is None or not self.world.by_hand.line(model.info.path):
             return None
         if self.world.lake_format == "paimon":

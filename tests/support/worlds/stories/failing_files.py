@@ -97,7 +97,7 @@ def _of(place: Any, folder: int | None = None) -> str:
 
 
 def _closed(opened: Any) -> None:
-    """What was opened is not handed out."""
+    """Closes an opened file that is not returned."""
     if isinstance(opened, int):
         os.close(opened)
     elif hasattr(opened, "close"):

@@ -28,7 +28,7 @@ SERVICE_TIMEOUT_S = 400
 
 
 class LibraryPanic(BaseException):
-    """As a library's panic comes to Python: no Exception."""
+    """A library's panic as Python sees it: no Exception."""
 
 
 class FaultyRounds(UpkeepSteps):
@@ -142,7 +142,7 @@ class FaultyRounds(UpkeepSteps):
         return self.break_commit_request(LibraryPanic("a library panicked"), lands=self.rng.random() < 0.5)
 
     def hang_catalog(self) -> str | None:
-        """The request lands when the table was long given to somebody else, who may have tiered it."""
+        """Delays the commit request until another tierer got the table, and perhaps tiered it."""
 
         def others_take_over() -> None:
             self.world.clock.advance(SERVICE_TIMEOUT_S)

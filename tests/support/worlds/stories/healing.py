@@ -65,7 +65,7 @@ class Healing(DroppedPartitions, CallSteps):
         raise AssertionError("a table is stuck")
 
     def mend(self, status: TableStatus) -> None:
-        """What a status line says: what was damaged comes back from the backup if it is to, then the statement or the hint."""
+        """Follows a status line: damaged files are restored from the backup if it says so, then the statement or the hint is run."""
         path, hint = TablePath(status.database_name, status.table_name), status.error_hint or ""
         self.log.append(f"heal: {path} {status.status} {status.error_class}: {status.last_error} [{hint}]")
         assert status.error_class is not None or status.status != "Failed", f"{path} is broken without an error"
@@ -88,12 +88,12 @@ class Healing(DroppedPartitions, CallSteps):
         return hints[0] or ""
 
     def is_stuck(self, path: TablePath) -> bool:
-        """Whether the table waits for somebody."""
+        """Returns whether the table waits for a user."""
         statuses = [status for status in self.world.coordinator.view().table_statuses() if status.table_name == path.table_name]
         return any(status.status == "Failed" and status.error_retryable is False for status in statuses)
 
     def _run_statement(self, statement: str) -> object:
-        """As Spark runs it."""
+        """Runs the statement as Spark does."""
         if ".sys." in statement:
             return call(self.world.coordinator, statement)
         column = _COLUMN.fullmatch(statement)
@@ -182,7 +182,7 @@ class Healing(DroppedPartitions, CallSteps):
         return model.lost_partition and self.injected["clock-back"] > 0 and self.kind.layout is Layout.SYSTEM_COLUMNS
 
     def prove_damage_is_shown(self) -> None:
-        """Of what nobody had to read until now a validation tells; then it is put back."""
+        """Checks that a validation finds damaged files that no round had to read until now; then they are restored."""
         damaged, self.backup = self.backup, {}
         for model in self.models.values():
             if not self.world.by_hand.exists(model.info.path) or not damaged.keys() & self.files_of(model, damaged):
@@ -201,7 +201,7 @@ class Healing(DroppedPartitions, CallSteps):
         return {file for file in files if file in damaged and (not file.exists() or not holds_the_same(file, damaged[file]))}
 
     def end_of_all(self) -> None:
-        """What was left in the store does not keep another coordinator from starting, and it says the same."""
+        """Checks that the contents of the store let another coordinator start with the same answers."""
         before = [(status.table_name, status.status) for status in self.world.coordinator.view().table_statuses()]
         self.world.restart()
         after = [(status.table_name, status.status) for status in self.world.coordinator.view().table_statuses()]

@@ -31,7 +31,7 @@ class LakeDamage(StoryParts):
         return False
 
     def plain_lake_table(self, model: Model | None = None) -> Model | None:
-        """One with the column `text`, which nobody dropped or renamed so far."""
+        """Returns a table with an unchanged column `text`; None if there is none."""
         model = self.lake_table(model)
         if model is None or model.odd_values is not None:
             return None
@@ -58,7 +58,7 @@ class LakeDamage(StoryParts):
         return f"{model.info.path}"
 
     def replace_with_another_schema(self) -> str | None:
-        """Somebody needed the name for something else."""
+        """Replaces the lake table by another user's table with that name."""
         if (model := self.lake_table()) is None:
             return None
         path, by_hand = model.info.path, self.world.by_hand
@@ -67,7 +67,7 @@ class LakeDamage(StoryParts):
         return f"{path}"
 
     def roll_back(self) -> str | None:
-        """At times somebody compacts the table afterwards and expires its snapshots: then no parent of the head is left."""
+        """Rolls back. At times a user then compacts the table and expires its snapshots, so that no parent of the head is left."""
         if (model := self.lake_table()) is None or (former := self.world.by_hand.former_head(model.info.path)) is None:
             return None
         self.world.by_hand.roll_back(model.info.path, former)

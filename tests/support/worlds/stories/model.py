@@ -1,4 +1,4 @@
-"""What the tables of a story hold by now: the model that lakes are compared with."""
+"""The expected contents of a story's tables: the model with which lakes are compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class Model:
-    """What a table holds by now, and what its lake may hold beside that."""
+    """Expected rows of a table, and the other rows that its lake may have."""
 
     info: TableInfo
     has_primary_key: bool
@@ -32,27 +32,27 @@ class Model:
     rows: dict[tuple[Any, ...], Row] = field(default_factory=dict)
     """By region and id, or by what else the key is."""
     former: Counter[Row] = field(default_factory=Counter)
-    """Of dropped partitions: the lake keeps what was tiered of them, as it was then."""
+    """Rows of dropped partitions: the lake keeps their tiered rows as they were then."""
     lost_partition: bool = False
     """Whether a partition was dropped."""
     left_out: bool = False
     """Whether a reconciliation said that it leaves records out."""
     foreign: Counter[Row] = field(default_factory=Counter)
-    """What others wrote into the lake table by hand."""
+    """Rows that users wrote into the lake table by hand."""
     removed: Counter[Row] = field(default_factory=Counter)
-    """What others deleted from the lake table."""
+    """Rows that users deleted from the lake table."""
     archived: set[tuple[str, int]] = field(default_factory=set)
-    """Region and id of rows of dropped partitions that were in the lake when somebody else changed its table."""
+    """Region and id of rows of dropped partitions that were in the lake when another program changed its table."""
     odd_values: OddValues | None = None
-    """What its rows are drawn from, if it is a table of such."""
+    """Values from which its rows are drawn, if it is a table of odd values."""
 
     @property
     def columns(self) -> pa.Schema:
-        """Those that are compared; others may have been added."""
+        """Columns that are compared; users may have added others."""
         return COLUMNS if self.odd_values is None else self.odd_values.schema
 
     def rows_of(self, table: pa.Table) -> list[Row]:
-        """What a table of Arrow holds in these columns; a column that is not there is full of NULLs."""
+        """Returns the rows of an Arrow table in these columns; a missing column is full of NULLs."""
         values = []
         for column in self.columns:
             stored = table.column(column.name) if column.name in table.column_names else pa.nulls(table.num_rows, column.type)

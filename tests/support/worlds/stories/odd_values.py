@@ -59,7 +59,7 @@ def decimal_keys(rng: random.Random) -> OddValues:
 
 
 def far_dates(rng: random.Random) -> OddValues:
-    """Of years outside of 1 to 9999, too; keys among them."""
+    """Draws dates of all years, also outside of 1 to 9999, for keys, too."""
     kinds = {"day": (pa.date32(), DAYS), "at": (pa.timestamp("us"), MICROSECONDS), "zoned": (pa.timestamp("us", "UTC"), MICROSECONDS)}
     key = rng.choice(("id", *kinds))
     fields = [pa.field("id", pa.int64(), nullable=key != "id"), *(pa.field(name, kind, name != key) for name, (kind, _) in kinds.items())]

@@ -1,4 +1,4 @@
-"""What every part of a story works with: the deployment, the model of its tables, draws from the seed, and what was said."""
+"""State that every part of a story uses: the deployment, the model of its tables, draws from the seed, and the outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.worlds.stories.model import Model
 from tiering import errors
 
 FORESEEN = {"LibraryPanic"}
-"""Classes of outside errors that tell all that can be told: nobody foresees a library's panic."""
+"""Classes of outside errors that may appear: a library's panic cannot be foreseen."""
 
 
 class StoryParts:
@@ -52,7 +52,8 @@ class StoryParts:
         return result
 
     def judge(self, error: errors.LakewardError) -> None:
-        """An error of a library is unclear, unless it was foreseen, and so is one that waits for somebody who is told nothing."""
+        """Judges an error. A library's error is unclear, unless it was foreseen, and so is an error that waits for a user without saying
+        so."""
         if not hasattr(errors, error.error_class) and error.error_class not in FORESEEN and not error.hint:
             self.unclear.append(f"{error.error_class}: {error.message}")
         if isinstance(error, errors.PermanentTieringError | errors.DataCorrupt) and not error.hint:
@@ -68,5 +69,5 @@ class StoryParts:
 
 
 def run_call(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a CALL answers."""
+    """Returns the answer of a CALL."""
     return asyncio.run(work)

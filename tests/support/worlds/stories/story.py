@@ -33,7 +33,7 @@ class StoryFault(Fault):
 
     inject: Inject
     formats: frozenset[str]
-    """Of the lakes that it can happen to."""
+    """Lake formats in which it can happen."""
 
 
 def wanted_of(seed: int, faults: Sequence[StoryFault]) -> list[StoryFault]:
@@ -92,7 +92,7 @@ class Story(Healing):
                 return
 
     def make_ready(self, number: int) -> None:
-        """What most faults need: tiered tables, of which somebody has taken KV snapshots; now and then other tables."""
+        """Prepares the tables that most faults need: tiered tables with KV snapshots; now and then other tables."""
         if number % TRIES_OF_A_TABLE == TRIES_OF_A_TABLE - 1:
             self.attempt("drop", self.drop)
         self.attempt("create", self.create)

@@ -25,7 +25,7 @@ EXPIRES_EARLY = {"table.datalake.snapshot.max-age": "1 ms", "table.datalake.snap
 
 
 class TableSteps(StoryParts):
-    """What users do to source tables."""
+    """Actions of users on source tables."""
 
     def create(self) -> str | None:
         free = [name for name in NAMES if name not in self.models]
@@ -68,7 +68,7 @@ class TableSteps(StoryParts):
         return f"{model.info.path} {name}"
 
     def drop_partition(self, model: Model | None = None) -> str | None:
-        """Of a given table some partition that there is, if there are any."""
+        """Drops an existing partition of a table, if there are any."""
         present = [] if model is None else sorted(partition.partition_name for partition in self.world.storage.partitions(model.info))
         model = model or self.pick()
         if not model.partitioned:

@@ -28,7 +28,7 @@ class UpkeepSteps(RoundSteps):
     """Rounds that rewrite files, at times all of them."""
 
     def upkeep(self) -> str | None:
-        """Somebody wants files rewritten, and a tierer has nothing else to do, or does what is due first."""
+        """Requests a rewrite of files. A tierer does it when no table is due, or after the due tables."""
         order = UpkeepOrder(full=self.rng.random() < 0.5, manifests=self.rng.random() < 0.3)
         records = self.world.coordinator.table_records
         tiered = sorted((record for record in records.live() if record.lake.table_uuid is not None), key=lambda record: record.path)
