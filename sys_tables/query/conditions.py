@@ -2,6 +2,11 @@
 
 SQL's three-valued logic: a comparison with NULL, on either side, is unknown, and so are AND, OR and NOT of it where the rest
 does not decide. NaN equals NaN and is greater than every other number; -0.0 equals 0.0; strings compare by their UTF-8 bytes.
+
+Arrow evaluates conditions, order and groups of a scan, because DuckDB has a fixed cost per answer. Milliseconds of Arrow and DuckDB for a
+condition with an order and a limit, over 20 columns: 0.2 and 2.3 for 1 row, 0.3 and 2.5 for 100 rows, 0.6 and 3.1 for 10,000 rows, 5.0 and
+7.0 for 100,000 rows; with 16 threads at once, 0.6 and 2.5 for 100 rows. Only groups over 100,000 rows are faster in DuckDB (22 and 6). The
+checks of values against columns, and the exact comparison of BIGINT with fractions, would be needed with DuckDB, too.
 """
 
 from __future__ import annotations

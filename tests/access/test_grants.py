@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from cedarpy import policies_to_json_str
 
 from support.other_user import acting_as_somebody, change_rights
 from tiering.access.grants import RELOAD_SECONDS, Access, Grants
 from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
 from tiering.access.policies.engine import CedarEngine
-from tiering.access.policies.policies_alike import groups_of_alike
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
@@ -66,33 +63,9 @@ def test_two_tables_named_one_by_one_do_not_stand_for_each_other() -> None:
     assert access(ANA, text).visible(databases.take(pa.array([1, 0])), names.take(pa.array([1, 0]))).tolist() == [True, False]
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        'permit (principal, action, resource == Table::"sales.t{}");',
-        'permit (principal, action, resource is Table) when {{ resource.database == "sales" && resource.name == "t{}" }};',
-        'permit (principal, action, resource is Table in Database::"sales") when {{ "t{}" == resource.name }};',
-        'permit (principal, action, resource is Table) when {{ resource.database == "db{}" }};',
-        'permit (principal, action, resource is Table) when {{ resource.name == "t{}" }};',
-    ],
-)
-def test_policies_that_differ_in_names_alone_are_asked_together(policy: str) -> None:
-    assert len(groups_of_alike(json.loads(policies_to_json_str("".join(map(policy.format, range(9)))))["staticPolicies"])) == 1
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        'resource.database == "sales" || resource.name == "t{}"',
-        'resource.database == "sales" && resource.name != "t{}"',
-        'resource.name == "t{}" && principal in Group::"ops"',
-        'resource.database like "sales" && resource.name == "t{}"',
-        'resource.name == "" && resource.database == "a.b" && resource.name == "t{}"',
-    ],
-)
-def test_policies_that_say_more_are_asked_one_by_one(condition: str) -> None:
-    text = "".join(f"permit (principal, action, resource is Table) when {{ {condition.format(number)} }};" for number in range(9))
-    assert len(groups_of_alike(json.loads(policies_to_json_str(text))["staticPolicies"])) == 9
+def test_policies_that_differ_in_the_resource_of_their_scope_are_asked_together() -> None:
+    text = "".join(f'permit (principal, action, resource == Table::"sales.t{number}");' for number in range(9))
+    assert len(CedarEngine(text).applying(ANA, Privilege.DESCRIBE)) == 1
 
 
 @pytest.mark.parametrize("test", ['resource.name == "\\u{e000}"', 'resource.name like "*\\u{e000}*"', 'resource in Database::"\\u{e000}"'])

@@ -1,8 +1,7 @@
 """Authorization: the policy file of a service, and what its policies allow an identity.
 
 The file is read again when it has changed. A file with an error changes nothing: the former policies stay in force, and `problem` gives the
-reason until it is repaired. Decisions for an identity are computed once per class of names (`name_classes`) and kept until the policies
-change.
+reason until it is repaired. Decisions for an identity are kept until the policies change (`decisions`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import structlog
 from tiering.access.acting_for import current_subject
 from tiering.access.identity import UNCHECKED, Identity
 from tiering.access.policies.decisions import Decisions, Mask
-from tiering.access.policies.engine import CedarEngine, PolicyEngine, PolicyStatement
+from tiering.access.policies.engine import CedarEngine, PolicyStatement
 from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
 from tiering.errors import AccessDenied, InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
@@ -42,7 +41,7 @@ _log = structlog.get_logger(__name__)
 class Access:
     """What one identity may do. It is thread-safe: concurrent computations have the same result."""
 
-    def __init__(self, identity: Identity, engine: PolicyEngine | None) -> None:
+    def __init__(self, identity: Identity, engine: CedarEngine | None) -> None:
         """`engine` None: everything is allowed."""
         self.identity = identity
         self._policies = engine
@@ -120,10 +119,10 @@ class Access:
             hint=f"Ask the owner of the policy file for: {statement_for(self.identity.principal, privilege, resource)}",
         )
 
-    def _decided(self, engine: PolicyEngine, privilege: Privilege, kind: str) -> Decisions:
+    def _decided(self, engine: CedarEngine, privilege: Privilege, kind: str) -> Decisions:
         decisions = self._decisions.get((privilege, kind))
         if decisions is None:
-            decisions = self._decisions[privilege, kind] = Decisions(engine, self.identity, privilege, kind)
+            decisions = self._decisions[privilege, kind] = Decisions(engine, self.identity, privilege)
         return decisions
 
 
@@ -173,7 +172,7 @@ class Grants:
         self._file = file
         self._clock = clock
         self._lock = threading.Lock()
-        self._engine: PolicyEngine | None = None
+        self._engine: CedarEngine | None = None
         self._kept: OrderedDict[Identity, Access] = OrderedDict()
         self._loaded_at: datetime | None = None
         self._problem: str | None = None

@@ -1,88 +1,214 @@
-"""The decisions of the policies for one identity and one privilege, computed once per class of names.
+"""The decisions of the policies for one identity and one privilege.
 
-Each group of policies is asked about the outcomes of its own tests. So the cost grows with groups + names, not with groups x names. For
-most names, most groups have the verdict that they have for a name that passes none of their tests.
+Each group of policies is evaluated once per combination of outcomes of its own tests (`name_tests`). So the cost grows with groups + names,
+and not with groups x names. The time of a decision depends on names only, so it does not tell whether a table exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tiering.access.identity import Identity
-from tiering.access.policies.engine import PolicyEngine
-from tiering.access.policies.name_classes import UNNAMED, NameClass
-from tiering.access.policies.policy_groups import Verdict
+from tiering.access.policies.engine import CedarEngine, PolicyBatch, Verdict
+from tiering.access.policies.name_tests import NameTest, Texts
 from tiering.access.privileges import Privilege, Resource
+from tiering.name_matching import NamePatterns, Pattern, Wildcard
 
 Mask = npt.NDArray[np.bool_]
 
-KEPT_CLASSES = 100_000
+KEPT_DECISIONS = 100_000
 """Upper bound of cached decisions. Above it they are computed again, so that invented names cannot use up memory."""
+
+BATCH = 50
+"""Number of groups that Cedar evaluates with one request. A request for so many takes twice as long as a request for one."""
+
+KEPT_MASKS = 16
+"""Number of cached outcomes of tests for many tables: policies repeat a test."""
+
+_RENUMBERED_AFTER = 32
+"""Number of tests whose outcomes are numbered before the numbers are made small again, so that they fit into 64 bits."""
 
 
 class Decisions:
     """Decisions for one identity and one privilege, on databases or on tables. It is thread-safe: recomputed results are the same."""
 
-    def __init__(self, engine: PolicyEngine, identity: Identity, privilege: Privilege, kind: str) -> None:
-        self._identity = identity
-        self._privilege = privilege
-        self._applying = engine.applying(identity, privilege)
-        self._cached: Mapping[NameClass, bool] = {}
-        name = engine.untested_name
-        untested = Resource(name, None if kind == "Database" else name)
-        of_untested, verdicts = self._applying.classes.of(untested), self._applying.ask_all(identity, privilege, untested)
-        self._verdicts = [{self._applying.outcomes(number, of_untested): verdict} for number, verdict in enumerate(verdicts)]
-        """Verdicts by group, and by the outcomes of the group's tests."""
-        of_unnamed = {number: verdicts.get(UNNAMED, Verdict.SILENT) for number, verdicts in enumerate(self._verdicts)}
-        self._otherwise = {number: verdict for number, verdict in of_unnamed.items() if verdict is not Verdict.SILENT}
-        """Verdicts on names that pass no test of the group, for groups that are not silent then."""
+    def __init__(self, engine: CedarEngine, identity: Identity, privilege: Privilege) -> None:
+        self._identity, self._privilege = identity, privilege
+        self._groups = engine.applying(identity, privilege)
+        self._outcomes = _Outcomes(frozenset[NameTest]().union(*(group.tests for group in self._groups)))
+        self._batches = [PolicyBatch(self._groups[first : first + BATCH]) for first in range(0, len(self._groups), BATCH)]
+        self._tests = [self._outcomes.bits(group.tests) for group in self._groups]
+        self._verdicts: dict[tuple[int, int], Verdict] = {}
+        """Verdicts by the number of a group and the outcomes of its tests."""
+        self._cached: dict[int, bool] = {}
+        """Decisions by the outcomes of all tests."""
 
     def of(self, resource: Resource) -> bool:
-        """Returns whether the privilege is granted on that resource."""
-        return self._of_all([self._applying.classes.of(resource)], [resource])[0]
+        """Returns whether the privilege is granted on a database or table: a policy permits it, and none forbids it."""
+        outcomes = self._outcomes.of(resource)
+        decision = self._cached.get(outcomes)
+        if decision is None:
+            verdicts = [(group.permits, self._verdict(number, resource, outcomes)) for number, group in enumerate(self._groups)]
+            decision = not any(_denies(*verdict) for verdict in verdicts) and any(verdict is Verdict.APPLIES for _, verdict in verdicts)
+            if len(self._cached) >= KEPT_DECISIONS:
+                self._cached = {}
+            self._cached[outcomes] = decision
+        return decision
 
     def of_tables(self, databases: Any, names: Any) -> Mask:
         """Returns on which of many tables the privilege is granted, given as Arrow arrays of their databases and names."""
-        tables = self._applying.classes.of_tables(databases, names)
-        chosen = pa.array(tables.examples)
-        paths = zip(databases.take(chosen).to_pylist(), names.take(chosen).to_pylist(), strict=True)
-        decisions = self._of_all(tables.classes, [Resource(*path) for path in paths])
-        mask: Mask = np.array(decisions, np.bool_)[tables.codes]
-        return mask
+        granted, denied = np.zeros(len(names), np.bool_), np.zeros(len(names), np.bool_)
+        tables = _Tables(databases, names)
+        for number, group in enumerate(self._groups if len(names) else ()):
+            for alike in _alike([tables.mask(test) for test in group.tests], len(names)):
+                resource = tables.resource(int(alike[0]))
+                verdict = self._verdict(number, resource, self._outcomes.of(resource))
+                if _denies(group.permits, verdict):
+                    denied[alike] = True
+                elif verdict is Verdict.APPLIES:
+                    granted[alike] = True
+        return granted & ~denied
 
-    def _of_all(self, classes: Sequence[NameClass], resources: Sequence[Resource]) -> list[bool]:
-        """Returns the decision for each class. The resource at the same position is in that class."""
-        cached = self._cached
-        unknown = {name_class: resource for name_class, resource in zip(classes, resources, strict=True) if name_class not in cached}
-        if unknown:
-            concerned = {name_class: self._applying.concerned(name_class) for name_class in unknown}
-            self._ask(concerned, unknown)
-            decided = {name_class: self._decide(groups) for name_class, groups in concerned.items()}
-            cached = {**cached, **decided}
-            self._cached = cached if len(cached) <= KEPT_CLASSES else decided
-        return [cached[name_class] for name_class in classes]
+    def _verdict(self, number: int, resource: Resource, outcomes: int) -> Verdict:
+        """Returns the verdict of a group. If it is unknown, the engine returns those of the whole batch, with one evaluation."""
+        verdict = self._verdicts.get((number, outcomes & self._tests[number]))
+        if verdict is not None:
+            return verdict
+        batch = number // BATCH
+        verdicts = self._batches[batch].verdicts(self._identity, self._privilege, resource)
+        if len(self._verdicts) >= KEPT_DECISIONS:
+            self._verdicts = {}
+        for member, of_member in enumerate(verdicts, batch * BATCH):
+            self._verdicts[member, outcomes & self._tests[member]] = of_member
+        return verdicts[number % BATCH]
 
-    def _ask(self, concerned: Mapping[NameClass, Mapping[int, NameClass]], resources: Mapping[NameClass, Resource]) -> None:
-        """Gets the missing verdicts, with one question per group. `concerned` and `resources` have groups and an example by class."""
-        missing: dict[int, dict[NameClass, Resource]] = {}
-        for name_class, groups in concerned.items():
-            for group, outcomes in groups.items():
-                if outcomes not in self._verdicts[group]:
-                    missing.setdefault(group, {})[outcomes] = resources[name_class]
-        for group, examples in missing.items():
-            verdicts = self._applying.groups[group].ask(self._identity, self._privilege, list(examples.values()))
-            self._verdicts[group].update(zip(examples, verdicts, strict=True))
 
-    def _decide(self, concerned: Mapping[int, NameClass]) -> bool:
-        """Returns Cedar's decision: true if a policy permits and none forbids. An error allows nothing."""
-        groups = self._applying.groups
-        verdicts = [(groups[number].permits, self._verdicts[number][outcomes]) for number, outcomes in concerned.items()]
-        verdicts += [(groups[number].permits, verdict) for number, verdict in self._otherwise.items() if number not in concerned]
-        if any(verdict is Verdict.ERROR or (verdict is Verdict.APPLIES and not permits) for permits, verdict in verdicts):
-            return False
-        return any(verdict is Verdict.APPLIES for _, verdict in verdicts)
+def _denies(permits: bool, verdict: Verdict) -> bool:
+    """Returns whether a verdict denies everything. A policy that cannot be evaluated does, in Lakeward."""
+    return verdict is Verdict.ERROR or (verdict is Verdict.APPLIES and not permits)
+
+
+class _Outcomes:
+    """The outcomes of tests for one resource, as a number with one bit per test."""
+
+    def __init__(self, tests: Collection[NameTest]) -> None:
+        self._bits = {test: 1 << number for number, test in enumerate(tests)}
+        self._attributes = [self._of_attribute(attribute) for attribute in ("database", "name", "id")]
+
+    def _of_attribute(self, attribute: str) -> tuple[NamePatterns, list[int], dict[str, int]]:
+        """Returns the patterns, the bit of each one, and for each member of a set the bits of its sets."""
+        of_attribute = {test.expected: bit for test, bit in self._bits.items() if test.attribute == attribute}
+        patterns = {expected: bit for expected, bit in of_attribute.items() if isinstance(expected, tuple)}
+        members: dict[str, int] = {}
+        for expected, bit in of_attribute.items():
+            for member in expected if isinstance(expected, frozenset) else ():
+                members[member] = members.get(member, 0) | bit
+        return NamePatterns(map(_pattern, patterns)), list(patterns.values()), members
+
+    def of(self, resource: Resource) -> int:
+        """Returns the outcomes for a database or table. A database passes no test of table names."""
+        outcomes = 0
+        values = (resource.database, resource.name, resource.id if resource.name is not None else None)
+        for value, (patterns, bits, members) in zip(values, self._attributes, strict=True):
+            if value is not None:
+                outcomes |= members.get(value, 0)
+                for number in patterns.matching(value) if bits else ():
+                    outcomes |= bits[number]
+        return outcomes
+
+    def bits(self, tests: Iterable[NameTest]) -> int:
+        """Returns the bits of some of the tests."""
+        return sum(self._bits[test] for test in tests)
+
+
+class _Tables:
+    """Many tables, by Arrow arrays of their databases and names. Tests of databases are evaluated once per database."""
+
+    def __init__(self, databases: Any, names: Any) -> None:
+        self._databases, self._names = _whole(databases), _whole(names)
+        encoded = self._databases.dictionary_encode()
+        self._distinct_databases, self._database_numbers = encoded.dictionary, encoded.indices.to_numpy()
+        self._ids: Any = None
+        self.mask = lru_cache(KEPT_MASKS)(self._mask)
+        """Returns which tables pass a test."""
+
+    def resource(self, number: int) -> Resource:
+        """Returns one table."""
+        return Resource(self._databases[number].as_py(), self._names[number].as_py())
+
+    def _mask(self, test: NameTest) -> Mask:
+        if test.attribute == "database":
+            of_databases = _mask(test.expected, self._distinct_databases)
+            return of_databases[self._database_numbers] if of_databases.any() else np.zeros(len(self._names), np.bool_)
+        if test.attribute == "name":
+            return _mask(test.expected, self._names)
+        if self._ids is None:
+            self._ids = pc.binary_join_element_wise(self._databases, self._names, ".")
+        return _mask(test.expected, self._ids)
+
+
+def _whole(texts: Any) -> Any:
+    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    return texts.cast(pa.string())
+
+
+def _mask(expected: Texts | frozenset[str], values: Any) -> Mask:
+    """Returns which values match a pattern or are in a set."""
+    passed: Any
+    if isinstance(expected, frozenset):
+        passed = (
+            pc.equal(values, pa.scalar(*expected))
+            if len(expected) == 1
+            else pc.is_in(values, value_set=pa.array(sorted(expected), pa.string()))
+        )
+    elif len(expected) == 1:
+        passed = pc.equal(values, pa.scalar(expected[0]))
+    elif len(expected) == 3 and not expected[0] and not expected[2]:
+        passed = pc.match_substring(values, expected[1])
+    else:
+        is_long = pc.greater_equal(pc.binary_length(values), pa.scalar(sum(len(text.encode()) for text in expected)))
+        passed = pc.and_(is_long, pc.and_(pc.starts_with(values, expected[0]), pc.ends_with(values, expected[-1])))
+        if any(expected[1:-1]):
+            return _with_middle(expected, values, passed)
+    mask: Mask = passed.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _with_middle(expected: Texts, values: Any, candidates: Any) -> Mask:
+    """Returns which candidates match a pattern. They are as long as its texts, so the regular expression is not longer than a name."""
+    mask: Mask = candidates.to_numpy(zero_copy_only=False).copy()
+    at = np.flatnonzero(mask)
+    if len(at):
+        regex = f"(?s)^{'.*'.join(map(re.escape, expected))}$"  # Arrow matches by RE2, in linear time
+        mask[at] = pc.match_substring_regex(values.take(pa.array(at)), regex).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _pattern(texts: Texts) -> Pattern:
+    """Returns the pattern with a wildcard between two texts."""
+    return [part for text in texts for part in (Wildcard.TEXT, text)][1:]
+
+
+def _alike(masks: Sequence[Mask], count: int) -> list[npt.NDArray[np.intp]]:
+    """Returns the indices of `count` tables, in one array per combination of outcomes. Most tests are passed by few tables."""
+    masks = [mask for mask in masks if mask.any()]
+    if not masks:
+        return [np.arange(count)]
+    passed = np.logical_or.reduce(masks)
+    rows = np.flatnonzero(passed)
+    codes: Any = np.zeros(len(rows), np.uint8 if len(masks) <= 8 else np.int64)
+    for number, mask in enumerate(masks, 1):
+        codes = codes * 2 + mask[rows]
+        if number % _RENUMBERED_AFTER == 0:
+            codes = np.unique(codes, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    alike = [rows[part] for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)]
+    return alike if len(rows) == count else [np.flatnonzero(~passed), *alike]

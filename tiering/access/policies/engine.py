@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from typing import Any, Protocol, Self
+from enum import Enum, auto
+from functools import cached_property
+from typing import Any, Self
 
 import cedarpy
 
 from tiering.access.identity import Identity
-from tiering.access.policies.name_tests import name_tests, number_of
-from tiering.access.policies.policies_alike import groups_of_alike
-from tiering.access.policies.policy_groups import PolicyGroups, Verdict
+from tiering.access.policies.name_tests import entities_in, name_tests, number_of
 from tiering.access.policies.unknown_groups import for_unknown_groups
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege, Resource
 from tiering.errors import InvalidArgument
@@ -24,9 +23,6 @@ from tiering.redaction.redact import outside_text
 
 MAX_POLICY_BYTES = 1 << 20
 """Upper bound of a policy file's size: some 5,000 policies."""
-
-KEPT_SELECTIONS = 100
-"""Number of cached selections of policies: as many as there are kinds of users, and privileges."""
 
 
 @dataclass(frozen=True)
@@ -41,31 +37,14 @@ class PolicyStatement:
     text: str
 
 
-class PolicyEngine(Protocol):
-    """Decides by the policies of one file, which never change. It is thread-safe."""
+class Verdict(Enum):
+    """The result of a group of policies for a request."""
 
-    @property
-    def statements(self) -> Sequence[PolicyStatement]:
-        """The policies, in the order of the file."""
-        ...
-
-    @property
-    def untested_name(self) -> str:
-        """A name that passes no test of any policy, except tests that every name passes."""
-        ...
-
-    def allows(self, identity: Identity, privilege: Privilege, resource: Resource) -> bool:
-        """Returns whether a policy permits it and none forbids it."""
-        ...
-
-    def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
-        """Returns the policies for this identity and privilege. All others neither permit nor forbid it anything."""
-        ...
-
-    @property
-    def for_unknown_groups(self) -> PolicyEngine:
-        """The same policies for identities with unknown groups, which may be in each group that a policy names."""
-        ...
+    SILENT = auto()
+    """None of its policies applies."""
+    APPLIES = auto()
+    ERROR = auto()
+    """A policy could not be evaluated. Then nothing is allowed, whatever the other policies say."""
 
 
 def _schema() -> str:
@@ -92,7 +71,10 @@ SCHEMA = _schema()
 
 
 class CedarEngine:
-    """Implements `PolicyEngine` with Cedar."""
+    """Decides by the policies of one file, which never change. It is thread-safe."""
+
+    statements: Sequence[PolicyStatement]
+    """The policies, in the order of the file."""
 
     def __init__(self, text: str) -> None:
         """Raises InvalidArgument for policies that are unreadable, name unknown types or actions, or cannot be used as a filter."""
@@ -120,15 +102,15 @@ class CedarEngine:
             raise _too_deep() from error
 
     def _take(self, policies: Mapping[str, Any]) -> None:
-        self._selected = lru_cache(KEPT_SELECTIONS)(self._select)
         self._by_id = policies
         self._policies = _CedarPolicies(policies)
         self.statements = [_statement(policy_id, policy) for policy_id, policy in policies.items()]
-        tested = json.dumps(policies, ensure_ascii=False)  # not the original text, which may contain an escaped character
-        self.untested_name = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in tested)
-        self._groups = [_CedarGroup(group) for group in groups_of_alike(policies)]
-        self._as_permits = _CedarPolicies(_as_permits(policies))
-        self._heads = _CedarPolicies({_head(policy): _permitting(policy) for policy in policies.values()})
+        alike: dict[str, dict[str, Any]] = {}
+        for policy_id, policy in policies.items():
+            alike.setdefault(_without_names(policy), {})[policy_id] = policy
+        self._groups = {next(iter(group)): PolicyGroup(group) for group in alike.values()}
+        """The groups by their first policy."""
+        self._heads = _CedarPolicies({number: _permitting(policies[number]) for number in self._groups})
 
     @cached_property
     def for_unknown_groups(self) -> Self:
@@ -144,22 +126,10 @@ class CedarEngine:
         (result,) = self._policies.ask(identity, privilege, [resource])
         return bool(result.allowed) and not result.diagnostics.errors
 
-    def applying(self, identity: Identity, privilege: Privilege) -> PolicyGroups:
-        """Returns the policies that can apply to this identity and privilege."""
-        any_resource = Resource() if privilege in SERVICE_PRIVILEGES else Resource(self.untested_name)
-        (result,) = self._heads.ask(identity, privilege, [any_resource])
-        return self._selected(frozenset(result.diagnostics.reasons))
-
-    def _select(self, heads: frozenset[str]) -> PolicyGroups:
-        groups = [group for group in self._groups if group.head in heads]
-        return PolicyGroups(groups, partial(self._ask_all, groups))
-
-    def _ask_all(self, groups: Sequence[_CedarGroup], identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
-        (result,) = self._as_permits.ask(identity, privilege, [resource])
-        if result.diagnostics.errors:  # they do not name the policy, so each group is asked
-            return [group.ask(identity, privilege, [resource])[0] for group in groups]
-        applying = set(result.diagnostics.reasons)
-        return [Verdict.SILENT if group.policies.keys().isdisjoint(applying) else Verdict.APPLIES for group in groups]
+    def applying(self, identity: Identity, privilege: Privilege) -> list[PolicyGroup]:
+        """Returns the policies that can apply to this identity and privilege. All others neither permit nor forbid it anything."""
+        (result,) = self._heads.ask(identity, privilege, [Resource() if privilege in SERVICE_PRIVILEGES else Resource("any")])
+        return [self._groups[policy_id] for policy_id in sorted(result.diagnostics.reasons)]
 
 
 class _CedarPolicies:
@@ -182,22 +152,35 @@ class _CedarPolicies:
         return cedarpy.is_authorized_batch(requests, self._policies, _entities(identity, resources), self.schema)
 
 
-class _CedarGroup:
-    """Implements `PolicyGroup` with Cedar. A policy applies if it would permit after its effect is changed to permit."""
+class PolicyGroup:
+    """Policies that differ only in the resources of their scopes, so that they are evaluated together."""
 
     def __init__(self, policies: Mapping[str, Any]) -> None:
         """Raises InvalidArgument if the policies cannot be used as a filter."""
-        self.policies = policies
         self.tests = name_tests(policies)
-        first = next(iter(policies.values()))
-        self.permits = first["effect"] == "permit"
-        self.head = _head(first)
-        self._policies = _CedarPolicies(_as_permits(policies))
+        """The tests of the group. Resources with the same outcomes get the same verdict."""
+        self.permits = next(iter(policies.values()))["effect"] == "permit"
+        """Whether the policies permit. Otherwise they forbid."""
+        self.as_permits = {policy_id: {**policy, "effect": "permit"} for policy_id, policy in policies.items()}
 
-    def ask(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[Verdict]:
-        """Returns the verdict on each resource."""
-        results = self._policies.ask(identity, privilege, resources)
-        return [Verdict.ERROR if result.diagnostics.errors else Verdict.APPLIES if result.allowed else Verdict.SILENT for result in results]
+
+class PolicyBatch:
+    """Groups that Cedar evaluates with one request. It evaluates their policies as permits, so that it names each policy that applies."""
+
+    def __init__(self, groups: Sequence[PolicyGroup]) -> None:
+        self._groups = groups
+        self._policies = _CedarPolicies({policy_id: policy for group in groups for policy_id, policy in group.as_permits.items()})
+
+    def verdicts(self, identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
+        """Returns the verdict of each group on a request."""
+        (result,) = self._policies.ask(identity, privilege, [resource])
+        if not result.diagnostics.errors:
+            applying = set(result.diagnostics.reasons)
+            return [Verdict.SILENT if group.as_permits.keys().isdisjoint(applying) else Verdict.APPLIES for group in self._groups]
+        if len(self._groups) == 1:
+            return [Verdict.ERROR]
+        # An error does not name its policy, so each group is evaluated alone.
+        return [PolicyBatch([group]).verdicts(identity, privilege, resource)[0] for group in self._groups]
 
 
 def _too_deep() -> InvalidArgument:
@@ -207,14 +190,12 @@ def _too_deep() -> InvalidArgument:
     )
 
 
-def _head(policy: Mapping[str, Any]) -> str:
-    """Returns the policy's principal and action, as an id."""
-    return json.dumps([policy["principal"], policy["action"]], sort_keys=True)
-
-
-def _as_permits(policies: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns permitting policies that apply where these policies apply."""
-    return {policy_id: {**policy, "effect": "permit"} for policy_id, policy in policies.items()}
+def _without_names(policy: Mapping[str, Any]) -> str:
+    """Returns what policies have in common that differ only in the resources of their scopes."""
+    scope = policy["resource"]
+    kinds = [kind for kind, _ in entities_in(scope)]
+    shape = [scope["op"], scope.get("entity_type"), "in" in scope, kinds]
+    return json.dumps([policy["effect"], policy["principal"], policy["action"], shape, policy["conditions"]], sort_keys=True)
 
 
 def _permitting(policy: Mapping[str, Any]) -> dict[str, Any]:

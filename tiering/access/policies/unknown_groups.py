@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tiering.access.policies.policies_alike import entities_in
+from tiering.access.policies.name_tests import entities_in
 
 
 def for_unknown_groups(policies: Mapping[str, Any]) -> dict[str, Any]:
