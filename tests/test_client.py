@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -180,6 +181,14 @@ def test_a_call_that_ends_without_a_result_says_what_to_do() -> None:
     finally:
         server.stop(None).wait()
     assert hints == [ROUND_GOES_ON_HINT, ROUND_GOES_ON_HINT, NO_RESULT_HINT]
+
+
+def test_a_caller_that_names_none_is_the_user_of_the_process(world: World, uri: str) -> None:
+    with LakewardClient(uri) as lakeward:
+        lakeward.pause_tiering("sales.t1")
+        lakeward.pause_tiering("sales.t2", caller="alice")
+    pauses = [record.pause for record in world.coordinator.table_records.live()]
+    assert {pause.by for pause in pauses if pause is not None} == {getpass.getuser(), "alice"}
 
 
 def test_errors_are_those_of_the_tree(world: World, uri: str) -> None:

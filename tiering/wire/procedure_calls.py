@@ -8,6 +8,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypedDict
 
+from tiering.access.request_bounds import ANONYMOUS
 from tiering.errors import InvalidAnswer, InvalidArgument, ServiceUnreachable
 from tiering.model.declare import names_in_sql
 from tiering.model.names import table_path
@@ -37,8 +38,8 @@ def request_to_pb(request: CallRequest[Any]) -> CallProcedureRequest:
     names = {attribute: name for name, attribute in names_in_sql(type(request)).items()}
     values = {names.get(field.name, field.name): getattr(request, field.name) for field in fields(request) if field.name not in _OPTIONS}
     plain = {name: _plain(name, value) for name, value in values.items() if value is not None}
-    options = {name: getattr(request, name, None) for name in _OPTIONS}
-    pb_options = call_options(options["dry_run"] or False, options["idempotency_key"], options["caller"])
+    caller = None if request.caller == ANONYMOUS else request.caller
+    pb_options = call_options(getattr(request, "dry_run", False), getattr(request, "idempotency_key", None), caller)
     return CallProcedureRequest(procedure=request.procedure, arguments_json=json.dumps(plain), options=pb_options)
 
 
