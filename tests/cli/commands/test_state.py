@@ -16,7 +16,7 @@ from tiering.cli.commands import state
 from tiering.cli.commands.state import PUT_ASIDE, backup, restore
 from tiering.cli.processes.coordinator import CoordinatorSettings, running_coordinator
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
-from tiering.coordinator.memory.database.leader import Leader
+from tiering.coordinator.memory.leader import Leader
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT
 from tiering.errors import SetupError

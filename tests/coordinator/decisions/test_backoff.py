@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from support.background import tick
 from support.worlds.coordinator_world import World
-from tiering.coordinator.decisions.backoff import backoff_ms
+from tiering.coordinator.decisions.retries import backoff_ms
 from tiering.coordinator.options import CoordinatorOptions
 
 OPTIONS = CoordinatorOptions()

@@ -11,7 +11,7 @@ import sqlglot
 from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorInfo, Pause, TableRecord, UpkeepPause
-from tiering.coordinator.decisions.upkeep.health_action import REPEATED, health_action
+from tiering.coordinator.status.lake_health import REPEATED, health_action
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 from tiering.lake.health.table_health import HealthObservation
 from tiering.model.states import TableState

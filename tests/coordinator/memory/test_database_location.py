@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiering.cli.processes import standby
-from tiering.coordinator.memory.database.location import postgresql_url
+from tiering.coordinator.memory.sql_schema import postgresql_url
 from tiering.errors import InvalidArgument
 from tiering.redaction.redact import redact
 

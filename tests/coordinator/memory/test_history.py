@@ -22,8 +22,7 @@ from tiering.coordinator.decisions.records import (
     RoundRecord,
     Trigger,
 )
-from tiering.coordinator.memory import sql_history, sql_pruning, sql_schema
-from tiering.coordinator.memory.database import upgrades
+from tiering.coordinator.memory import sql_history, sql_schema
 from tiering.coordinator.memory.history import HistoryBounds, HistoryKind, HistoryRange, share_of_a_table
 from tiering.coordinator.memory.idempotency import stored_key
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
@@ -111,7 +110,7 @@ def made_older(url: str) -> None:
     engine = sa.create_engine(url)
     look_up = ("database_name", "table_name", "state", "level", "event_type", "principal", "occurred_us")
     with engine.begin() as connection:
-        connection.execute(sa.text(f"DROP TABLE {upgrades.VERSION_TABLE}"))
+        connection.execute(sa.text(f"DROP TABLE {sql_schema.VERSION_TABLE}"))
         for table in (sql_schema.rounds, sql_schema.commits, sql_schema.events):
             for index in table.indexes:
                 index.drop(connection)
@@ -226,7 +225,7 @@ def test_the_tables_of_history_are_looked_up_once(store_url: str) -> None:
 
 def test_keys_of_one_principal_are_kept_up_to_a_number(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many keys one principal uses up, those of others stay for their time."""
-    monkeypatch.setattr(sql_pruning, "KEEP_OPERATIONS", 3)
+    monkeypatch.setattr(sql_history, "KEEP_OPERATIONS", 3)
     store = SqlStore(store_url)
     epoch = store.take_over()
     keys = {principal: [stored_key(principal, str(number)) for number in range(count)] for principal, count in (("eve", 7), ("ann", 3))}
@@ -246,7 +245,7 @@ def test_keys_of_one_principal_are_kept_up_to_a_number(store_url: str, monkeypat
 
 def test_much_is_forgotten_in_short_writes_with_rests_before_them(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if it is more than one look finds. Told to stop, it goes on the next time."""
-    monkeypatch.setattr(sql_pruning, "LOOKED_UP", 1_000)
+    monkeypatch.setattr(sql_history, "LOOKED_UP", 1_000)
     store = SqlStore(store_url)
     epoch = store.take_over()
     operations = tuple(OperationRecord(f"k{number}", "ann", "tier_table", {}, 1, START, {}, {}) for number in range(300))

@@ -17,8 +17,7 @@ from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Writes
-from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.memory.waiting.joint_work import Work
+from tiering.coordinator.memory.table_records import TableRecords, Work
 from tiering.errors import StoreError, UnknownTable
 from tiering.model.tables import TablePath
 

@@ -13,7 +13,6 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from tiering.coordinator.memory import sql_schema
-from tiering.coordinator.memory.database import upgrades
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import SetupError
@@ -32,9 +31,9 @@ def engine(store_url: str) -> Iterator[sa.Engine]:
 def test_the_revisions_make_the_tables_that_are_declared(engine: sa.Engine) -> None:
     sql_schema.prepare(engine)
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": upgrades.VERSION_TABLE, "compare_type": True})
+        context = MigrationContext.configure(connection, opts={"version_table": sql_schema.VERSION_TABLE, "compare_type": True})
         assert compare_metadata(context, sql_schema.owner.metadata) == []
-        assert upgrades.revision(connection) == upgrades.NEWEST == ScriptDirectory(str(upgrades._SCRIPTS)).get_current_head()
+        assert sql_schema.revision(connection) == sql_schema.NEWEST == ScriptDirectory(str(sql_schema._SCRIPTS)).get_current_head()
 
 
 def test_a_store_of_the_version_before_is_upgraded_in_place(tmp_path: Path) -> None:
@@ -61,22 +60,22 @@ def test_a_store_of_the_version_before_is_upgraded_in_place(tmp_path: Path) -> N
 def test_an_upgrade_that_died_half_way_is_done_again(engine: sa.Engine) -> None:
     sql_schema.prepare(engine)
     with engine.begin() as connection:
-        connection.execute(sa.text(f"UPDATE {upgrades.VERSION_TABLE} SET version_num = '0001'"))  # the table is there, the number is not
+        connection.execute(sa.text(f"UPDATE {sql_schema.VERSION_TABLE} SET version_num = '0001'"))  # the table is there, the number is not
     sql_schema.prepare(engine)
     with engine.connect() as connection:
-        assert upgrades.revision(connection) == upgrades.NEWEST
+        assert sql_schema.revision(connection) == sql_schema.NEWEST
 
 
 def test_a_revision_of_a_newer_lakeward_is_left_alone(store_url: str, engine: sa.Engine) -> None:
     """The store stays usable as long as its version says that this Lakeward can work with it."""
     SqlStore(store_url).close()
     with engine.begin() as connection:
-        connection.execute(sa.text(f"UPDATE {upgrades.VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(sa.text(f"UPDATE {sql_schema.VERSION_TABLE} SET version_num = '9999'"))
     store = SqlStore(store_url)
     assert store.take_over() == 1
     store.close()
     with engine.connect() as connection:
-        assert upgrades.revision(connection) == "9999"
+        assert sql_schema.revision(connection) == "9999"
 
 
 def test_a_newer_version_is_refused_before_anything_is_changed(store_url: str, engine: sa.Engine) -> None:
@@ -84,7 +83,7 @@ def test_a_newer_version_is_refused_before_anything_is_changed(store_url: str, e
     with engine.begin() as connection:
         connection.execute(sa.update(sql_schema.owner).values(version=sql_schema.VERSION + 1))
         connection.execute(sa.text("DROP TABLE lakeward_leader"))
-        connection.execute(sa.text(f"UPDATE {upgrades.VERSION_TABLE} SET version_num = '0001'"))
+        connection.execute(sa.text(f"UPDATE {sql_schema.VERSION_TABLE} SET version_num = '0001'"))
     with pytest.raises(SetupError, match=r"the state store has version 2; this Lakeward knows versions up to 1"):
         SqlStore(store_url)
     assert not sa.inspect(engine).has_table("lakeward_leader")

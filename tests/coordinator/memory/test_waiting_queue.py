@@ -13,7 +13,7 @@ from tiering.coordinator.decisions import retries, table_lifecycle
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import LakeKnowledge, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
-from tiering.coordinator.memory.waiting.waiting_queue import SPARE_ENTRIES, WaitingQueue
+from tiering.coordinator.memory.record_index import SPARE_ENTRIES, WaitingQueue
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 

@@ -282,7 +282,7 @@ def test_negative_numbers_of_a_tierer_count_as_zero(world: World) -> None:
 
 
 def test_requests_beyond_those_that_may_be_held_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.coordinator.tierers.held_requests.MAX_HELD_PER_CALLER", 2)
+    monkeypatch.setattr("tiering.coordinator.server.services.MAX_HELD_PER_CALLER", 2)
 
     async def test(served: Served) -> None:
         held = await served.held(served.world.process("a", "one"), served.world.process("b", "two"))
@@ -302,7 +302,7 @@ def test_requests_beyond_those_that_may_be_held_are_answered_at_once(monkeypatch
 
 
 def test_requests_of_all_peers_together_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.coordinator.tierers.held_requests.MAX_HELD", 1)
+    monkeypatch.setattr("tiering.coordinator.server.services.MAX_HELD", 1)
 
     async def test(served: Served) -> None:
         [held] = await served.held(served.world.process("a", "one"))

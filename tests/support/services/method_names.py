@@ -12,7 +12,7 @@ FILES = (sys_catalog_pb2, status_pb2, coordinator_pb2, control_pb2, embedded_pb2
 
 
 def method_names() -> list[str]:
-    """By `/package.Service/Method`; reflection has a second name, which is no file's (`coordinator.server.health`)."""
+    """By `/package.Service/Method`; reflection has a second name, which is no file's (`coordinator.server.serving`)."""
     services = [service for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
     names = [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
     return sorted([*names, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"])

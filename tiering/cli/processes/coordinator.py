@@ -28,7 +28,7 @@ from tiering.cli.processes.standby import Standby, advertised, beat, check_clust
 from tiering.cli.terminal.access_options import Auth
 from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_folder, cluster_kind
 from tiering.coordinator.call_support.parts import Validator
-from tiering.coordinator.memory.database.leader import Leader, LeaderLock
+from tiering.coordinator.memory.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.options import CoordinatorOptions

@@ -15,7 +15,7 @@ import structlog
 
 from tiering.access.client_access import TLS_CA, access_from_environment
 from tiering.cli.processes.forwarding import ForwardingServer
-from tiering.coordinator.memory.database.leader import Leader, LeaderLock
+from tiering.coordinator.memory.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.wire.channel import host_and_port

@@ -132,7 +132,7 @@ class ServiceOptions:
         from tiering.cli.processes.coordinator import BacklogRounds, CoordinatorSettings, KeptHistory
         from tiering.cli.processes.grants import GrantSettings
         from tiering.cli.processes.monitoring import MonitoringSettings
-        from tiering.coordinator.memory.database.location import postgresql_url
+        from tiering.coordinator.memory.sql_schema import postgresql_url
 
         configure_logging(self.log_level, self.log_format)
         keep_files_private()

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 from tiering import errors
 from tiering.coordinator.decisions import backlog, error_kinds, fences, waits
-from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import (
     Change,
     Context,
@@ -33,6 +32,7 @@ from tiering.coordinator.decisions.records import (
     TextOffsets,
     Trigger,
 )
+from tiering.coordinator.decisions.retries import backoff_ms
 from tiering.coordinator.decisions.upkeep import rounds as upkeep
 from tiering.coordinator.decisions.upkeep.turns import keep_turn
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats

@@ -24,7 +24,7 @@ from tiering.access.acting_for import acting_principal
 from tiering.access.request_bounds import check_id
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord
-from tiering.coordinator.memory.sql_pruning import PRINCIPAL_DIGITS
+from tiering.coordinator.memory.sql_history import PRINCIPAL_DIGITS
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import InvalidArgument
 from tiering.procedures.base import Mutation, ResultT

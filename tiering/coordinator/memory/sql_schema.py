@@ -1,17 +1,24 @@
-"""The tables of the SQL store, how its database is opened, and the version check."""
+"""The tables of the SQL store, how its database is opened and upgraded, and the version check.
+
+Alembic upgrades the tables. The revisions are in `migrations/versions`. A revision only adds tables, indexes, and nullable columns; it may
+replace an index by a better one. So the previous version of Lakeward can still read and write the store. A change that such a version could
+not handle also increases `VERSION`; then that version refuses the store.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tiering.coordinator.memory.database import upgrades
-from tiering.errors import SetupError
+from tiering.errors import InvalidArgument, SetupError
+from tiering.extras import install_hint
 from tiering.files.sqlite_files import distrust, read_only_url
 from tiering.library_guards.sql_timeouts import bound_waits
+from tiering.redaction.redact import remember_secrets
 
 VERSION = 1
 """Increases with every change that an older coordinator could not read."""
@@ -165,7 +172,7 @@ def prepare(engine: sa.Engine) -> None:
     with engine.begin() as connection:
         if sa.inspect(connection).has_table(owner.name):
             _check_version(connection.execute(sa.select(owner.c.version)).scalar_one_or_none() or VERSION)
-        upgrades.upgrade(connection)
+        upgrade(connection)
         if connection.execute(sa.select(owner.c.version)).scalar_one_or_none() is None:
             connection.execute(sa.insert(owner).values(id=1, version=VERSION, epoch=0, writes=0))
 
@@ -211,3 +218,67 @@ def _check_version(version: int) -> None:
             f"the state store has version {version}; this Lakeward knows versions up to {VERSION}",
             hint="Use the Lakeward that wrote it, or a newer one.",
         )
+
+
+VERSION_TABLE = "lakeward_revision"
+NEWEST = "0005"
+"""The revision that this module declares."""
+
+_SCRIPTS = Path(__file__).parent / "migrations"
+_UPGRADING = 5_707_310
+"""Key of PostgreSQL's transaction-level advisory lock for changes of tables, because two coordinators may start at once."""
+
+
+def revision(connection: sa.Connection) -> str | None:
+    """Returns the revision of the store's tables; None if an older version without revisions wrote it, or there is no store yet."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    number: str | None = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return number
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Runs the missing revisions in the connection's transaction; none if a newer Lakeward has upgraded the store.
+
+    SQLite commits each statement that changes a table. After a crash between two statements they run again, so each revision is repeatable.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADING})
+    # Alembic is imported below and not above, because most starts find the store up to date.
+    if (present := revision(connection)) == NEWEST:
+        return
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes.update(connection=connection, version_table=VERSION_TABLE)
+    known_revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if present is None or present in known_revisions:
+        command.upgrade(config, "head")
+
+
+_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+def postgresql_url(text: str) -> str:
+    """Returns SQLAlchemy's URL of `postgresql://[user[:password]@][host][:port]/database[?parameter=...]`, with libpq's parameters.
+
+    From now on its password is masked in all texts. Raises InvalidArgument for another address, SetupError without psycopg.
+    """
+    remember_secrets({"uri": text})
+    try:
+        url = sa.make_url(text.strip())
+    except sa.exc.ArgumentError:
+        url = sa.URL.create("none")
+    if url.drivername not in _SCHEMES or not url.database:
+        raise InvalidArgument(
+            "--state is not the address of a database in PostgreSQL",
+            hint="Write it as postgresql://host:5432/database, the user in PGUSER and the password in PGPASSWORD or ~/.pgpass. "
+            "Without --state the state is a file in the data folder.",
+        )
+    if find_spec("psycopg") is None:
+        raise SetupError("--state needs the Python package psycopg, which is not installed", hint=install_hint("postgres"))
+    return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)

@@ -21,12 +21,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tiering import crash_points
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
-from tiering.coordinator.memory import sql_history, sql_pruning
+from tiering.coordinator.memory import leader as leaders
+from tiering.coordinator.memory import row_writes, sql_history
 from tiering.coordinator.memory import sql_schema as schema
-from tiering.coordinator.memory.database import leader as leaders
-from tiering.coordinator.memory.database import row_writes
-from tiering.coordinator.memory.database.row_writes import RowWrites
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
+from tiering.coordinator.memory.row_writes import RowWrites
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
@@ -196,7 +195,7 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             return [row_writes.EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
 
-    def validations(self, limit: int = sql_pruning.KEEP_VALIDATIONS) -> Sequence[CheckResult]:
+    def validations(self, limit: int = sql_history.KEEP_VALIDATIONS) -> Sequence[CheckResult]:
         query = sa.select(schema.validations.c.body).order_by(schema.validations.c.number.desc()).limit(limit)
         with _border("read"), self._engine.connect() as connection:
             return [CheckResult.from_plain(body) for body in connection.scalars(query)]
@@ -207,11 +206,11 @@ class SqlStore:
         with self._owned(coordinator_epoch):
             pass  # a coordinator with nothing to delete also learns that the store was taken over
         self._paths.forget()
-        for rows in sql_pruning.rows_to_delete(bounds, operations_before, now):
+        for rows in sql_history.rows_to_delete(bounds, operations_before, now):
             if not self._forget(coordinator_epoch, rows, rest):
                 return
 
-    def _forget(self, coordinator_epoch: int, rows: sql_pruning.RowsToDelete, rest: Rest) -> bool:
+    def _forget(self, coordinator_epoch: int, rows: sql_history.RowsToDelete, rest: Rest) -> bool:
         """Deletes rows until none is left to delete; False if `rest` says to stop."""
         while True:
             with _border("read"), self._engine.connect() as connection:
@@ -222,7 +221,7 @@ class SqlStore:
                     return False
                 with self._owned(coordinator_epoch) as connection:
                     deleted += connection.execute(deletion).rowcount
-            if not deleted or len(keys) < sql_pruning.LOOKED_UP:
+            if not deleted or len(keys) < sql_history.LOOKED_UP:
                 return True
 
     def close(self) -> None:

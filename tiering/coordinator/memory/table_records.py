@@ -10,13 +10,14 @@ stored.
 
 from __future__ import annotations
 
+import contextvars
 import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -31,7 +32,6 @@ from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.record_index import RecordIndex, waits
 from tiering.coordinator.memory.store import Store, Writes
-from tiering.coordinator.memory.waiting.joint_work import Work
 from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
@@ -428,3 +428,47 @@ class TableRecords:
         except StoreError:
             self._doubtful = True
             raise
+
+
+class Work(Generic[Result]):
+    """One piece of work that one thread submits and another thread may do, in the log context of the submitting thread.
+
+    The submitting thread waits until it is done, or until that thread has to do it.
+    """
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._context = contextvars.copy_context()
+        self._results: list[Result] = []
+        self._error: BaseException | None = None
+        self._woken = threading.Event()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work has a result or an error."""
+        return bool(self._results) or self._error is not None
+
+    def wait(self) -> None:
+        """Returns once the work is done, or this thread has to do it."""
+        self._woken.wait()
+
+    def wake(self) -> None:
+        """Ends the wait."""
+        self._woken.set()
+
+    def do(self) -> None:
+        """Does the work and keeps its outcome for `result`."""
+        try:
+            self._results = [self._context.run(self._work)]
+        except BaseException as error:  # the submitting thread gets any error, even one that is no Exception
+            self._error = error
+
+    def fail(self, error: BaseException) -> None:
+        """Marks the work as failed: its changes may not be stored."""
+        self._results, self._error = [], error
+
+    def result(self) -> Result:
+        """Returns the work's result. Raises its error, or the reason for `fail`."""
+        if self._error is not None:
+            raise self._error
+        return self._results[0]

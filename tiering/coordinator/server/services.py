@@ -8,9 +8,10 @@ and `tiering.wire.server_guard` ends the call with them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from tiering.access.identity import quota_owner
 from tiering.access.privileges import SERVICE, Privilege
 from tiering.clock import RandomIds
 from tiering.coordinator.server.coordinator import Coordinator
@@ -26,7 +28,6 @@ from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
 from tiering.coordinator.tierers.bound_identity import bind_tierer
 from tiering.coordinator.tierers.heartbeats import HeldRequest
-from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.log_context import call_is_about, carried
@@ -344,3 +345,36 @@ def _version() -> str:
         return version("lakeward")
     except PackageNotFoundError:
         return "unpackaged"
+
+
+MAX_HELD = 2_000
+"""Upper bound of held requests of all callers: twice the number of known tierers."""
+
+MAX_HELD_PER_CALLER = 500
+"""Upper bound of held requests of one principal, or of one address if the service does not authenticate callers."""
+
+
+class HeldRequestLimit:
+    """Bounds how many requests for a table are held at a time, per caller and in total. It belongs to one event loop.
+
+    A held request costs memory, a stream and a check at every tick. A request beyond the bound is not refused. It is answered at once
+    without a table, and its tierer asks again after a second, as it does while it is busy.
+    """
+
+    def __init__(self) -> None:
+        self._by_caller: Counter[str] = Counter()
+
+    @contextmanager
+    def room(self, peer: str) -> Iterator[bool]:
+        """Yields whether one more request may be held. If so, it counts while the block runs. `peer` is gRPC's name of the connection."""
+        caller = quota_owner(peer)
+        free = self._by_caller[caller] < MAX_HELD_PER_CALLER and self._by_caller.total() < MAX_HELD
+        if free:
+            self._by_caller[caller] += 1
+        try:
+            yield free
+        finally:
+            if free:
+                self._by_caller[caller] -= 1
+            if not self._by_caller[caller]:
+                del self._by_caller[caller]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from typing import Any
 
+import grpc
 import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from tiering import crash_points
 from tiering.access.loopback import connected_host
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.coordinator.server.health import HealthService, add_to_server
 from tiering.coordinator.server.services import ControlService, Pools, StatusService, TiererService
 from tiering.errors import Fenced, SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.security.server_tls import ServerTls, server_credentials
-from tiering.wire.server import open_server
+from tiering.wire.server import offered_services, open_server
 
 STOP_SECONDS = 2.0
 """Time from the beginning of a stop after which running calls are cancelled."""
@@ -104,7 +106,7 @@ async def serve(
     control_pb2_grpc.add_TieringControlServicer_to_server(ControlService(coordinator), server)
     for register in extra:
         register(server)
-    health = add_to_server(server)
+    health = _add_health(server)
     try:
         address = host_and_port(connected_host(host), port)
         bound = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
@@ -118,3 +120,65 @@ async def serve(
     await server.start()
     crash_points.reach(crash_points.TAKE_OVER_SERVING)
     return RunningServer(server, coordinator, pools, health, host, bound)
+
+
+_STATUS = health_pb2.HealthCheckResponse
+_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+_REFLECTION = "grpc.reflection.v1.ServerReflection"
+"""Its messages are those of v1alpha, field by field, in a package of another name. grpcio-reflection has no module for it."""
+
+
+class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types
+    """The standard service `grpc.health.v1`. It gives one answer for the server and for each of its services, which start and end together.
+
+    A coordinator's server starts once it owns its store, so it serves from its first answer on. Once it begins to stop, or lost the store
+    to another coordinator, it does not serve, and watchers learn that before the connection ends.
+    """
+
+    def __init__(self, services: Collection[str]) -> None:
+        self._services = frozenset({"", *services})
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Answers NOT_SERVING from now on, and ends the watchers' calls. A repeat has no effect."""
+        self._stopping.set()
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:
+        if request.service not in self._services:
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+            context.set_details("there is no such service; the empty name stands for the whole server")
+            return _STATUS()
+        return _STATUS(status=self._status())
+
+    async def List(self, request: Any, context: Any) -> Any:
+        return health_pb2.HealthListResponse(statuses={service: _STATUS(status=self._status()) for service in self._services})
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> AsyncGenerator[health_pb2.HealthCheckResponse, None]:
+        is_known_service = request.service in self._services
+        yield _STATUS(status=self._status() if is_known_service else _STATUS.SERVICE_UNKNOWN)
+        if not self._stopping.is_set():
+            await self._stopping.wait()
+            if is_known_service:
+                yield _STATUS(status=self._status())
+
+    def _status(self) -> Any:
+        return _STATUS.NOT_SERVING if self._stopping.is_set() else _STATUS.SERVING
+
+
+def _add_health(server: grpc.aio.Server) -> HealthService:
+    """Adds the services of health and reflection, for the services that the server already has."""
+    services = offered_services(server)
+    health = HealthService(services)
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    names = (*services, _SERVICE, reflection.SERVICE_NAME, _REFLECTION)
+    servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # not in its stubs
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
+    handler = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    server.add_registered_method_handlers(_REFLECTION, {"ServerReflectionInfo": handler})  # type: ignore[attr-defined]  # as above
+    return health

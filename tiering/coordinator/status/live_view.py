@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.cluster.capabilities import StandingBuckets, StandingRecord
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action_against
-from tiering.coordinator.decisions.records import ErrorRecord, TableRecord, TiererRecord
+from tiering.coordinator.decisions.records import ErrorRecord, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
@@ -30,7 +30,6 @@ from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
 from tiering.coordinator.status.lake_health import health_of
 from tiering.coordinator.status.live_history import LiveHistory
-from tiering.coordinator.status.split_statuses import split_statuses
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
@@ -38,7 +37,7 @@ from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
-from tiering.model.splits import SplitProgress, SplitStatus
+from tiering.model.splits import SplitProgress, SplitStatus, SplitType, TieringSnapshotSplit
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
@@ -270,3 +269,28 @@ def _on_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def split_statuses(running: RoundRecord, splits: Iterable[SplitProgress]) -> Iterator[SplitStatus]:
+    """Yields one status per split of the round. A KV snapshot has no starting offset: it replaces the log up to its stopping offset."""
+    for progress in splits:
+        split, position = progress.split, progress.position
+        is_snapshot = isinstance(split, TieringSnapshotSplit)
+        yield SplitStatus(
+            round_id=running.round_id,
+            split_id=split.split_id,
+            split_type=SplitType.SNAPSHOT if is_snapshot else SplitType.LOG,
+            database_name=running.database_name,
+            table_name=running.table_name,
+            partition_name=split.partition_name,
+            bucket_id=split.bucket.bucket_id,
+            snapshot_id=split.snapshot_id if isinstance(split, TieringSnapshotSplit) else None,
+            starting_offset=None if isinstance(split, TieringSnapshotSplit) else split.starting_offset,
+            stopping_offset=split.log_offset_of_snapshot if isinstance(split, TieringSnapshotSplit) else split.stopping_offset,
+            current_offset=progress.current_offset,
+            backlog_offset=split.backlog_offset,
+            fraction_completed=progress.fraction,
+            executor=position.executor,
+            attempt=position.attempt,
+            state=position.state,
+        )

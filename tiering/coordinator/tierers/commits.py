@@ -8,9 +8,10 @@ only one ack at a time notifies the cluster. Acks run in their own pool: if a la
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -23,7 +24,6 @@ from tiering.coordinator.decisions.lake_acks import LakeContents, LakeSize
 from tiering.coordinator.decisions.records import TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import GrantRequest, Plan, RoundRef
 from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
-from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.tierers.messages import (
@@ -34,6 +34,7 @@ from tiering.coordinator.tierers.messages import (
     text_offsets_from_pb,
 )
 from tiering.coordinator.tierers.named_epochs import note_named_epochs
+from tiering.errors import TableBusy
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.rules.base_check import Base
@@ -373,3 +374,43 @@ class Commits:
     def _forget(self, key: RoundKey) -> None:
         with self._guard:
             self._running.pop(key, None)
+
+
+WAIT_SECONDS = 10.0
+"""Longest wait for a lock.
+
+It is longer than a healthy lake takes, and shorter than a client waits (30 s), so the client gets the reason.
+"""
+
+
+class TableLocks:
+    """One lock per table for all code that changes what is recorded of its lake: acks and reconciliations take turns.
+
+    Each holder talks to the lake, which may hang. So a wait is short, and its error gives the reason. A lock exists only while it is held
+    or waited for, so invented table ids leave nothing behind.
+    """
+
+    def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
+        self.wait_seconds = wait_seconds
+        self._guard = threading.Lock()
+        self._locks: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
+
+    @contextmanager
+    def held(self, table_id: int) -> Iterator[None]:
+        """Runs the block with the table's lock. Raises TableBusy if another holder keeps it for too long."""
+        with self._guard:
+            lock = self._locks.get(table_id)
+            if lock is None:
+                lock = self._locks[table_id] = threading.Lock()
+        if not lock.acquire(timeout=self.wait_seconds):
+            raise TableBusy(
+                f"another acknowledgement or reconciliation of table {table_id} has not ended within {self.wait_seconds:g} s",
+                table_id=table_id,
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def __len__(self) -> int:
+        return len(self._locks)

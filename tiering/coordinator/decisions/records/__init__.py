@@ -7,11 +7,18 @@ The keys of stored offsets are the texts of buckets (`text_offsets`). Fields nam
 `*_since` are steady times (`moment`). All times have a time zone, UTC. None means unknown.
 """
 
-from tiering.coordinator.decisions.records.assignments import AssignmentEnd, AssignmentRecord, ElsewhereRecord
 from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord, RepairKind, RepairOption
 from tiering.coordinator.decisions.records.history import CommitState, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
-from tiering.coordinator.decisions.records.operations import OperationRecord, QueuedCall
-from tiering.coordinator.decisions.records.tables import LakeKnowledge, Pause, TableRecord
+from tiering.coordinator.decisions.records.tables import (
+    AssignmentEnd,
+    AssignmentRecord,
+    ElsewhereRecord,
+    LakeKnowledge,
+    OperationRecord,
+    Pause,
+    QueuedCall,
+    TableRecord,
+)
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.records.tierers import TiererRecord
 from tiering.coordinator.decisions.records.upkeep import (

@@ -1,15 +1,15 @@
-"""The record of one lake table's tiering."""
+"""The record of one lake table's tiering, and the records of the table's assignment and of callers' requests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
+from typing import Any
 
-from tiering.coordinator.decisions.records.assignments import AssignmentRecord, ElsewhereRecord
 from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord
 from tiering.coordinator.decisions.records.history import LakeCommitRecord, RoundRecord, Trigger
-from tiering.coordinator.decisions.records.operations import QueuedCall
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets, from_text
 from tiering.coordinator.decisions.records.upkeep import UpkeepRecord
 from tiering.model.assignments import AssignmentRef
@@ -231,3 +231,68 @@ class TableRecord:
     def upkeep_runs(self) -> bool:
         """Whether an upkeep round is running."""
         return self.running is not None and self.running.trigger is Trigger.UPKEEP
+
+
+class AssignmentEnd(StrEnum):
+    """The end of an assignment that is reported to the cluster."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class AssignmentRecord:
+    """An assignment of the table to this deployment by the cluster. Only clusters that assign tables have it (`cluster.assignments`).
+
+    `end`: the assignment is over here, and the cluster must be told; None while the table is still assigned. `certain` is False once the
+    session of the assignment is over: another service may now have the same epochs. Such a record is kept only for a commit with an unknown
+    outcome, and starts no round.
+    """
+
+    coordinator_epoch: int
+    tiering_epoch: int
+    session: str
+    assigned_since: datetime
+    end: AssignmentEnd | None = None
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class ElsewhereRecord:
+    """A snapshot of another service that is newer than what the coordinator has recorded. `source` is the value of `status_source`."""
+
+    source: str
+    lake_snapshot_id: int
+    offsets: TextOffsets
+    noticed_time: datetime
+
+
+@dataclass(frozen=True)
+class QueuedCall:
+    """A CALL that needs the round after the running one. `round_id` is the id of that next round, assigned in advance."""
+
+    round_id: str
+    caller: str
+    queued_time: datetime
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class OperationRecord:
+    """The operation that an idempotency key names (DESIGN 5). `targets` and `log_starts` are the offsets captured at the first call.
+
+    `outcome` and `error` are None while the operation runs.
+    """
+
+    idempotency_key: str
+    caller: str
+    procedure: str
+    arguments: Mapping[str, Any]
+    table_id: int | None
+    started_time: datetime
+    targets: TextOffsets
+    log_starts: TextOffsets
+    round_id: str | None = None
+    lag_ms_before: int | None = None
+    outcome: Mapping[str, Any] | None = None
+    error: ErrorInfo | None = None

@@ -1,4 +1,4 @@
-"""Alembic's entry point: runs the revisions on the connection that `upgrades` passes."""
+"""Alembic's entry point: runs the revisions on the connection that `sql_schema` passes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Alembic's script folder for the state store. `upgrades` runs it."""

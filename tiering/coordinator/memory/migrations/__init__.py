@@ -1,0 +1,1 @@
+"""Alembic's script folder for the state store. `sql_schema` runs it."""

@@ -1,1 +1,0 @@
-"""Queues: tables that wait for a tierer, and work that waits for the lock."""
