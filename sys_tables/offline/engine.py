@@ -21,8 +21,8 @@ from sys_tables.offline.calls import Validate, call
 from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, Use, parse
 from sys_tables.offline.relations import Relations, ResolvedTable, resolve
 from sys_tables.offline.show_and_describe import describe, show, used_database
-from sys_tables.offline.statement_view import StatementView
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
+from sys_tables.query.reading import StatementView
 from sys_tables.registry import Registry, default_registry
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from sys_tables.declare.scan import ScanRequest
-from sys_tables.offline.statement_view import StatementView
 from sys_tables.query.data_tables import status_of, why_not_in_lake
 from sys_tables.query.lookup import near_hint, resolve_table
+from sys_tables.query.reading import StatementView
 from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, islice
@@ -17,7 +18,7 @@ from sys_tables.query.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, sc
 from sys_tables.query.conditions import matching
 from sys_tables.query.lookup import near_hint
 from sys_tables.query.ordering import sorted_indices
-from tiering.coordinator.interface import AnyArray, Columns, CoordinatorView
+from tiering.coordinator.interface import AnyArray, Columns, CoordinatorView, NamesView
 from tiering.errors import InvalidArgument
 
 OBSERVED_TIME_KEY = "observed_time"
@@ -36,6 +37,22 @@ def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, 
     AccessDenied for a caller without the privilege that the table requires.
     """
     return joined(_pieces(table, lambda: table.read(view, scan), view.now, scan, null_columns))
+
+
+@dataclass(frozen=True)
+class StatementView:
+    """The view of one statement: the meaning of names, and the rows of system tables, all of one moment.
+
+    `read` returns the requested rows of a system table, as the pieces of an Arrow stream.
+    """
+
+    names: NamesView
+    read: Callable[[SystemTable, ScanRequest], Iterator[bytes]]
+
+
+def statement_view_of(view: CoordinatorView) -> StatementView:
+    """Returns the moment that a coordinator's view shows."""
+    return StatementView(view, lambda table, scan: read_table(table, view, scan))
 
 
 def read_rows(table: SystemTable, make_rows: MakeRows, observed: datetime, scan: ScanRequest) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tiering.access.audit import ANSWERED, KEPT_FILES, KEPT_REFUSED_FILES, REFUSALS, REFUSED, AuditEntry, AuditTrail
-from tiering.access.refusals.line_limit import WINDOW_SECONDS
+from tiering.access.line_limit import WINDOW_SECONDS
 from tiering.errors import StoreError
 
 ONE_LINE = 400

@@ -15,7 +15,7 @@ from support.repository import ROOT
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, untold
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from sys_tables.offline.statement_view import statement_view_of
+from sys_tables.query.reading import statement_view_of
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.model.tables import TableInfo, TableType
 

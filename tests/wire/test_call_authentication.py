@@ -14,12 +14,11 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from support.services.served import at_uri
 from support.worlds.coordinator_world import HandTierer, World
-from tiering.access.audit import REFUSED, AuditTrail
+from tiering.access.audit import LINES, LINES_OF_A_HOST, REFUSED, AuditTrail, RefusedCallers
 from tiering.access.authentication import OwnersToken, TokenAuthenticator
 from tiering.access.client_access import ClientAccess, keep_user_token
 from tiering.access.identity import Authentication, Identity
-from tiering.access.refusals.line_limit import WINDOW_SECONDS
-from tiering.access.refusals.refused_callers import LINES, LINES_OF_A_HOST, RefusedCallers
+from tiering.access.line_limit import WINDOW_SECONDS
 from tiering.access.tokens import TokenFile, add_token, new_token, revoke_token
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import Fenced, Unauthenticated

@@ -20,7 +20,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, SysCatalogStub, add_SysCatalogServicer_to_server
 from tiering.access.authentication import AUTHORIZATION, Authenticator, Proof
 from tiering.access.identity import Authentication, Identity, address_of
-from tiering.access.refusals.line_limit import LineLimit
+from tiering.access.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
 from tiering.wire import server_guard
 from tiering.wire.channel import calling

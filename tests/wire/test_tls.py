@@ -13,7 +13,7 @@ from cryptography import x509
 from support.services.certificates import DAY, LOCAL, Authority
 from support.services.served import at_uri
 from support.worlds.coordinator_world import World
-from tiering.access.certificates import CertificateAuthenticator
+from tiering.access.authentication import CertificateAuthenticator
 from tiering.access.client_access import ClientAccess
 from tiering.client import LakewardClient
 from tiering.errors import InsecureConnection, SetupError, Unauthenticated

@@ -10,14 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tiering.access.identity import Identity
-from tiering.access.tokens import TokenFile, id_of
-from tiering.errors import Unauthenticated
+from tiering.access.identity import Authentication, Identity
+from tiering.access.tokens import TokenFile, check_principal, id_of
+from tiering.errors import InvalidArgument, Unauthenticated
 
 AUTHORIZATION = "authorization"
 _SCHEME = "bearer "
 TOKEN_LIMIT = 6_000
 """Upper bound of characters in a token, enough for a JWT with many groups. All headers of a call have 8 KiB."""
+
+
+_CERTIFICATE_NAMES = ("peer_spiffe_id", "peer_uri", "peer_email", "peer_dns")
+"""Kinds of names in gRPC's notation. The first kind in the certificate is the principal."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +96,34 @@ def no_token() -> Unauthenticated:
 
 def _equal(token: str, other: str) -> bool:
     return hmac.compare_digest(token.encode(), other.encode())
+
+
+class CertificateAuthenticator:
+    """Authenticates callers by the certificate of the connection (mTLS): the principal is the name in its subject alternative names.
+
+    TLS has already proved that the client has the certificate's key, and that a trusted authority issued the certificate.
+    """
+
+    async def identify(self, proof: Proof) -> Identity:
+        """Returns the identity in the connection's certificate. Raises Unauthenticated."""
+        return Identity(principal_of(proof.certificate), Authentication.MTLS, peer=proof.peer)
+
+
+def principal_of(certificate: Mapping[str, Iterable[bytes]]) -> str:
+    """Returns the one name of a certificate. Raises Unauthenticated for no name, and for several names of one kind."""
+    for kind in _CERTIFICATE_NAMES:
+        names = [name.decode("utf-8", "replace") for name in certificate.get(kind, ())]
+        if len(names) > 1:
+            raise Unauthenticated(
+                f"the certificate of this connection has {len(names)} names of the same kind: {', '.join(sorted(names)[:3])}",
+                hint="Use a certificate with one subject alternative name, which is the principal.",
+            )
+        if names:
+            try:
+                return check_principal(names[0])
+            except InvalidArgument as error:
+                raise Unauthenticated(f"the certificate of this connection has no valid principal: {error.message}") from error
+    raise Unauthenticated(
+        "the connection has no certificate with a subject alternative name (URI, e-mail or DNS)",
+        hint="Use a certificate with the client's name there: that is the principal.",
+    )

@@ -20,13 +20,11 @@ from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.tables import BUCKET_COLUMN, TablePath, TableType
 from tiering.procedures.validate_table import CheckResult
 from tiering.redaction.redact import outside_text
-from tiering.validate import log_checks
-from tiering.validate.clean import checks as clean_checks
+from tiering.validate import clean_checks, log_checks, primary_key_checks
 from tiering.validate.duckdb_rows import unreadable_file
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart
 from tiering.validate.lake_view import FILE_COLUMN, PLACE_COLUMN, STORED_ROWS
-from tiering.validate.primary_key import checks as primary_key_checks
 from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 from tiering.validate.subject import Subject, read_subject

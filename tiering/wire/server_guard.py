@@ -22,7 +22,7 @@ import structlog
 from grpc_status import rpc_status
 
 from tiering.access.identity import quota_owner
-from tiering.access.refusals.line_limit import LineLimit
+from tiering.access.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
 from tiering.wire.error_status import error_status
 

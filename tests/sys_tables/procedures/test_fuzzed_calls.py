@@ -25,7 +25,7 @@ from support.services.sys_catalog import Client, error_of, pb, serving
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from sys_tables.offline.statement_view import statement_view_of
+from sys_tables.query.reading import statement_view_of
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock

@@ -16,7 +16,7 @@ from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, local
 from tiering.model.tables import TableInfo
 from tiering.procedures.reconcile_lake import ReconcileLake
-from tiering.validate.clean.checks import living_runs
+from tiering.validate.clean_checks import living_runs
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, data_files, faults, read, rewrite, untold
 from tiering.cluster.log_writer import LogWriter
 from tiering.model.tables import TableInfo
-from tiering.validate.primary_key.checks import UNNAMED
+from tiering.validate.primary_key_checks import UNNAMED
 from tiering.validate.results import Level
 
 pytestmark = pytest.mark.in_turn("table")

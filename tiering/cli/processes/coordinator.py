@@ -15,9 +15,8 @@ import grpc.aio
 import structlog
 
 import sys_tables.server.service
-from tiering.access.audit import AuditTrail
+from tiering.access.audit import AuditTrail, RefusedCallers
 from tiering.access.grants import Grants
-from tiering.access.refusals.refused_callers import RefusedCallers
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
 from tiering.cli.processes.grants import GrantSettings, open_grants

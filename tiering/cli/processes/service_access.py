@@ -12,8 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from tiering.access.authentication import Authenticator, OwnersToken, TokenAuthenticator
-from tiering.access.certificates import CertificateAuthenticator
+from tiering.access.authentication import Authenticator, CertificateAuthenticator, OwnersToken, TokenAuthenticator
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, access_from_environment, forget_user_token, keep_user_token
 from tiering.access.identity import Authentication, Identity
 from tiering.access.loopback import stays_on_this_machine

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from sys_tables.offline.statement_view import statement_view_of
+from sys_tables.query.reading import statement_view_of
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.clock import SystemClock

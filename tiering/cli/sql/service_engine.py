@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.offline.parsing import CallStatement, Statement, needs_spark, parse
-from sys_tables.offline.statement_view import StatementView
-from sys_tables.query.reading import read_rows
+from sys_tables.query.reading import StatementView, read_rows
 from sys_tables.registry import default_registry
 from tiering.cli.service_cluster import service_cluster
 from tiering.cli.service_lake import service_lake

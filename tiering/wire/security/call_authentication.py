@@ -1,7 +1,7 @@
 """The interceptor that asks each call who makes it, and lets its handler work as that identity.
 
 It goes before the server's guard. A call that proves nothing is ended before its request is read; health checks are free, so that
-probes need no token. A call that is refused has a line in the audit (`access.refusals.refused_callers`).
+probes need no token. A call that is refused has a line in the audit (`access.audit.RefusedCallers`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from tiering.access.audit import RefusedCallers
 from tiering.access.authentication import Authenticator, Proof, bearer_token
 from tiering.access.identity import acting_as, address_of
-from tiering.access.refusals.refused_callers import RefusedCallers
 from tiering.errors import LakewardError, ServiceBusy
 from tiering.wire.server_guard import FailureLog
 

@@ -16,11 +16,10 @@ import grpc
 import grpc.aio
 
 from tiering.access.acting_for import named_user, task_acts_for
-from tiering.access.audit import ANSWERED, FAILED, GIVEN_UP, REFUSED, AuditedCall, AuditTrail, task_belongs_to
+from tiering.access.audit import ANSWERED, FAILED, GIVEN_UP, REFUSED, AuditedCall, AuditTrail, rpc_name, task_belongs_to
 from tiering.access.grants import Access, Grants, task_may
 from tiering.access.identity import current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource
-from tiering.access.refusals.refused_callers import rpc_name
 from tiering.access.requirements import RPCS, On, Requirement
 from tiering.errors import AccessDenied, AlreadyExists, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.names import check_database, parse_table_path, table_path

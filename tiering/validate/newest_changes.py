@@ -3,20 +3,23 @@
 A KV snapshot holds the last row of each key below its offset. A key without a change in the log since the log begins has that row, provided
 that the snapshot is not older than the log's beginning. If a key changed between the end of the lake copy and the offset of a newer
 snapshot, its state is unknown, and it goes to the table `unclear`.
+
+A scope is one bucket, or all buckets of a partition if rows do not show theirs: in a clean table with several bucket keys, another program
+may have put rows of all buckets into one file. A key is in one bucket only, so the rows of all buckets are compared with the newest changes
+of all their keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiering.errors import KvSnapshotGone, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.column_names import RESERVED_PREFIX
-from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
-from tiering.validate.clean.footers import OURS_COLUMN
-from tiering.validate.engine import Engine
-from tiering.validate.lake_view import quoted
-from tiering.validate.primary_key.key_scopes import KeyScope
+from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
+from tiering.validate.clean_footers import OURS_COLUMN
+from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
+from tiering.validate.lake_view import PLACE_COLUMN, quoted
 from tiering.validate.subject import Stretch
 
 DELETED = int(ChangeType.DELETE)
@@ -25,6 +28,50 @@ CHANGE, DIGEST = f"{RESERVED_PREFIX}change", f"{RESERVED_PREFIX}digest"
 BEFORE_START = f"{RESERVED_PREFIX}before_start"
 """Columns of the table `newest`: offset, time, change type, hash of the user's columns, and whether the first round began behind the
 offset."""
+
+
+@dataclass(frozen=True)
+class KeyScope:
+    """The buckets `members` of the partition `place` ("" without partitions). `bucket` None = all its buckets."""
+
+    place: str
+    bucket: int | None
+    members: tuple[Stretch, ...]
+
+    @property
+    def name(self) -> str:
+        """Name in texts: `3`, `partition/3`, `partition` or `table`."""
+        return self.members[0].name if self.bucket is not None else self.place or "table"
+
+    @property
+    def condition(self) -> str:
+        """SQL condition for the scope's rows in the view `lake`."""
+        return f"{PLACE_COLUMN} = $place" if self.bucket is None else IN_BUCKET
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """Parameters of `condition`."""
+        return {"place": self.place} if self.bucket is None else place_parameters(self.members[0])
+
+    @property
+    def log_start(self) -> int:
+        """Offset from which on the logs of all members have every change."""
+        return max(member.held[0] for member in self.members)
+
+    def has(self, place: str, bucket: int | None) -> bool:
+        """Returns whether rows of that place belong to the scope."""
+        return self.place == place and self.bucket in (None, bucket)
+
+
+def key_scopes(engine: Engine, stretches: Iterable[Stretch]) -> tuple[KeyScope, ...]:
+    """Returns the scopes of these buckets, and of dropped partitions whose rows do not show their bucket."""
+    stretches = tuple(stretches)
+    mixed: Sequence[str] = ()
+    if not engine.layout.has_row_offsets:
+        mixed = [place for (place,) in engine.rows(f"SELECT DISTINCT {PLACE_COLUMN} FROM lake WHERE {BUCKET_COLUMN} IS NULL ORDER BY 1")]
+    single = [KeyScope(stretch.place[0], stretch.place[1], (stretch,)) for stretch in stretches if stretch.place[0] not in mixed]
+    whole = [KeyScope(place, None, tuple(stretch for stretch in stretches if stretch.place[0] == place)) for place in mixed]
+    return (*single, *whole)
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,21 @@ from typing import Any
 
 from tiering.counts import counted
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
-from tiering.validate.clean.footers import OURS_COLUMN
+from tiering.validate.clean_footers import OURS_COLUMN
 from tiering.validate.engine import Engine
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
-from tiering.validate.primary_key.key_scopes import KeyScope, key_scopes
-from tiering.validate.primary_key.newest_changes import (
+from tiering.validate.newest_changes import (
     AT,
     BEFORE_START,
     CHANGE,
     DELETED,
     DIGEST,
     TIME,
+    KeyScope,
     NewestChanges,
     fold,
     is_below_log,
+    key_scopes,
     lake_rows,
     may_be_former,
     same_key,

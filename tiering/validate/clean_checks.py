@@ -19,13 +19,12 @@ from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import FileFooter, Run, merged, runs_text, sum_of, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
-from tiering.validate import log_checks
-from tiering.validate.clean.footers import FileFacts
-from tiering.validate.clean.ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
+from tiering.validate import log_checks, primary_key_checks
+from tiering.validate.clean_footers import FileFacts
+from tiering.validate.clean_ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.engine import IS_FORMER, Engine
 from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN, quoted, text_literal
-from tiering.validate.primary_key import checks as primary_key_checks
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject
