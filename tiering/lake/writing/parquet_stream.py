@@ -77,20 +77,12 @@ File = TypeVar("File", bound=OpenFile)
 Done = TypeVar("Done")
 
 
-class ParquetStream(ABC, Generic[File, Done]):
+class FileStream(ABC, Generic[File, Done]):
     """The Parquet files of one attempt, in the order of its rows. A file is opened at its first row group, so an attempt without rows has
     no file.
     """
 
-    def __init__(
-        self,
-        table: TablePath,
-        schema: pa.Schema,
-        target_bytes: int,
-        provenance: Provenance | None,
-        row_group_bytes: int,
-        **ids: object,
-    ) -> None:
+    def __init__(self, table: TablePath, schema: pa.Schema, target_bytes: int, provenance: Provenance | None, **ids: object) -> None:
         """`ids` are added to the error for rows that do not fit the lake table."""
         self.schema = schema
         """The lake's columns in the types in which they are written."""
@@ -100,10 +92,6 @@ class ParquetStream(ABC, Generic[File, Done]):
         """Set for a table with a clean layout: collects the offsets of the rows, and the content of the file footers."""
         self._table = table
         self._ids = ids
-        self._row_group_bytes = row_group_bytes
-        self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._bytes = 0
         self._with_nan = FloatsWithoutStatistics()
         self._open: File | None = None
         self._done: list[Done] = []
@@ -124,6 +112,74 @@ class ParquetStream(ABC, Generic[File, Done]):
     def _discard(self) -> None:
         """Deletes the files that were begun. Never raises: files that cannot be deleted are left to the sweep."""
 
+    def _flush(self) -> None:
+        """Writes the rows that are collected in memory."""
+
+    def _write(self, table: pa.Table) -> None:
+        """Writes a row group. Raises InvalidData, LakeUnavailable."""
+        with self._border():
+            if self._with_nan.adds(table):
+                self._close_file()
+            if self._open is None:
+                self._open = self._begin(table)
+            try:
+                self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+                self._prove(table)
+            except pa.ArrowInvalid as error:
+                raise misfit(f"rows of {self._table} do not fit its lake table", error, table_path=self._table, **self._ids) from error
+            self._open.look_at(table)
+            if self._open.stream.tell() >= self.target_bytes:
+                self._close_file()
+
+    def _prove(self, table: pa.Table) -> None:
+        """Adds the rows to the content of the file's footer."""
+        if self.provenance is not None:
+            self.provenance.add_rows(table)
+
+    def _footer(self) -> FileFooter | None:
+        return None if self.provenance is None else self.provenance.end_file()
+
+    def _close_file(self) -> None:
+        if self._open is None:
+            return
+        with self._border():
+            file, self._open = self._open, None
+            footer = self._footer()
+            size = file.end(footer)
+            self._done.append(self._describe(file, size, footer))
+
+    def end_file(self) -> None:
+        """Ends the open file. The next row begins another one. Raises InvalidData, LakeUnavailable."""
+        self._flush()
+        self._close_file()
+
+    def close(self) -> tuple[Done, ...]:
+        """Ends all files and returns them. Raises InvalidData, LakeUnavailable."""
+        self.end_file()
+        return tuple(self._done)
+
+    def abort(self) -> None:
+        """Deletes the files that were written so far. Never raises."""
+        if self._open is not None:
+            with suppress(Exception):
+                self._open.end()
+            self._open = None
+        self._discard()
+        self._done.clear()
+
+
+class ParquetStream(FileStream[File, Done]):
+    """Files to which rows are added batch by batch. Batches are collected to row groups."""
+
+    def __init__(
+        self, table: TablePath, schema: pa.Schema, target_bytes: int, provenance: Provenance | None, row_group_bytes: int, **ids: object
+    ) -> None:
+        super().__init__(table, schema, target_bytes, provenance, **ids)
+        self._row_group_bytes = row_group_bytes
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
         remaining_rows = rows
@@ -134,56 +190,17 @@ class ParquetStream(ABC, Generic[File, Done]):
             self._rows += part.num_rows
             self._bytes += part.nbytes
             if self._rows >= ROW_GROUP_ROWS or self._bytes >= self._row_group_bytes:
-                self._write_row_group()
-
-    def end_file(self) -> None:
-        """Ends the open file. The next row begins another one. Raises InvalidData, LakeUnavailable."""
-        self._write_row_group()
-        self._close_file()
-
-    def close(self) -> tuple[Done, ...]:
-        """Ends all files and returns them. Raises InvalidData, LakeUnavailable."""
-        self.end_file()
-        return tuple(self._done)
+                self._flush()
 
     def abort(self) -> None:
-        """Deletes the files that were written so far. Never raises."""
         self._batches.clear()
-        if self._open is not None:
-            with suppress(Exception):
-                self._open.end()
-            self._open = None
-        self._discard()
-        self._done.clear()
+        super().abort()
 
-    def _write_row_group(self) -> None:
-        if not self._batches:
-            return
-        table = pa.Table.from_batches(self._batches, schema=self.schema)
-        self._batches, self._rows, self._bytes = [], 0, 0
-        with self._border():
-            if self._with_nan.adds(table):
-                self._close_file()
-            if self._open is None:
-                self._open = self._begin(table)
-            try:
-                self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-                if self.provenance is not None:
-                    self.provenance.add_rows(table)
-            except pa.ArrowInvalid as error:
-                raise misfit(f"rows of {self._table} do not fit its lake table", error, table_path=self._table, **self._ids) from error
-            self._open.look_at(table)
-            if self._open.stream.tell() >= self.target_bytes:
-                self._close_file()
-
-    def _close_file(self) -> None:
-        if self._open is None:
-            return
-        with self._border():
-            file, self._open = self._open, None
-            footer = None if self.provenance is None else self.provenance.end_file()
-            size = file.end(footer)
-            self._done.append(self._describe(file, size, footer))
+    def _flush(self) -> None:
+        if self._batches:
+            table = pa.Table.from_batches(self._batches, schema=self.schema)
+            self._batches, self._rows, self._bytes = [], 0, 0
+            self._write(table)
 
 
 class LogFilesWriter(Generic[Done]):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encod
 from tiering.lake.paimon.writing.rows import with_milliseconds
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.encodings import Encodings, choose_encodings
-from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFilesWriter, OpenFile, ParquetStream
+from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, FileStream, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
 from tiering.model.tables import OFFSET_COLUMN, TablePath
@@ -59,21 +59,14 @@ class FilePlace:
                 self.storage.delete(path)
 
 
-class ParquetFiles(ParquetStream["ListedFile", WrittenFile]):
-    """Writes rows to files in the given order. The offsets of the rows are their sequence numbers."""
+AnyFile = TypeVar("AnyFile", bound="ListedFile")
 
-    def __init__(
-        self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None, target_bytes: int = TARGET_FILE_BYTES
-    ) -> None:
-        super().__init__(place.table, schema, target_bytes, provenance, ROW_GROUP_BYTES)
-        self._place = place
-        self.rows = 0
-        """Number of rows added so far."""
-        self._started: list[PurePath] = []
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        self.rows += rows.num_rows
-        super().add(rows)
+class PaimonFiles(FileStream[AnyFile, WrittenFile]):
+    """What all files of an attempt have in common."""
+
+    _place: FilePlace
+    _started: list[PurePath]
 
     def close(self) -> tuple[WrittenFile, ...]:
         """Finishes all files, which are durable afterwards. Raises InvalidData, LakeUnavailable."""
@@ -86,19 +79,40 @@ class ParquetFiles(ParquetStream["ListedFile", WrittenFile]):
     def _border(self) -> AbstractContextManager[None]:
         return lake_errors(f"write a data file of {self._table}", table_path=self._table)
 
-    def _begin(self, first_rows: pa.Table) -> ListedFile:
-        path = self._place.begin_file(f"{self._place.prefix}-{len(self._started):05d}.parquet")
+    def _next_path(self, kind: str = "") -> PurePath:
+        """Returns the path of the next file. `kind` is in its name."""
+        path = self._place.begin_file(f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet")
         self._started.append(path)
-        return ListedFile(self._place.storage, path, first_rows, self._with_nan.names)
+        return path
+
+    def _discard(self) -> None:
+        self._place.discard(self._started)
+        self._started.clear()
+
+
+class ParquetFiles(PaimonFiles["ListedFile"], ParquetStream["ListedFile", WrittenFile]):
+    """Writes rows to files in the given order. The offsets of the rows are their sequence numbers."""
+
+    def __init__(
+        self, place: FilePlace, schema: pa.Schema, provenance: Provenance | None = None, target_bytes: int = TARGET_FILE_BYTES
+    ) -> None:
+        super().__init__(place.table, schema, target_bytes, provenance, ROW_GROUP_BYTES)
+        self._place = place
+        self._started = []
+        self.rows = 0
+        """Number of rows added so far."""
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self.rows += rows.num_rows
+        super().add(rows)
+
+    def _begin(self, first_rows: pa.Table) -> ListedFile:
+        return ListedFile(self._place.storage, self._next_path(), first_rows, self._with_nan.names)
 
     def _describe(self, file: ListedFile, size_bytes: int, footer: FileFooter | None) -> WrittenFile:
         low, high = file.bounds[OFFSET_COLUMN][:2] if footer is None else (footer.runs[0][0], footer.runs[-1][1] - 1)
         bounds = dict(file.bounds)
         return WrittenFile(self._place.folder, file.path.name, size_bytes, file.records, cast(int, low), cast(int, high), bounds)
-
-    def _discard(self) -> None:
-        self._place.discard(self._started)
-        self._started.clear()
 
 
 def java_encodings(first_rows: pa.Table) -> Encodings:

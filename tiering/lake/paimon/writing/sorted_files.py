@@ -8,8 +8,6 @@ take the row of a key with the highest sequence number, so existing files of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -18,13 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.lake.outside_errors import misfit
-from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePlace, ListedFile
+from tiering.lake.paimon.storage.base import Storage
+from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePlace, ListedFile, PaimonFiles
 from tiering.lake.paimon.writing.payload import WrittenFile, pack_keys
-from tiering.lake.writing.parquet_stream import ROW_GROUP_ROWS
+from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.provenance import Provenance
-from tiering.lake.writing.statistics import FloatsWithoutStatistics, columns_with_nan
+from tiering.lake.writing.statistics import FloatsWithoutStatistics
 from tiering.model.tables import ChangeType
 
 KEY_PREFIX, SEQUENCE, KIND = "_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND"
@@ -42,17 +39,25 @@ def sorted_schema(columns: pa.Schema, keys: Sequence[str]) -> pa.Schema:
     return pa.schema([*fields, pa.field(SEQUENCE, pa.int64(), False), pa.field(KIND, pa.int8(), False), *columns])
 
 
-@dataclass
-class _RunFile:
-    """A file that is being written. `key_bounds`: for each part of the file, in order, its first, last, lowest and highest keys."""
+class _RunFile(ListedFile):
+    """A file that is being written."""
 
-    file: ListedFile
-    is_changelog: bool = False
-    key_bounds: list[pa.Table] = field(default_factory=list)
-    deletes: int = 0
+    def __init__(self, storage: Storage, path: PurePath, table: pa.Table, without_statistics: frozenset[str], keys: Sequence[str]) -> None:
+        super().__init__(storage, path, table, without_statistics)
+        self._keys = list(keys)
+        self.key_bounds: list[pa.Table] = []
+        """For each part of the file, in order, its first, last, lowest and highest keys."""
+        self.deletes = 0
+
+    def look_at(self, table: pa.Table) -> None:
+        super().look_at(table)
+        keys = table.select([KEY_PREFIX + name for name in self._keys]).rename_columns(self._keys)
+        ends = pa.concat_tables([keys.slice(0, 1), keys.slice(table.num_rows - 1, 1)])
+        self.key_bounds.append(pa.concat_tables([ends, _lowest_and_highest(keys)]))
+        self.deletes += int(np.count_nonzero(pc.is_in(table[KIND], value_set=TAKES_AWAY).to_numpy()))
 
 
-class SortedFiles:
+class SortedFiles(PaimonFiles[_RunFile]):
     """The files of one attempt. Each call of `add` writes one file; the calls of `append` write one run, in files of the target size."""
 
     def __init__(
@@ -63,26 +68,22 @@ class SortedFiles:
         provenance: Provenance | None = None,
         target_bytes: int = TARGET_FILE_BYTES,
     ) -> None:
+        super().__init__(place.table, sorted_schema(columns, keys), target_bytes, provenance)
         self._place = place
+        self._started = []
         self.columns = columns
         """The lake table's columns in their written types."""
         self._keys = tuple(keys)
-        self._target_bytes = target_bytes
-        self.provenance = provenance
-        """Set for a table with a clean layout: collects the content of the data file footers."""
-        self._run: _RunFile | None = None
         self._parts: list[pa.Table] = []
-        self._with_nan = FloatsWithoutStatistics()
-        self._started: list[PurePath] = []
-        self._done: list[WrittenFile] = []
+        self._is_changelog = False
 
     def add(self, rows: pa.Table, sequences: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], *, is_changelog: bool = False) -> None:
         """Sorts and writes `rows`; without `is_changelog` each key occurs once. Raises InvalidData, LakeUnavailable."""
-        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
+        with self._border():
             table = self._sorted(rows, sequences, kinds)
-            run = self._begin(table, columns_with_nan(table), is_changelog=is_changelog)
-            self._write(run, table)
-            self._end(run)
+        self._is_changelog, self._with_nan = is_changelog, FloatsWithoutStatistics()
+        self._write(table)
+        self._close_file()
 
     def append(self, rows: pa.Table) -> None:
         """Adds rows of `sorted_schema` whose keys follow the previous ones. Raises InvalidData, LakeUnavailable."""
@@ -90,42 +91,14 @@ class SortedFiles:
         if sum(part.nbytes for part in self._parts) >= PART_BYTES:
             self._flush()
 
-    def close(self) -> tuple[WrittenFile, ...]:
-        """Finishes all files, which are durable afterwards."""
-        self._flush()
-        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            if self._run is not None:
-                run, self._run = self._run, None
-                self._end(run)
-            if self._done:
-                self._place.sync()
-        return tuple(self._done)
-
     def abort(self) -> None:
-        """Deletes the files written so far. Never raises."""
-        if self._run is not None:
-            with suppress(Exception):
-                self._run.file.end()
-            self._run = None
-        self._place.discard(self._started)
         self._parts.clear()
-        self._started.clear()
-        self._done.clear()
+        super().abort()
 
     def _flush(self) -> None:
-        if not self._parts:
-            return
-        table, self._parts = pa.concat_tables(self._parts).combine_chunks(), []
-        with lake_errors(f"write a data file of {self._place.table}", table_path=self._place.table):
-            if self._with_nan.adds(table) and self._run is not None:
-                self._end(self._run)
-                self._run = None
-            if self._run is None:
-                self._run = self._begin(table, self._with_nan.names)
-            self._write(self._run, table)
-            if self._run.file.stream.tell() >= self._target_bytes:
-                self._end(self._run)
-                self._run = None
+        if self._parts:
+            table, self._parts = pa.concat_tables(self._parts).combine_chunks(), []
+            self._write(table)
 
     def _sorted(self, rows: pa.Table, sequences: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]) -> pa.Table:
         keys = [rows[name] for name in self._keys]
@@ -135,53 +108,32 @@ class SortedFiles:
         order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in schema.names[: len(keys) + 1]])
         return table.take(cast(Any, order)).combine_chunks()
 
-    def _begin(self, table: pa.Table, without_statistics: frozenset[str], *, is_changelog: bool = False) -> _RunFile:
-        kind = "changelog-" if is_changelog else ""
-        path = self._place.begin_file(f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet")
-        self._started.append(path)
-        return _RunFile(ListedFile(self._place.storage, path, table, without_statistics), is_changelog)
+    def _begin(self, first_rows: pa.Table) -> _RunFile:
+        path = self._next_path("changelog-" if self._is_changelog else "")
+        return _RunFile(self._place.storage, path, first_rows, self._with_nan.names, self._keys)
 
-    def _write(self, run: _RunFile, table: pa.Table) -> None:
-        try:
-            run.file.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        except pa.ArrowInvalid as error:
-            with suppress(Exception):
-                run.file.end()
-            path_of_table = self._place.table
-            raise misfit(f"rows of {path_of_table} do not fit its lake table", error, table_path=path_of_table) from error
-        run.file.look_at(table)
-        run.key_bounds.append(self._key_bounds(table))
-        run.deletes += int(np.count_nonzero(pc.is_in(table[KIND], value_set=TAKES_AWAY).to_numpy()))
-        if self.provenance is not None and not run.is_changelog:
-            self.provenance.add_rows(table.select([KIND, *self.columns.names]))
+    def _prove(self, table: pa.Table) -> None:
+        """The checksum covers the table's own columns and the kinds, because sequence numbers change when a round is repeated."""
+        if not self._is_changelog:
+            super()._prove(table.select([KIND, *self.columns.names]))
 
-    def _end(self, run: _RunFile) -> None:
-        """Finishes a file. The checksum in its footer covers the table's own columns and the kinds, because sequence numbers change when a
-        round is repeated.
-        """
-        file = run.file
-        size = file.end(None if run.is_changelog or self.provenance is None else self.provenance.end_file())
+    def _footer(self) -> FileFooter | None:
+        return None if self._is_changelog else super()._footer()
+
+    def _describe(self, file: _RunFile, size_bytes: int, footer: FileFooter | None) -> WrittenFile:
         low, high, _ = file.bounds.pop(SEQUENCE)
-        bounds = {name: bound for name, bound in file.bounds.items() if name in self.columns.names}
-        self._done.append(
-            WrittenFile(
-                self._place.folder,
-                file.path.name,
-                size,
-                file.records,
-                cast(int, low),
-                cast(int, high),
-                bounds,
-                pack_keys(_together(run.key_bounds)),
-                run.deletes,
-                run.is_changelog,
-            )
+        return WrittenFile(
+            self._place.folder,
+            file.path.name,
+            size_bytes,
+            file.records,
+            cast(int, low),
+            cast(int, high),
+            {name: bound for name, bound in file.bounds.items() if name in self.columns.names},
+            pack_keys(_together(file.key_bounds)),
+            file.deletes,
+            self._is_changelog,
         )
-
-    def _key_bounds(self, table: pa.Table) -> pa.Table:
-        keys = table.select([KEY_PREFIX + name for name in self._keys]).rename_columns(list(self._keys))
-        ends = pa.concat_tables([keys.slice(0, 1), keys.slice(table.num_rows - 1, 1)])
-        return pa.concat_tables([ends, _lowest_and_highest(keys)])
 
 
 def _together(parts: Sequence[pa.Table]) -> pa.Table:
