@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import LakeFile
-from tiering.lake.proof.file_footer import PREFIX, FileFooter, decode_footer
-from tiering.lake.proof.file_identity import FileIdentity
+from tiering.lake.proof.file_footer import PREFIX, FileFooter, FileIdentity, decode_footer
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 from tiering.validate.duckdb_rows import RunQuery, text_literal
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tiering.cluster.base import SplitReader
 from tiering.cluster.skipping import reader_without
 from tiering.errors import LakewardError
-from tiering.lake.proof.file_identity import FileIdentity
+from tiering.lake.proof.file_footer import FileIdentity
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit

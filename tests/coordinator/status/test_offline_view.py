@@ -15,7 +15,7 @@ from support.running.processes import wait_for
 from support.worlds.data_folders import FolderWorld, create
 from support.worlds.lake_world import LakeWorld
 from tiering.cli.processes.data_folder import DataFolder
-from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
+from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.offline_view import offline_view

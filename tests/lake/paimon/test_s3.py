@@ -24,7 +24,7 @@ from tiering.lake.paimon import opening
 from tiering.lake.paimon.commit.committer import PaimonCommitter, publish
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import open_paimon, warehouse_in_s3
-from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file, write_marker_file
+from tiering.lake.paimon.reading.loading import marker_folder, read_marker_file, write_marker_file
 from tiering.lake.paimon.storage.s3 import PROBE, S3Storage
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.lake.writing.sent_rounds import SentRounds

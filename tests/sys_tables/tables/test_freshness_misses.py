@@ -17,7 +17,7 @@ from support.worlds.data_folders import FolderWorld, create
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.tables import freshness_misses, tiering_rounds
-from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
+from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.offline_view import offline_view

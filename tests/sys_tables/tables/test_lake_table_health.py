@@ -16,7 +16,7 @@ from sys_tables.declare.scan import Filter, Operator, ScanRequest
 from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
-from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
+from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakeUnavailable

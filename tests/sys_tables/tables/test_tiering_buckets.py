@@ -18,7 +18,7 @@ from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from sys_tables.declare.scan import Filter, Operator, ScanRequest
 from sys_tables.registry import default_registry
-from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
+from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ElsewhereRecord

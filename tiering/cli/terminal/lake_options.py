@@ -13,8 +13,7 @@ import typer
 
 from tiering.cli.terminal.options import check_property, read_lake_properties
 from tiering.errors import InvalidArgument
-from tiering.lake.fluss.options import FORMAT, PREFIX, lake_of_fluss
-from tiering.lake.fluss.paimon_options import PREFIX as PAIMON_PREFIX
+from tiering.lake.fluss.options import FORMAT, PAIMON_PREFIX, PREFIX, lake_of_fluss
 from tiering.lake.fluss.server_yaml import read_server_yaml
 
 log = structlog.get_logger(__name__)

@@ -50,7 +50,7 @@ class EmbeddedKind:
 
     def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
         """Opens the folder for reading only; there are no properties."""
-        from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
+        from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 
         return ReadOnlyEmbeddedCluster(folder)
 

@@ -1,4 +1,7 @@
-"""The readable content of a cluster's folder, for its owner (`storage`) and for other processes (`read_only`)."""
+"""The readable content of a cluster's folder, for its owner (`storage`) and for other processes, which never write to it.
+
+Segments are immutable; if log retention deletes one while it is read, the error says so.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from tiering.cluster.capabilities import StandingRecord
 from tiering.cluster.embedded.kv.refused_records import REASON, refused_of_table, standing_at, text_with_error
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, StoredSnapshot, files_exist, open_snapshot_reader
 from tiering.cluster.embedded.log.log_index import NO_LIMIT, LogIndex
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata
+from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION, NO_PARTITION, Metadata, facts
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata.partitions import list_partitions
-from tiering.errors import UnknownTable
+from tiering.errors import SetupError, UnknownTable
+from tiering.files.sqlite_files import distrust, read_only_url
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringSnapshotSplit, TieringSplit
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
 
 class StoredCluster:
@@ -127,3 +133,48 @@ class StoredCluster:
 
     def _files_exist(self, snapshot: StoredSnapshot) -> bool:
         return files_exist(self.root, snapshot.files)
+
+
+class ReadOnlyEmbeddedCluster(StoredCluster):
+    """A `ReadOnlyCluster`. Raises SetupError if the folder does not exist or is of another version."""
+
+    def __init__(self, root: Path) -> None:
+        metadata = _open_metadata(root.absolute())
+        super().__init__(root.absolute(), metadata, LogIndex(metadata))
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
+        with self.metadata.read() as connection:
+            return table_rows.list_tables(connection, database_name)
+
+    def table(self, path: TablePath) -> TableInfo:
+        """Returns one table. Implements `TableCatalog.table`."""
+        with self.metadata.read() as connection:
+            return table_rows.find_table(connection, path).info
+
+    def close(self) -> None:
+        """Closes the metadata. Implements `SplitSource.close`."""
+        self.metadata.close()
+
+
+def _open_metadata(root: Path) -> Metadata:
+    file = root / FILE_NAME
+    if not file.is_file():
+        raise SetupError(f"{root} has no embedded cluster: {FILE_NAME} is missing", hint="Name a Lakeward data folder.")
+    engine = sa.create_engine(read_only_url(file))
+    try:
+        distrust(engine)
+        with engine.connect() as connection:
+            stored_facts = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).all())
+    except sa.exc.SQLAlchemyError as error:
+        engine.dispose()
+        raise SetupError(f"cannot read {file}: {error}", hint="Check that it is a Lakeward data folder.") from error
+    version = int(stored_facts.get("format_version", "0"))
+    if version != FORMAT_VERSION:
+        engine.dispose()
+        newer = version > FORMAT_VERSION
+        raise SetupError(
+            f"{root} was written by {'a newer' if newer else 'an older'} version (format {version}, known {FORMAT_VERSION})",
+            hint="Upgrade Lakeward." if newer else "Start `lakeward up` on it once to upgrade the folder.",
+        )
+    return Metadata(engine, stored_facts["cluster_id"])

@@ -14,12 +14,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from tiering.errors import InvalidArgument
 from tiering.files.sqlite_files import sqlite_url
-from tiering.lake.catalog_properties import CATALOG_NAME, check_catalog_properties, names_code
-from tiering.lake.fluss.paimon_options import PREFIX as PAIMON_PREFIX
-from tiering.lake.fluss.paimon_options import paimon_properties
+from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM, check_catalog_properties, names_code
 
 FORMAT = "datalake.format"
-PREFIX = "datalake.iceberg."
+PREFIX, PAIMON_PREFIX = "datalake.iceberg.", "datalake.paimon."
 ICEBERG, PAIMON = "iceberg", "paimon"
 _PREFIXES = {ICEBERG: PREFIX, PAIMON: PAIMON_PREFIX}
 DEFAULT_CATALOG_NAME = "fluss-iceberg-catalog"
@@ -279,3 +277,36 @@ def _postgresql(hosts: str, database: str, parameters: Mapping[str, str]) -> str
     user, password = parameters.get(USER), parameters.get(PASSWORD)
     login = "" if user is None else quote(user, safe="") + ("" if password is None else f":{quote(password, safe='')}") + "@"
     return f"postgresql+psycopg://{login}{hosts}/{database}" + (f"?{urlencode(query)}" if query else "")
+
+
+_TAKEN = ("metastore", "warehouse")
+_ALWAYS_ALLOWED = "table-default."
+"""Prefix of options for new Paimon tables. Their values are in the table itself, where a round checks them."""
+
+
+def paimon_properties(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Returns properties of our lake, and the names of left-out options, which only a JVM reads. `options`: without their prefix.
+
+    Raises InvalidArgument that names the option, for a metastore or a storage on which Lakeward cannot commit.
+    """
+    metastore = options.get("metastore", FILESYSTEM).lower()  # Paimon's default
+    if metastore != FILESYSTEM:
+        raise InvalidArgument(
+            f"the lake is a Paimon catalog of the metastore {metastore[:60]!r} ({PAIMON_PREFIX}metastore), to which Lakeward does not "
+            "commit",
+            hint=f"It commits to {FILESYSTEM} catalogs on a folder. Let Flink's tiering tier the cluster's tables: without the options of "
+            "the lake the cluster is connected too, and its tables are shown.",
+        )
+    warehouse = options.get("warehouse", "")
+    if not warehouse:
+        raise InvalidArgument(f"the lake's Paimon catalog has no {PAIMON_PREFIX}warehouse")
+    parts = urlsplit(warehouse)
+    path = unquote(parts.path) if parts.scheme else warehouse
+    if parts.scheme not in ("", "file") or parts.netloc or not path.startswith("/"):
+        raise InvalidArgument(
+            f"the Paimon warehouse {warehouse[:200]!r} ({PAIMON_PREFIX}warehouse) is not a folder of this machine",
+            hint="Lakeward commits to Paimon tables in a folder that coordinator, tierers and Flink all see under the same path, such as "
+            "/data/paimon. Let Flink's tiering tier tables on object stores and HDFS.",
+        )
+    left_out = (name for name in options if name not in _TAKEN and not name.startswith(_ALWAYS_ALLOWED))
+    return {"type": FILESYSTEM, "warehouse": path}, tuple(sorted(PAIMON_PREFIX + name for name in left_out))

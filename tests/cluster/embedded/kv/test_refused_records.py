@@ -18,8 +18,8 @@ from support.clusters.older_version import TWICE, older_write
 from tiering import crash_points
 from tiering.clock import RandomIds
 from tiering.cluster.capabilities import SkipOutcome, SkipRequest
-from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition, UnknownTable
 from tiering.model.refused_records import RECORD_ID
 from tiering.model.tables import BucketKey, ChangeType, TablePath

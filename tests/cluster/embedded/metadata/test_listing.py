@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from support.clusters.embedded import PATH, SCHEMA, make_table, orders
 from tiering.cluster.embedded.metadata import table_rows
-from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, ClusterUnavailable, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath

@@ -14,10 +14,9 @@ from google.protobuf.message import Message
 
 from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import NEEDED_OF_A_COORDINATOR, Api, api_of
-from tiering.cluster.fluss.wire.connection import ConnectionBroken, ServerConnection
+from tiering.cluster.fluss.wire.connection import ConnectionBroken, ConnectionPool, ServerConnection
 from tiering.cluster.fluss.wire.errors import error_code
 from tiering.cluster.fluss.wire.metadata import ClusterMetadata, ClusterServers
-from tiering.cluster.fluss.wire.pool import ConnectionPool
 from tiering.errors import ClusterUnavailable, LakewardError, PeerTooOld, UnknownPartition, UnknownTable
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb

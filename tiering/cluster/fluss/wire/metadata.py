@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import METADATA
-from tiering.cluster.fluss.wire.connection import ConnectionBroken
+from tiering.cluster.fluss.wire.connection import ConnectionBroken, ConnectionPool
 from tiering.cluster.fluss.wire.errors import error_code
-from tiering.cluster.fluss.wire.pool import ConnectionPool
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, LakewardError, UnknownTable
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb

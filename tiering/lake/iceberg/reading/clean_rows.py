@@ -32,7 +32,7 @@ from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
-from tiering.lake.proof.file_identity import FileIdentity
+from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.lake.rules.hints import accept_hint
 from tiering.lake.writing.keys import Mask

@@ -26,7 +26,7 @@ from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, FilePl
 from tiering.lake.log_begins import NO_BEGINS, LogBegins, commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
-from tiering.lake.proof.file_identity import FileIdentity
+from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TablePath, TableType

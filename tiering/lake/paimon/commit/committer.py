@@ -28,8 +28,7 @@ from tiering.lake.paimon.commit.expiry import expire_snapshots
 from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
 from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
-from tiering.lake.paimon.reading.marker_files import write_marker_file
+from tiering.lake.paimon.reading.loading import LoadedTable, opened_table, write_marker_file
 from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema

@@ -29,9 +29,8 @@ from tiering.lake.paimon.reading.data_files import offsets_of, open_data_file, r
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
-from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
+from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, paimon_rows
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
-from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.keys import Mask
 from tiering.lake.writing.provenance import Provenance

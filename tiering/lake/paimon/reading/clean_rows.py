@@ -35,8 +35,7 @@ from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.schema.types import lake_type, written_type
 from tiering.lake.paimon.writing.sorted_files import KIND, ROW_KINDS, SEQUENCE
 from tiering.lake.proof.change_sums import ChangeSums, NewestRows, RowSum, sum_of_hashes
-from tiering.lake.proof.file_footer import FileFooter
-from tiering.lake.proof.file_identity import FileIdentity
+from tiering.lake.proof.file_footer import FileFooter, FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import ChangeType, TableInfo

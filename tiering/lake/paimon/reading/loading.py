@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from tiering.lake.paimon.reading.marker_files import marker_folder, read_marker_file
+from tiering.errors import MarkerCorrupt
 from tiering.lake.paimon.reading.snapshots import SnapshotReader, StoredSnapshot, tagged_snapshots
 from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
 from tiering.lake.paimon.storage.base import Storage, TableFolder, table_uuid
@@ -52,7 +53,7 @@ class LoadedTable:
         return marker_folder(self.warehouse, self.uuid)
 
     def read_marker(self, path: str) -> bytes:
-        """Returns the content of a marker file; see `marker_files.read_marker_file`."""
+        """Returns the content of a marker file (`read_marker_file`)."""
         return read_marker_file(self.storage, self.marker_folder, path)
 
 
@@ -80,3 +81,37 @@ def opened_table(loaded: LoadedTable) -> Iterator[TableFolder]:
         if folder is None or table_uuid(folder) != loaded.uuid:
             raise FileNotFoundError(f"the table in {loaded.location} was dropped or replaced")
         yield folder
+
+
+FOLDER = ".lakeward"
+_NAME = re.compile(r"[A-Za-z0-9_-]+\.marker")
+
+
+# Files of markers that are too long for a snapshot's properties: `<warehouse>/.lakeward/<lake table uuid>/<name>.marker`. They are
+# outside of the table's folder, so that no orphan clean-up of an engine deletes them.
+def marker_folder(warehouse: PurePath, uuid: str) -> PurePath:
+    """Returns the folder of a table's marker files."""
+    return warehouse / FOLDER / uuid
+
+
+def write_marker_file(storage: Storage, path: PurePath, content: bytes) -> None:
+    """Writes the whole file, durably. Raises OSError."""
+    storage.make_folder(path.parent)
+    with storage.create_file(path) as file:
+        file.write(content)
+        storage.sync_file(file)
+    storage.sync_folder(path.parent)
+
+
+def read_marker_file(storage: Storage, folder: PurePath, text: str) -> bytes:
+    """Returns the content of the marker file that a snapshot names. Any writer may have set that name, so no other file is read.
+
+    Raises FileNotFoundError, MarkerCorrupt, OSError.
+    """
+    head, _, name = text.rpartition("/")
+    if head != storage.location(folder) or not _NAME.fullmatch(name):
+        raise MarkerCorrupt(
+            f"the marker's path {text!r} is not that of a marker file in {storage.location(folder)}",
+            hint="Check whether the properties of its snapshot were edited by hand. Nothing is tiered until the marker can be read.",
+        )
+    return storage.read(folder / name)

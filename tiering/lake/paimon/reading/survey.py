@@ -26,7 +26,7 @@ from tiering.lake.paimon.reading.view import marker_in, view_of
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
-from tiering.lake.proof.file_identity import FileIdentity
+from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import accept_hint
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType

@@ -24,9 +24,8 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.data_files import known_footer, open_data_file
 from tiering.lake.paimon.schema.partitions import bucket_folder
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles
+from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, paimon_rows
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
-from tiering.lake.paimon.writing.rows import paimon_rows
 from tiering.lake.proof.file_footer import FileFooter, Run, sum_of
 from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.model.tables import BucketKey, TableInfo

@@ -19,13 +19,13 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
-from tiering.lake.paimon.writing.rows import with_milliseconds
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.encodings import Encodings, choose_encodings
+from tiering.lake.writing.fitting import fit, fit_records
 from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, FileStream, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
-from tiering.model.tables import OFFSET_COLUMN, TablePath
+from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
 
 TARGET_FILE_BYTES = 256 << 20
 """Paimon's default of `target-file-size` for tables without a primary key."""
@@ -171,3 +171,26 @@ def log_writer(context: WriterInitContext, target: WriterTarget, files: ParquetF
 
 def _totals(files: Sequence[WrittenFile]) -> tuple[int, int]:
     return sum(file.records for file in files), sum(file.size_bytes for file in files)
+
+
+def paimon_records(batch: pa.RecordBatch, columns: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
+    """Converts records of a log or a KV snapshot as `paimon_rows` does. Raises BucketStopped for a record that the table cannot hold."""
+    return fit_records(with_milliseconds(batch, columns), columns, context)
+
+
+def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """Converts `batch` to `columns`; columns that already fit are not copied. Raises InvalidData for a value that does not fit.
+
+    `__timestamp` has milliseconds, as in Fluss; the microseconds of a log are dropped.
+    """
+    return fit(with_milliseconds(batch, columns), columns)
+
+
+def with_milliseconds(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """Returns `batch` with `__timestamp` in the type of `columns`; the microseconds of a log are dropped."""
+    index = batch.schema.get_field_index(TIMESTAMP_COLUMN)
+    if index >= 0 and TIMESTAMP_COLUMN in columns.names:
+        field = columns.field(TIMESTAMP_COLUMN)
+        if batch.column(index).type != field.type:
+            batch = batch.set_column(index, field, pc.cast(batch.column(index), field.type, safe=False))
+    return batch

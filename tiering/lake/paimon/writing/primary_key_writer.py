@@ -17,9 +17,8 @@ import pyarrow as pa
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.writing.parquet_files import WriterTarget
+from tiering.lake.paimon.writing.parquet_files import WriterTarget, paimon_records
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
-from tiering.lake.paimon.writing.rows import paimon_records
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
 from tiering.lake.writing.fitting import watched_schema
 from tiering.lake.writing.keys import Mask, last_of_each_key
