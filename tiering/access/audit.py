@@ -327,23 +327,5 @@ class RefusedCallers:
         self._write(rpc_name(method), peer, error.error_class, shown)
 
     def _write(self, action: str, peer: str, error_class: str, message: str) -> None:
-        try:
-            self._trail.add(
-                AuditEntry(
-                    call_id=uuid4().hex,
-                    occurred_at=self._now().isoformat(),
-                    principal=UNCHECKED.principal,
-                    authentication=UNCHECKED.authentication.value,
-                    on_behalf_of=None,
-                    peer=outside_text(peer, NAME_TEXT_LIMIT),
-                    action=action,
-                    object=None,
-                    allowed=False,
-                    outcome=REFUSED,
-                    error_class=error_class,
-                    message=outside_text(message),
-                    idempotency_key=None,
-                )
-            )
-        except StoreError as error:
-            _log.error("a refused call could not be audited", action=action, error=error.message)
+        caller = replace(UNCHECKED, peer=outside_text(peer, NAME_TEXT_LIMIT))
+        AuditedCall(self._trail, caller, action, self._now).end(REFUSED, error_class, outside_text(message))

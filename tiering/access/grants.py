@@ -6,7 +6,6 @@ reason until it is repaired. Decisions for an identity are kept until the polici
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -22,6 +21,7 @@ import numpy as np
 import structlog
 
 from tiering.access.acting_for import current_subject
+from tiering.access.file_watch import FileVersion, file_version
 from tiering.access.identity import UNCHECKED, Identity
 from tiering.access.policies.decisions import Decisions, Mask
 from tiering.access.policies.engine import CedarEngine, PolicyStatement
@@ -176,10 +176,10 @@ class Grants:
         self._kept: OrderedDict[Identity, Access] = OrderedDict()
         self._loaded_at: datetime | None = None
         self._problem: str | None = None
-        self._signature: object = None
+        self._version: FileVersion | None = None
         self._looked_at = clock()
         if file is not None:
-            self._signature = _signature(file)
+            self._version = file_version(file)
             self._engine, self._loaded_at = read_policy_file(file), datetime.now(UTC)
 
     @property
@@ -227,10 +227,10 @@ class Grants:
             if now - self._looked_at < RELOAD_SECONDS:
                 return
             self._looked_at = now
-            signature = _signature(file)
-            if signature == self._signature:
+            version = file_version(file)
+            if version == self._version:
                 return
-            self._signature = signature
+            self._version = version
             try:
                 self._engine = read_policy_file(file)
             except InvalidArgument as error:
@@ -252,12 +252,3 @@ def read_policy_file(file: Path) -> CedarEngine:
         return CedarEngine(text)
     except InvalidArgument as error:
         raise InvalidArgument(f"the policy file {file}: {error.message}", hint=error.hint) from error
-
-
-def _signature(file: Path) -> object:
-    """Returns a value that changes with the file; None if there is no file."""
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

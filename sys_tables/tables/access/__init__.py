@@ -1,1 +1,0 @@
-"""Who may do what, and who did what."""

@@ -1,1 +1,0 @@
-"""Leases on KV snapshots, and what they keep."""

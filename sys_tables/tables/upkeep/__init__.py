@@ -1,1 +1,0 @@
-"""How good lake tables are to read."""
