@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from enum import StrEnum
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ from sys_tables.declare.procedure import Call, Procedure
 from sys_tables.query.lookup import near_hint, resolve_database, resolve_table
 from tiering.coordinator.interface import NamesView
 from tiering.errors import UnknownDatabase, UnknownProcedure, UnknownTable
-from tiering.model.declare import names_in_sql
+from tiering.model.declare import row_in_sql
 from tiering.model.names import NAME_LIMIT
 from tiering.model.tables import TablePath
 from tiering.procedures.base import CallRequest, Mutation, Progress
@@ -38,7 +37,7 @@ async def perform(call: Call, request: CallRequest[Any]) -> AsyncGenerator[objec
                 yield step
                 continue
             for row in request.rows(step):
-                yield row if isinstance(row, str) else _in_sql(request.row_class, row)
+                yield row if isinstance(row, str) else SimpleNamespace(**row_in_sql(row, request.row_class))
 
 
 async def explain_procedures(call: Call, request: Help) -> AsyncGenerator[object, None]:
@@ -82,12 +81,3 @@ def _resolved(view: NamesView, request: Any) -> CallRequest[Any]:
         return replace(request, path=resolve_table(view, path).path)
     database_name: str | None = getattr(request, "database_name", None)
     return request if database_name is None else replace(request, database_name=resolve_database(view, database_name))
-
-
-def _in_sql(row_class: type, row: object) -> SimpleNamespace:
-    """Returns a row with the names and the values of its columns."""
-    return SimpleNamespace(**{name: _plain(getattr(row, attribute)) for name, attribute in names_in_sql(row_class).items()})
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, TablePath | StrEnum) else value

@@ -125,6 +125,13 @@ def _names_in_sql(row_class: type) -> Mapping[str, str]:
     return {declaration.name or field.name: field.name for field, declaration in fields if declaration.comment is not None}
 
 
+def row_in_sql(row: object, row_class: type | None = None) -> dict[str, Any]:
+    """Returns the values of a row by the names of its columns. A table's path and an enum become texts."""
+    names = names_in_sql(row_class or type(row))
+    values = {name: getattr(row, attribute) for name, attribute in names.items()}
+    return {name: str(value) if isinstance(value, TablePath | StrEnum) else value for name, value in values.items()}
+
+
 @cache
 def schema_of(row_class: type) -> pa.Schema:
     """Returns the Arrow schema of a row dataclass. Raises TypeError for an undeclared field and for an unknown type."""

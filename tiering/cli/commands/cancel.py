@@ -10,6 +10,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument
+from tiering.model.declare import row_in_sql
 from tiering.procedures.cancel_tiering import CancelOutcome
 
 
@@ -37,4 +38,4 @@ def cancel(
             f"there is no round {round_id[:60]!r}",
             hint="lakeward status DATABASE.TABLE shows the table's running round, and sys.tiering_rounds has all of them.",
         )
-    print_rows([{"round_id": result.round_id, "state": result.state, "outcome": result.outcome.value}], output)
+    print_rows([row_in_sql(result)], output)

@@ -9,6 +9,7 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.model.declare import row_in_sql
 
 
 def register(app: typer.Typer) -> None:
@@ -30,4 +31,4 @@ def fence(
     """
     with LakewardClient(uri) as client:
         result = client.fence_tierer(tierer_id, reason=reason, dry_run=dry_run, idempotency_key=idempotency_key)
-    print_rows([{"tierer_id": result.tierer_id, "tables_fenced": result.tables_fenced}], output)
+    print_rows([row_in_sql(result)], output)

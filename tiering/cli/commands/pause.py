@@ -9,7 +9,7 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption, parse_end
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.procedures.base import PauseResult
+from tiering.model.declare import row_in_sql
 
 
 def register(app: typer.Typer) -> None:
@@ -41,9 +41,4 @@ def pause(
         result = client.pause_tiering(
             table, reason=reason, until=parse_end(until, "--until"), dry_run=dry_run, idempotency_key=idempotency_key
         )
-    print_rows([pause_row(result)], output)
-
-
-def pause_row(result: PauseResult) -> dict[str, object]:
-    """Returns the row that `pause` and `resume` print."""
-    return {"table": str(result.path), "previous_paused": result.previous_paused, "paused": result.paused, "status": result.status}
+    print_rows([row_in_sql(result)], output)

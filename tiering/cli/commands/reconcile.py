@@ -9,6 +9,7 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.model.declare import row_in_sql
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +33,4 @@ def reconcile(
     """
     with LakewardClient(uri) as client:
         result = client.reconcile_lake(table, action, dry_run=dry_run, idempotency_key=idempotency_key)
-    row = {
-        name: getattr(result, name) for name in ("action", "round_id", "lake_snapshot_id", "outcome", "records_left_out", "records_removed")
-    }
-    print_rows([{"table": str(result.path)} | row], output)
+    print_rows([row_in_sql(result)], output)

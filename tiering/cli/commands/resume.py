@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.commands.pause import pause_row
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.model.declare import row_in_sql
 
 
 def register(app: typer.Typer) -> None:
@@ -31,4 +31,4 @@ def resume(
     """
     with LakewardClient(uri) as client:
         result = client.resume_tiering(table, reason=reason, dry_run=dry_run, idempotency_key=idempotency_key)
-    print_rows([pause_row(result)], output)
+    print_rows([row_in_sql(result)], output)

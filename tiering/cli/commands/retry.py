@@ -7,6 +7,7 @@ import typer
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.model.declare import row_in_sql
 
 
 def register(app: typer.Typer) -> None:
@@ -27,4 +28,4 @@ def retry(
     """
     with LakewardClient(uri) as client:
         result = client.retry_tiering(table, dry_run=dry_run, idempotency_key=idempotency_key)
-    print_rows([{"table": str(result.path), "status": result.status, "next_retry_time": result.next_retry_time}], output)
+    print_rows([row_in_sql(result)], output)

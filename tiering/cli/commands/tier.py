@@ -6,8 +6,7 @@ import getpass
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -19,6 +18,7 @@ from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
+from tiering.model.declare import row_in_sql
 from tiering.model.names import parse_table_path
 from tiering.model.rounds import RoundState
 from tiering.procedures.base import Progress
@@ -53,7 +53,7 @@ def tier(
         result = client.tier_table(
             path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), wait_for_tierer=True, on_progress=follow
         )
-    print_rows([result_row(result)], output)
+    print_rows([row_in_sql(result)], output)
     if wait and not is_reached(result):
         why = printable(latest.message)
         print(f"{PROGRAM}: {path} is not tiered yet, its state is {result.state}: {why}", file=sys.stderr)
@@ -89,10 +89,3 @@ def round_bar(table: str, doing: str = "tiering") -> Iterator[Callable[[Progress
             bar.update(task, description=printable(progress.message), completed=fraction or 0.0, total=total)
 
         yield show
-
-
-def result_row(result: TierTableResult) -> dict[str, Any]:
-    """Returns the row to print."""
-    row = asdict(result)
-    row.pop("path")
-    return {"table": str(result.path), **row}

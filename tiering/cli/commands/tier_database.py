@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.commands.tier import is_reached, result_row, round_bar
+from tiering.cli.commands.tier import is_reached, round_bar
 from tiering.cli.terminal.completion import PROGRAM
 from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.counts import counted
+from tiering.model.declare import row_in_sql
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +56,7 @@ def tier_database(
     if not rows and output is OutputFormat.TABLE:
         print(f"{PROGRAM}: no table of {database} has to be tiered", file=sys.stderr)
         return
-    print_rows([{**result_row(row.tiered), "error": row.error} for row in rows], output)
+    print_rows([{**row_in_sql(row.tiered), "error": row.error} for row in rows], output)
     left = [row for row in rows if row.error is not None or not is_reached(row.tiered)]
     if wait and left and not dry_run:
         print(

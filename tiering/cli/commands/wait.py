@@ -15,6 +15,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgumen
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument
+from tiering.model.declare import row_in_sql
 from tiering.model.names import parse_table_path
 from tiering.procedures.base import Progress
 
@@ -57,8 +58,7 @@ def wait(
             show(progress)
 
         result = client.wait_for_tiering(path, timestamp=until, offsets=offsets, timeout_ms=timeout_ms, on_progress=follow)
-    row = {"reached": result.reached, "lake_snapshot_id": result.lake_snapshot_id, "waited_ms": result.waited_ms}
-    print_rows([{"table": str(result.path), **row}], output)
+    print_rows([row_in_sql(result)], output)
     if not result.reached:
         print(f"{PROGRAM}: the lake does not have the rows yet: {printable(latest.message)}", file=sys.stderr)
         raise typer.Exit(ExitStatus.NOT_YET)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from tiering.access.grants import Grants
@@ -102,3 +103,26 @@ class CallParts:
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the service stops. Waiting calls then answer with the present state."""
     validation_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class WaitingRequest(Protocol):
+    """The arguments with which a call waits for a round."""
+
+    @property
+    def timeout_ms(self) -> int: ...
+
+    @property
+    def wait_for_tierer(self) -> bool: ...
+
+
+def end_of_wait(parts: CallParts, request: WaitingRequest, started_since: datetime) -> str | None:
+    """Returns why a call no longer waits for its round, for its caller; None while it waits. `started_since` is a steady time."""
+    waited = parts.table_records.now().milliseconds_since(started_since)
+    if parts.stopping.is_set():
+        return "the service stops"
+    has_tierer = parts.tierer_connected()
+    if waited >= request.timeout_ms:
+        return f"not done within {request.timeout_ms} ms" + ("" if has_tierer else ", and no tierer is connected")
+    if not request.wait_for_tierer and waited >= parts.table_records.options.tierer_grace_ms and not has_tierer:
+        return "no tierer is connected"
+    return None

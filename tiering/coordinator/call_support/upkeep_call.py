@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tiering import errors
 from tiering.coordinator.call_support.lake_outlook import outlook_of, planned_stats
-from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.parts import CallParts, end_of_wait
 from tiering.coordinator.call_support.record_change import lake_table_record
 from tiering.coordinator.call_support.tier_table_rows import error_of, in_context
 from tiering.coordinator.decisions.records import EndedUpkeep, ErrorInfo, OperationRecord, RoundRecord, TableRecord, UpkeepOutcome
@@ -111,17 +111,7 @@ async def _until_worth_looking(parts: CallParts, changes: Subscription, request:
 
 def _end_of_wait(parts: CallParts, request: UpkeepRequest, goal: Goal) -> str | None:
     """Returns why the wait ends before the request has ended, for the caller; None while it continues."""
-    if not request.wait:
-        return "the call did not wait"
-    waited = parts.table_records.now().milliseconds_since(goal.started_since)
-    if parts.stopping.is_set():
-        return "the service stops"
-    has_tierer = parts.tierer_connected()
-    if waited >= request.timeout_ms:
-        return f"not done within {request.timeout_ms} ms" + ("" if has_tierer else ", and no tierer is connected")
-    if not request.wait_for_tierer and waited >= parts.table_records.options.tierer_grace_ms and not has_tierer:
-        return "no tierer is connected"
-    return None
+    return end_of_wait(parts, request, goal.started_since) if request.wait else "the call did not wait"
 
 
 def _signature(parts: CallParts, goal: Goal) -> object:

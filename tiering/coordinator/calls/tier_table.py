@@ -19,7 +19,7 @@ from typing import TypeVar
 import structlog
 
 from tiering import errors
-from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.parts import CallParts, end_of_wait
 from tiering.coordinator.call_support.tier_table_rows import (
     Goal,
     cancelled_error,
@@ -75,7 +75,7 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
             if step.progress != progress:
                 progress = step.progress
                 yield progress
-            if not request.wait or (reason := _end_of_wait(parts, request, goal)):
+            if not request.wait or (reason := end_of_wait(parts, request, goal.started_since)):
                 if request.wait:
                     yield replace(progress, message=f"{reason}: {progress.message}")
                 yield await call.in_thread(call.as_it_stands, goal)
@@ -85,24 +85,10 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
 
 async def _until_worth_looking(parts: CallParts, changes: Subscription, request: TierTable, step: Waiting, before: object) -> None:
     """Returns once something about the call changed. Ticks wake every waiting call, and each look is a request to the lake."""
-    while before == _signature(parts, step.goal) and not _end_of_wait(parts, request, step.goal):
+    while before == _signature(parts, step.goal) and not end_of_wait(parts, request, step.goal.started_since):
         if step.look_at is not None and parts.table_records.now().passed(step.look_at):
             return
         await changes.wait()
-
-
-def _end_of_wait(parts: CallParts, request: TierTable, goal: Goal) -> str | None:
-    """Returns why the wait ends before the goal is reached, for the caller; None while it continues."""
-    now, options = parts.table_records.now(), parts.table_records.options
-    waited = now.milliseconds_since(goal.started_since)
-    if parts.stopping.is_set():
-        return "the service stops"
-    has_tierer = parts.tierer_connected()
-    if waited >= request.timeout_ms:
-        return f"not done within {request.timeout_ms} ms" + ("" if has_tierer else ", and no tierer is connected")
-    if not request.wait_for_tierer and waited >= options.tierer_grace_ms and not has_tierer:
-        return "no tierer is connected"
-    return None
 
 
 def _signature(parts: CallParts, goal: Goal) -> object:

@@ -1,6 +1,6 @@
 """All reasons why no round of a table begins now, one line each, from the records and the running processes. Pure.
 
-Reasons that only lake and cluster know are not here: `calls.freshness.explain_tiering` reads both.
+Reasons that only lake and cluster know are not here: `calls.explain_tiering` reads both.
 """
 
 from __future__ import annotations

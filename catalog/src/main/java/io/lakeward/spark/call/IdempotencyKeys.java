@@ -21,7 +21,7 @@ import org.apache.spark.sql.catalyst.SqlScriptingContextManager;
  */
 final class IdempotencyKeys {
 
-  /** Below the limit of tiering/wire/request_bounds.py, which refuses control characters. */
+  /** Below the limit of tiering/access/request_bounds.py, which refuses control characters. */
   private static final int LONGEST_TAG = 200;
 
   private IdempotencyKeys() {}
