@@ -20,7 +20,7 @@ class ParameterItem:
     name: str = column("Name, for named arguments.")
     type: str = column("Spark SQL type.")
     required: bool = column("Whether it must be given.")
-    default: str | None = column("What it is if it is not given, as a literal.")
+    default: str | None = column("Its default, as a literal.")
     comment: str = column("What it means.")
 
 

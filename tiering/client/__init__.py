@@ -5,7 +5,7 @@
             print(status.database_name, status.table_name, status.error_class, status.error_hint)
         client.tier_table("sales.orders")
 
-Errors are those of `tiering.errors`: ServiceUnreachable if nobody answers at the uri, UnknownTable, TablePaused, the
+Errors are those of `tiering.errors`: ServiceUnreachable if no service answers at the uri, UnknownTable, TablePaused, the
 error of a failed round, and so on, each with its hint. Clients connect on first use and may be shared by threads (or by
 the coroutines of one event loop).
 """

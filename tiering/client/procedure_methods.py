@@ -56,7 +56,7 @@ def cancel_tiering(round_id: str, message: str | None = None, **options: Unpack[
 
 
 def drop_kv_snapshot_lease(lease_id: str, **options: Unpack[CallOptions]) -> PreparedCall[DropKvSnapshotLeaseResult]:
-    """Lets go of everything that a lease holds."""
+    """Releases all KV snapshots of a lease."""
     return PreparedCall(DropKvSnapshotLease(lease_id=lease_id, **options))
 
 
@@ -86,7 +86,7 @@ def expire_snapshots(
 
 
 def explain_tiering(table_path: TableName, caller: str = "") -> PreparedCall[tuple[Explanation, ...]]:
-    """Shows what a round would read now, and all that keeps one from beginning."""
+    """Shows what a round would read now, and everything that prevents one from beginning."""
     return PreparedCall(ExplainTiering(path=path_of(table_path), caller=caller))
 
 
@@ -113,38 +113,38 @@ def pause_upkeep(table_path: TableName, reason: str | None = None, **options: Un
 
 
 def reconcile_lake(table_path: TableName, action: str, **options: Unpack[CallOptions]) -> PreparedCall[ReconcileLakeResult]:
-    """Makes a lake table that others changed one to go on with."""
+    """Makes a lake table that other programs changed usable for tiering again."""
     return PreparedCall(ReconcileLake(path=path_of(table_path), action=action, **options))
 
 
 def release_kv_snapshot_lease(
     lease_id: str, table_path: TableName, **options: Unpack[CallOptions]
 ) -> PreparedCall[ReleaseKvSnapshotLeaseResult]:
-    """Lets go of the KV snapshots of one table."""
+    """Releases the KV snapshots of one table."""
     return PreparedCall(ReleaseKvSnapshotLease(lease_id=lease_id, path=path_of(table_path), **options))
 
 
 def remove_orphan_files(
     table_path: TableName, older_than: datetime | None = None, **options: Unpack[CallOptions]
 ) -> PreparedCall[RemoveOrphanFilesResult]:
-    """Deletes files of a lake table that nothing names any more."""
+    """Deletes files of a lake table that no snapshot references any more."""
     return PreparedCall(RemoveOrphanFiles(path=path_of(table_path), older_than=older_than, **options))
 
 
 def renew_kv_snapshot_lease(
     lease_id: str, ttl_ms: int | None = None, **options: Unpack[CallOptions]
 ) -> PreparedCall[RenewKvSnapshotLeaseResult]:
-    """Makes a lease on KV snapshots last longer."""
+    """Extends a lease on KV snapshots."""
     return PreparedCall(RenewKvSnapshotLease(lease_id=lease_id, ttl_ms=ttl_ms, **options))
 
 
 def reset_errors(table_path: TableName, **options: Unpack[CallOptions]) -> PreparedCall[ResetErrorsResult]:
-    """Counts the errors of a table anew."""
+    """Resets the count of a table's errors."""
     return PreparedCall(ResetErrors(path=path_of(table_path), **options))
 
 
 def resume_tiering(table_path: TableName, reason: str | None = None, **options: Unpack[CallOptions]) -> PreparedCall[ResumeTieringResult]:
-    """Ends a pause: the table is tiered again."""
+    """Ends a pause, so that the table is tiered again."""
     return PreparedCall(ResumeTiering(path=path_of(table_path), reason=reason, **options))
 
 
@@ -212,7 +212,7 @@ def skip_record(
     reason: str | None = None,
     **options: Unpack[CallOptions],
 ) -> PreparedCall[SkipRecordResult]:
-    """Leaves out the record at which a bucket stands."""
+    """Excludes the record at which a bucket has stopped."""
     return PreparedCall(
         SkipRecord(path=path_of(table_path), bucket_id=bucket_id, offset=offset, partition=partition, reason=reason, **options)
     )
@@ -238,7 +238,7 @@ def wait_for_tiering(
     on_progress: OnProgress | None = None,
     caller: str = "",
 ) -> PreparedCall[WaitForTieringResult]:
-    """Waits until the lake has certain rows; makes no round."""
+    """Waits until the lake has certain rows. It starts no round."""
     return PreparedCall(
         WaitForTiering(path=path_of(table_path), timestamp=timestamp, offsets=offsets, timeout_ms=timeout_ms, caller=caller), on_progress
     )

@@ -18,7 +18,7 @@ class AcquireKvSnapshotLeaseResult(LeaseResult):
     """The acquired lease."""
 
     buckets: int = column("Number of buckets whose newest snapshot is leased now.", arrow_type=INT)
-    unavailable: int = column("Number of buckets whose snapshot went before it could be leased.", arrow_type=INT)
+    unavailable: int = column("Number of buckets whose snapshot was deleted before it could be leased.", arrow_type=INT)
     expires_at: datetime | None = column("When it ends unless it is renewed; NULL if nothing is leased, as after a dry run.")
 
 

@@ -3,7 +3,7 @@
     @dataclass(frozen=True)
     class ResetErrors(Mutation[ResetErrorsResult]):
         procedure = "reset_errors"
-        comment = "Counts the errors of a table anew."
+        comment = "Resets the count of a table's errors."
         requirement = OPERATE_TABLE
         pool = Pool.STORE
         path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
@@ -116,9 +116,9 @@ class CallRequest(Generic[ResultT]):
 class Mutation(CallRequest[ResultT]):
     """A request that changes something. It can be tried with `dry_run`, and repeated under an idempotency key."""
 
-    dry_run: bool = parameter("Whether to say only what would be done.", default=False, identifies=False)
+    dry_run: bool = parameter("Whether to only show what would be done.", default=False, identifies=False)
     idempotency_key: str | None = parameter(
-        "Names the operation: a repeat with the same key and arguments gets its result instead of doing it again.",
+        "Names the operation. A repeat with the same key and arguments gets the result of the first call, and has no effect.",
         default=None,
         identifies=False,
     )
@@ -154,7 +154,7 @@ class PauseResult:
 
     path: TablePath = column("The table, as it is spelled.", name="table")
     previous_paused: bool = column("Whether it was paused before.")
-    paused: bool = column("Whether it is now.")
+    paused: bool = column("Whether it is paused now.")
     status: str = column("State of its tiering.")
 
 
@@ -166,7 +166,7 @@ class LeaseResult:
     state: str = hidden()
     buckets: int = hidden()
     unavailable: int = hidden()
-    expires_at: datetime | None = column("When it ends unless it is renewed; NULL if it is gone.")
+    expires_at: datetime | None = column("When it ends unless it is renewed; NULL if it has ended.")
 
 
 class UpkeepCallOutcome(StrEnum):

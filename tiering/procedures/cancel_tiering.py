@@ -24,7 +24,7 @@ class CancelTieringResult:
     """The answer to a cancellation."""
 
     round_id: str = column("The round.")
-    state: str | None = column("Its state; RUNNING until its tierer has heard of the cancellation. NULL for an unknown round.")
+    state: str | None = column("Its state; RUNNING until its tierer has received the cancellation. NULL for an unknown round.")
     outcome: CancelOutcome = column("cancelled; too_late if its commit was granted or it has ended; unknown if there is no such round.")
 
 
@@ -37,4 +37,4 @@ class CancelTiering(Mutation[CancelTieringResult]):
     requirement = Requirement(Privilege.OPERATE, On.ROUND, audited=True)
     pool = Pool.STORE
     round_id: str = parameter("The round: see round_id in sys.lake_tiering_status.")
-    message: str | None = parameter("Why, for people who wonder.", default=None, is_free_text=True)
+    message: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

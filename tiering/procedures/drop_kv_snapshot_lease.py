@@ -13,7 +13,7 @@ class DropKvSnapshotLeaseResult(LeaseResult):
     """The dropped lease."""
 
     state: str = column("DROPPED.")
-    buckets: int = column("Number of buckets that were let go.", arrow_type=INT)
+    buckets: int = column("Number of buckets that were released.", arrow_type=INT)
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class DropKvSnapshotLease(Mutation[DropKvSnapshotLeaseResult]):
     """The lease to drop."""
 
     procedure = "drop_kv_snapshot_lease"
-    comment = "Lets go of everything that a lease holds."
+    comment = "Releases all KV snapshots of a lease."
     requirement = OPERATE_SERVICE
     pool = Pool.LEASE
     answer_seconds = LOOK_SECONDS

@@ -20,7 +20,7 @@ class ExpireSnapshotsRow:
         "SUCCEEDED, EMPTY (nothing to do), DROPPED (other commits came first, nothing was removed); WAITING or RUNNING if the call did not "
         "wait for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done, or not wholly; NULL if it is.")
+    reason: str | None = column("Why it is not done, or not completely; NULL if it is done.")
     round_id: str | None = column("The last upkeep round; NULL if none was needed.")
     deleted_snapshots_count: int = column("Snapshots that were removed. Their files are deleted later, by the sweep.")
     kept_snapshots_count: int | None = column("Snapshots that stay; NULL if the call did not wait for the end.")
@@ -43,7 +43,7 @@ class ExpireSnapshots(UpkeepCall):
         "So many of the newest snapshots stay, at least 1. NULL = as table.datalake.snapshot.min-count says.", default=None, arrow_type=INT
     )
     wait: bool = parameter("Whether to wait until the snapshots are removed.", default=True, identifies=False)
-    timeout_ms: int = parameter("How long to wait, in milliseconds; the rounds go on afterwards.", default=300_000, identifies=False)
+    timeout_ms: int = parameter("How long to wait, in milliseconds. The rounds continue afterwards.", default=300_000, identifies=False)
 
     def rows(self, result: UpkeepResult) -> Iterable[ExpireSnapshotsRow]:
         """Returns the row."""

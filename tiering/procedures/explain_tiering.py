@@ -35,15 +35,13 @@ class Explanation:
     """One line. A line without a bucket is about the whole table."""
 
     decision: Decision = column("begin, wait, refuse, running, note for the table; read, skip, refuse for a bucket.", is_last=True)
-    reason: str = column("Why.", is_last=True)
-    split_type: str | None = column("LOG or SNAPSHOT; NULL = about the table, or a bucket of which nothing is read.", default=None)
+    reason: str = column("The reason.", is_last=True)
+    split_type: str | None = column("LOG or SNAPSHOT; NULL = about the table, or a bucket that has nothing to read.", default=None)
     partition_name: str | None = column("Partition of the bucket.", default=None)
     bucket_id: int | None = column("Bucket; NULL = about the table as a whole.", default=None, arrow_type=INT)
     snapshot_id: int | None = column("KV snapshot that a SNAPSHOT split reads.", default=None)
     starting_offset: int | None = column("First offset that the split reads.", default=None)
-    stopping_offset: int | None = column(
-        "Offset before which it stops; of a SNAPSHOT split the offset that the snapshot stands for.", default=None
-    )
+    stopping_offset: int | None = column("Offset before which it stops; for a SNAPSHOT split the log offset of the snapshot.", default=None)
     records: int | None = column("Records of the log that it reads; NULL = not known.", default=None)
 
 
@@ -52,7 +50,7 @@ class ExplainTiering(CallRequest[tuple[Explanation, ...]]):
     """The table to explain. The lines about the whole table precede those about its buckets."""
 
     procedure = "explain_tiering"
-    comment = "Shows what a round would read now, and all that keeps one from beginning."
+    comment = "Shows what a round would read now, and everything that prevents one from beginning."
     requirement = DESCRIBE_TABLE
     pool = Pool.EXPLANATION
     answer_seconds = LOOK_SECONDS

@@ -42,7 +42,7 @@ class UpkeepLine:
         "begin, wait, running, nothing: the next upkeep round; last: the latest one; option: one in effect; rewrite: files of a bucket; "
         "left: bytes for later rounds; note."
     )
-    reason: str = column("Why, or what.", is_last=True)
+    reason: str = column("The reason, or a description.", is_last=True)
     partition_name: str | None = column("Partition of the bucket.", default=None)
     bucket_id: int | None = column("Bucket; NULL = about the table as a whole.", default=None, arrow_type=INT)
     files: int | None = column("Files that would be rewritten.", default=None)

@@ -13,7 +13,7 @@ class FenceTiererResult:
     """The number of tables that the tierer lost."""
 
     tierer_id: str = column("The tierer.")
-    tables_fenced: int = column("Tables that it was moving, which another tierer gets now.", arrow_type=INT)
+    tables_fenced: int = column("Number of tables that it was tiering. Other tierers get them now.", arrow_type=INT)
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,4 @@ class FenceTierer(Mutation[FenceTiererResult]):
     requirement = OPERATE_SERVICE
     pool = Pool.STORE
     tierer_id: str = parameter("The tierer, as sys.tierers names it.")
-    reason: str | None = parameter("Why, for the events.", default=None, is_free_text=True)
+    reason: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

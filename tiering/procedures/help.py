@@ -17,7 +17,7 @@ class HelpRow:
     parameter: str | None = column("Name of the parameter; NULL in the row of the procedure itself.")
     type: str | None = column("Its Spark SQL type.")
     required: bool | None = column("Whether it must be given.")
-    default: str | None = column("What it is if it is not given, as a literal.")
+    default: str | None = column("Its default, as a literal.")
     comment: str = column("What the parameter means, or what the procedure does.")
 
 

@@ -14,7 +14,7 @@ from tiering.procedures.base import OPERATE_TABLE, Mutation, PauseResult, Pool
 class PauseTieringResult(PauseResult):
     """The pause of the table."""
 
-    status: str = column("State of its tiering: a round that runs ends normally.")
+    status: str = column("State of its tiering. A running round ends normally.")
 
 
 @dataclass(frozen=True)
@@ -26,5 +26,5 @@ class PauseTiering(Mutation[PauseTieringResult]):
     requirement = OPERATE_TABLE
     pool = Pool.STORE
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    reason: str | None = parameter("Why, for people who wonder.", default=None, is_free_text=True)
-    until: datetime | None = parameter("When the pause ends by itself; NULL = when somebody resumes the table.", default=None)
+    reason: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)
+    until: datetime | None = parameter("When the pause ends by itself. NULL = only when a user resumes the table.", default=None)

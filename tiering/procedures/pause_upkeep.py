@@ -14,7 +14,7 @@ class PauseUpkeepResult(PauseResult):
     """The pause of the table's upkeep."""
 
     previous_paused: bool = column("Whether its upkeep was paused before.")
-    status: str = column("State of its tiering, which goes on.")
+    status: str = column("State of its tiering, which continues.")
 
 
 @dataclass(frozen=True)
@@ -26,4 +26,4 @@ class PauseUpkeep(Mutation[PauseUpkeepResult]):
     requirement = OPERATE_TABLE
     pool = Pool.STORE
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    reason: str | None = parameter("Why, for people who wonder.", default=None, is_free_text=True)
+    reason: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

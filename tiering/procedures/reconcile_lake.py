@@ -20,18 +20,18 @@ class ReconcileLakeResult:
     """
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    action: str = column("What was asked for.")
+    action: str = column("The requested action.")
     round_id: str | None = column("The round id in the marker that was committed; NULL if none was.")
-    lake_snapshot_id: int | None = column("The lake snapshot that tiering goes on from.")
+    lake_snapshot_id: int | None = column("The lake snapshot from which tiering continues.")
     outcome: str = column("reconciled; not_needed if nothing was wrong; would_reconcile for a dry run.")
     offsets: Mapping[str, int] = hidden()
     records_left_out: int | None = column(
-        "How many records the lake lacks and will not be given, of the log or of dropped partitions: of a primary-key table, changes. "
-        "NULL if it cannot be told.",
+        "Number of records of the log or of dropped partitions that the lake will never get. For a primary-key table these are changes. "
+        "NULL = unknown.",
         default=None,
     )
     records_removed: int | None = column(
-        "How many rows of the lake were removed: those there twice, or behind a gap. NULL if it was not counted.", default=None
+        "Number of rows that were removed from the lake: rows that it had twice, and rows behind a gap. NULL = not counted.", default=None
     )
 
 
@@ -40,15 +40,15 @@ class ReconcileLake(Mutation[ReconcileLakeResult]):
     """The table, and the action that repairs it: adopt, accept, retier or deduplicate."""
 
     procedure = "reconcile_lake"
-    comment = "Makes a lake table that others changed one to go on with."
+    comment = "Makes a lake table that other programs changed usable for tiering again."
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     answer_seconds = LOOK_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     action: str = parameter(
-        "accept: the lake is right as it is now, go on from the recorded offsets. retier: go on from what the lake holds now, and make it "
-        "anew where it holds nothing. adopt: take over what another tiering service wrote. deduplicate: keep one of the rows of "
-        "a log table that another tiering service committed twice."
+        "accept: the lake is right as it is now; tiering continues from the recorded offsets. retier: tiering continues from what the lake "
+        "has now, and begins again where the lake has nothing. adopt: take over the commits of another tiering service. deduplicate: keep "
+        "one of the rows of a log table that another tiering service committed twice."
     )
 
     def rows(self, result: ReconcileLakeResult) -> Iterable[ReconcileLakeResult | str]:

@@ -11,10 +11,10 @@ from tiering.procedures.base import LOOK_SECONDS, OPERATE_SERVICE, LeaseResult, 
 
 @dataclass(frozen=True)
 class ReleaseKvSnapshotLeaseResult(LeaseResult):
-    """The rest of the lease."""
+    """The lease after the release."""
 
-    state: str = column("State of what is left of the lease; RELEASED if nothing is.")
-    buckets: int = column("Number of buckets that were let go.", arrow_type=INT)
+    state: str = column("State of the lease; RELEASED if it has no KV snapshot any more.")
+    buckets: int = column("Number of buckets that were released.", arrow_type=INT)
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ReleaseKvSnapshotLease(Mutation[ReleaseKvSnapshotLeaseResult]):
     """The lease, and the table whose snapshots it releases."""
 
     procedure = "release_kv_snapshot_lease"
-    comment = "Lets go of the KV snapshots of one table."
+    comment = "Releases the KV snapshots of one table."
     requirement = OPERATE_SERVICE
     pool = Pool.LEASE
     answer_seconds = LOOK_SECONDS

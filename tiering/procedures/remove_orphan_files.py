@@ -43,7 +43,7 @@ class RemoveOrphanFiles(Mutation[RemoveOrphanFilesResult]):
     """The table to sweep. `older_than` None: one day for files of dead rounds, one hour for expired files."""
 
     procedure = "remove_orphan_files"
-    comment = "Deletes files of a lake table that nothing names any more."
+    comment = "Deletes files of a lake table that no snapshot references any more."
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     answer_seconds = SWEEP_SECONDS

@@ -12,7 +12,7 @@ from tiering.procedures.base import LOOK_SECONDS, OPERATE_SERVICE, LeaseResult, 
 class RenewKvSnapshotLeaseResult(LeaseResult):
     """The renewed lease."""
 
-    state: str = column("ACTIVE, or EXPIRED if it was gone before it could be renewed.")
+    state: str = column("ACTIVE, or EXPIRED if it ended before it could be renewed.")
     buckets: int = column("Number of buckets it holds.", arrow_type=INT)
 
 
@@ -21,9 +21,9 @@ class RenewKvSnapshotLease(Mutation[RenewKvSnapshotLeaseResult]):
     """The lease to renew."""
 
     procedure = "renew_kv_snapshot_lease"
-    comment = "Makes a lease on KV snapshots last longer."
+    comment = "Extends a lease on KV snapshots."
     requirement = OPERATE_SERVICE
     pool = Pool.LEASE
     answer_seconds = LOOK_SECONDS
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
-    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds; as long as before if not given.", default=None)
+    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds. NULL = as long as before.", default=None)

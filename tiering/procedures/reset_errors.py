@@ -14,7 +14,7 @@ class ResetErrorsResult:
     """The number of errors before the call."""
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    cleared: int = column("How many errors had been counted; error_count begins at 0 again.")
+    cleared: int = column("Number of errors before the call. error_count is 0 again.")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ResetErrors(Mutation[ResetErrorsResult]):
     """The table whose count is reset."""
 
     procedure = "reset_errors"
-    comment = "Counts the errors of a table anew."
+    comment = "Resets the count of a table's errors."
     requirement = OPERATE_TABLE
     pool = Pool.STORE
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")

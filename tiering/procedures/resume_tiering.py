@@ -13,7 +13,7 @@ from tiering.procedures.base import OPERATE_TABLE, Mutation, PauseResult, Pool
 class ResumeTieringResult(PauseResult):
     """The pause of the table."""
 
-    status: str = column("State of its tiering: a table whose freshness has passed is tiered next.")
+    status: str = column("State of its tiering. A table whose freshness has elapsed is tiered next.")
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class ResumeTiering(Mutation[ResumeTieringResult]):
     """The table to resume."""
 
     procedure = "resume_tiering"
-    comment = "Ends a pause: the table is tiered again."
+    comment = "Ends a pause, so that the table is tiered again."
     requirement = OPERATE_TABLE
     pool = Pool.STORE
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    reason: str | None = parameter("Why, for people who wonder.", default=None, is_free_text=True)
+    reason: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

@@ -14,7 +14,7 @@ class ResumeUpkeepResult(PauseResult):
     """The pause of the table's upkeep."""
 
     previous_paused: bool = column("Whether its upkeep was paused before.")
-    status: str = column("State of its tiering, which goes on.")
+    status: str = column("State of its tiering, which continues.")
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ class RetryTieringResult:
     """The state of the table after the call. `next_retry_time` None: the table is retried at once."""
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    status: str = column("The table's state afterwards: Pending if it had failed, else what it was.")
-    next_retry_time: datetime | None = column("When it is tried next; NULL if it waits for nothing but a tierer.")
+    status: str = column("The table's state afterwards: Pending if it had failed, otherwise unchanged.")
+    next_retry_time: datetime | None = column("When it is tried next; NULL if it only waits for a tierer.")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class RewriteDataFilesRow:
         "SUCCEEDED, EMPTY (nothing to do), DROPPED (other commits changed all of these files); WAITING or RUNNING if the call did not wait "
         "for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done; NULL if it is.")
+    reason: str | None = column("Why it is not done; NULL if it is done.")
     round_id: str | None = column("The last upkeep round; sys.lake_upkeep has all of them. NULL if none was needed.")
     rounds: int = column("Upkeep rounds that ended.", arrow_type=INT)
     rewritten_files_count: int = column("Data and delete files that were replaced.")
@@ -45,7 +45,7 @@ class RewriteDataFiles(UpkeepCall):
     )
     full: bool = parameter("Whether large files are rewritten, too, where a bucket has more than it needs.", default=False)
     wait: bool = parameter("Whether to wait until nothing is left to be rewritten.", default=True, identifies=False)
-    timeout_ms: int = parameter("How long to wait, in milliseconds; the rounds go on afterwards.", default=300_000, identifies=False)
+    timeout_ms: int = parameter("How long to wait, in milliseconds. The rounds continue afterwards.", default=300_000, identifies=False)
 
     def rows(self, result: UpkeepResult) -> Iterable[RewriteDataFilesRow]:
         """Returns the row."""

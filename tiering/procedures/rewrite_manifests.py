@@ -18,7 +18,7 @@ class RewriteManifestsRow:
     outcome: UpkeepCallOutcome = column(
         "SUCCEEDED, EMPTY (nothing to do); WAITING or RUNNING if the call did not wait for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done; NULL if it is.")
+    reason: str | None = column("Why it is not done; NULL if it is done.")
     round_id: str | None = column("The upkeep round; NULL if none was needed.")
     manifests_before: int | None = column("Manifests of the newest snapshot before; NULL = not known.")
     manifests_after: int | None = column("Manifests of the newest snapshot afterwards; NULL = not known.")
@@ -34,7 +34,7 @@ class RewriteManifests(UpkeepCall):
     row_class = RewriteManifestsRow
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     wait: bool = parameter("Whether to wait until the manifests are merged.", default=True, identifies=False)
-    timeout_ms: int = parameter("How long to wait, in milliseconds; the round goes on afterwards.", default=300_000, identifies=False)
+    timeout_ms: int = parameter("How long to wait, in milliseconds. The round continues afterwards.", default=300_000, identifies=False)
 
     def rows(self, result: UpkeepResult) -> Iterable[RewriteManifestsRow]:
         """Returns the row."""

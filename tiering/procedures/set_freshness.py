@@ -14,9 +14,9 @@ class SetFreshnessResult:
     """The freshness before and after the call."""
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    previous_ms: int = column("The promise before, in milliseconds.")
-    freshness_ms: int = column("The promise now, in milliseconds; for a dry run what it would be.")
-    warning: str | None = column("What a freshness below 10 s costs; NULL for a longer one.", default=None)
+    previous_ms: int = column("The freshness before the call, in milliseconds.")
+    freshness_ms: int = column("The freshness now, in milliseconds; for a dry run the freshness that the call would set.")
+    warning: str | None = column("The cost of a freshness below 10 s; NULL for a longer freshness.", default=None)
 
 
 @dataclass(frozen=True)

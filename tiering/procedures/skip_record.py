@@ -17,7 +17,7 @@ class SkipRecordResult:
     partition_name: str | None = column("The partition; NULL if the table has none.")
     bucket_id: int = column("The bucket.", arrow_type=INT)
     offset: int = column("Offset of the record.")
-    value: str = column("The record as text, cut; empty for a caller without SELECT.")
+    value: str = column("The record as text, shortened; empty for a caller without SELECT.")
     outcome: str = column("skipped, already_skipped, or would_skip for a dry run.")
 
 
@@ -26,12 +26,12 @@ class SkipRecord(Mutation[SkipRecordResult]):
     """The record to skip."""
 
     procedure = "skip_record"
-    comment = "Leaves out the record at which a bucket stands."
+    comment = "Excludes the record at which a bucket has stopped."
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     answer_seconds = LOOK_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    bucket_id: int = parameter("The bucket that stands, as its error says.")
-    offset: int = parameter("The offset at which it stands; no other record can be skipped.")
+    bucket_id: int = parameter("The stopped bucket, from its error.")
+    offset: int = parameter("The offset at which the bucket has stopped. No other record can be skipped.")
     partition: str | None = parameter("The partition's name, if the table is partitioned.", default=None)
-    reason: str | None = parameter("Why; kept with the event.", default=None, is_free_text=True)
+    reason: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

@@ -37,7 +37,7 @@ class SweepLake(CallRequest[tuple[SweepResult, ...]]):
     in_sql = False
     path: TablePath | None = parameter("The table: db.t or cat.db.t; NULL = all lake tables.", name="table")
     older_than_ms: int = parameter("The age below which files stay, in milliseconds.")
-    dry_run: bool = parameter("Whether to say only what would be done.", default=False)
+    dry_run: bool = parameter("Whether to only show what would be done.", default=False)
 
     def rows(self, result: tuple[SweepResult, ...]) -> Iterable[SweepResult]:
         """Returns a row per table."""

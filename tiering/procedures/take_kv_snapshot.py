@@ -14,8 +14,8 @@ class TakeKvSnapshotResult:
     """The numbers of buckets with a new snapshot and with any snapshot."""
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    taken: int = column("Number of buckets of which a snapshot was taken, or would be: those that changed.", arrow_type=INT)
-    buckets: int = column("Number of buckets that have a snapshot then.", arrow_type=INT)
+    taken: int = column("Number of changed buckets of which a snapshot was taken; for a dry run, would be taken.", arrow_type=INT)
+    buckets: int = column("Number of buckets that have a snapshot afterwards.", arrow_type=INT)
 
 
 @dataclass(frozen=True)

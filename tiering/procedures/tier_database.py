@@ -31,7 +31,7 @@ class TierDatabaseResult:
 class TierDatabaseRowInSql(TierTableResult):
     """The result for one table as a row of SQL."""
 
-    error: str | None = column("Why the table could not be tiered: `state` then is the table's; NULL = nothing is wrong.")
+    error: str | None = column("Why the table could not be tiered; `state` is then the table's state. NULL = no error.")
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class TierDatabase(Mutation[TierDatabaseResult]):
     database_name: str = parameter("The database.", name="database")
     include: str | None = parameter("Only tables whose name is LIKE this pattern; NULL = all.", default=None)
     exclude: str | None = parameter("No table whose name is LIKE this pattern.", default=None)
-    only_stale: bool = parameter("Whether tables whose lake copy lacks no row are left out.", default=True)
+    only_stale: bool = parameter("Whether to omit tables whose lake copy has every row.", default=True)
     wait: bool = parameter("Whether to wait until the lake has every row written before the call.", default=True, identifies=False)
-    timeout_ms: int = parameter("How long to wait, in milliseconds; the rounds go on afterwards.", default=300_000, identifies=False)
+    timeout_ms: int = parameter("How long to wait, in milliseconds. The rounds continue afterwards.", default=300_000, identifies=False)
 
     def rows(self, result: TierDatabaseResult) -> Iterable[TierDatabaseRowInSql]:
         """Returns a row per table."""

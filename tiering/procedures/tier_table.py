@@ -15,7 +15,7 @@ class TierTableResult:
     """The row about the table. `state` is the round's state, or EMPTY; if the call did not wait for the end, the table's state."""
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    round_id: str | None = column("The round that did it, or will; NULL if none was needed.")
+    round_id: str | None = column("The round that tiered the rows, or will tier them; NULL if none was needed.")
     state: str = column("State of the round, EMPTY if there was nothing to do; the table's state if the call did not wait for the end.")
     tiering_epoch: int = column("Number of the table's latest entry to Pending.")
     lake_snapshot_id: int | None = column("The lake snapshot that holds the rows.")
@@ -24,7 +24,7 @@ class TierTableResult:
     files: int | None = column("Files written to the lake.")
     bytes: int | None = column("Bytes of these files.")
     lag_ms_before: int | None = column("Age of the oldest row not in the lake at the call, in milliseconds.")
-    lag_ms_after: int | None = column("The same when the call returned.")
+    lag_ms_after: int | None = column("Age of the oldest row not in the lake when the call returned, in milliseconds.")
     duration_ms: int = column("How long the call took, in milliseconds.")
 
 
@@ -40,5 +40,5 @@ class TierTable(Mutation[TierTableResult]):
     requirement = base.TIER_TABLE
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     wait: bool = parameter("Whether to wait until the lake has every row written before the call.", default=True, identifies=False)
-    timeout_ms: int = parameter("How long to wait, in milliseconds; the round goes on afterwards.", default=300_000, identifies=False)
+    timeout_ms: int = parameter("How long to wait, in milliseconds. The round continues afterwards.", default=300_000, identifies=False)
     wait_for_tierer: bool = hidden(default=False)

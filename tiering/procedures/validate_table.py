@@ -21,16 +21,16 @@ class CheckResult:
     validated_at: datetime = column("When the validation began.")
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
-    lake_snapshot_id: int | None = column("The lake snapshot that was looked at.")
+    lake_snapshot_id: int | None = column("The lake snapshot that was checked.")
     level: str = column("counts, offsets or rows.")
     check: str = column("base, files, log, rows, offsets, keys or values.")
     scope: str = column("table, or the bucket: 3, or partition/3.")
-    expected: str | None = column("What the log or the marker says.")
-    actual: str | None = column("What the lake has.")
-    ok: bool | None = column("Whether they agree; NULL if it cannot be told, which details explains.")
+    expected: str | None = column("The value in the log or the marker.")
+    actual: str | None = column("The value in the lake.")
+    ok: bool | None = column("Whether they agree. NULL = unknown, for the reason in details.")
     details: str | None = column("The first difference: bucket, offset and key or columns; NULL for a caller without SELECT.")
     duration_ms: int = column("How long the check took, in milliseconds.")
-    engine: str = column("What compared them.", default="duckdb")
+    engine: str = column("The engine that compared them.", default="duckdb")
 
     def to_plain(self) -> dict[str, Any]:
         """Returns the result in the form that JSON has."""

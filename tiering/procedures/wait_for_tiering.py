@@ -16,7 +16,7 @@ class WaitForTieringResult:
     """The result of the wait. `lake_snapshot_id` is the newest snapshot, whether or not it has the rows."""
 
     path: TablePath = column("The table, as it is spelled.", name="table")
-    reached: bool = column("Whether the lake has the rows; false when the time was over before.")
+    reached: bool = column("Whether the lake has the rows; false if the time limit came first.")
     lake_snapshot_id: int | None = column("The newest lake snapshot, which holds the rows if they were reached; NULL = there is none.")
     waited_ms: int = column("How long the call waited, in milliseconds.")
 
@@ -26,10 +26,12 @@ class WaitForTiering(CallRequest[WaitForTieringResult]):
     """The rows to wait for. `offsets`: by bucket, as in `sys.lake_commits`, the first offset that the lake need not have."""
 
     procedure = "wait_for_tiering"
-    comment = "Waits until the lake has certain rows; makes no round."
+    comment = "Waits until the lake has certain rows. It starts no round."
     requirement = DESCRIBE_TABLE
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    timestamp: datetime | None = parameter("Wait for the rows written until then; without it and offsets, for all of now.", default=None)
+    timestamp: datetime | None = parameter(
+        "Wait for the rows written until this time. NULL, and offsets NULL, too: for all rows of now.", default=None
+    )
     offsets: Mapping[str, int] | None = parameter(
         "Wait for the rows below these offsets, by bucket as sys.lake_commits shows them: '3', or '17/3' in partition 17.", default=None
     )
