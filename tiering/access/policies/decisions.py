@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.access.identity import Identity
-from tiering.access.policies.engine import CedarEngine, PolicyBatch, Verdict
+from tiering.access.policies.engine import CedarEngine, Verdict
 from tiering.access.policies.name_tests import NameTest, Texts
 from tiering.access.privileges import Privilege, Resource
 from tiering.name_matching import NamePatterns, Pattern, Wildcard
@@ -44,7 +44,7 @@ class Decisions:
         self._identity, self._privilege = identity, privilege
         self._groups = engine.applying(identity, privilege)
         self._outcomes = _Outcomes(frozenset[NameTest]().union(*(group.tests for group in self._groups)))
-        self._batches = [PolicyBatch(self._groups[first : first + BATCH]) for first in range(0, len(self._groups), BATCH)]
+        self._batches = [engine.batch(tuple(self._groups[first : first + BATCH])) for first in range(0, len(self._groups), BATCH)]
         self._tests = [self._outcomes.bits(group.tests) for group in self._groups]
         self._verdicts: dict[tuple[int, int], Verdict] = {}
         """Verdicts by the number of a group and the outcomes of its tests."""
@@ -68,8 +68,8 @@ class Decisions:
         granted, denied = np.zeros(len(names), np.bool_), np.zeros(len(names), np.bool_)
         tables = _Tables(databases, names)
         for number, group in enumerate(self._groups if len(names) else ()):
-            for alike in _alike([tables.mask(test) for test in group.tests], len(names)):
-                resource = tables.resource(int(alike[0]))
+            for example, alike in _alike([tables.mask(test) for test in group.tests]):
+                resource = tables.resource(example)
                 verdict = self._verdict(number, resource, self._outcomes.of(resource))
                 if _denies(group.permits, verdict):
                     denied[alike] = True
@@ -135,7 +135,7 @@ class _Tables:
     def __init__(self, databases: Any, names: Any) -> None:
         self._databases, self._names = _whole(databases), _whole(names)
         encoded = self._databases.dictionary_encode()
-        self._distinct_databases, self._database_numbers = encoded.dictionary, encoded.indices.to_numpy()
+        self._distinct_databases, self._database_numbers = encoded.dictionary, encoded.indices.to_numpy().astype(np.intp)
         self._ids: Any = None
         self.mask = lru_cache(KEPT_MASKS)(self._mask)
         """Returns which tables pass a test."""
@@ -197,18 +197,19 @@ def _pattern(texts: Texts) -> Pattern:
     return [part for text in texts for part in (Wildcard.TEXT, text)][1:]
 
 
-def _alike(masks: Sequence[Mask], count: int) -> list[npt.NDArray[np.intp]]:
-    """Returns the indices of `count` tables, in one array per combination of outcomes. Most tests are passed by few tables."""
+def _alike(masks: Sequence[Mask]) -> list[tuple[int, Any]]:
+    """Returns, for each combination of outcomes that occurs, the number of a table and NumPy's index of all tables that have it."""
     masks = [mask for mask in masks if mask.any()]
     if not masks:
-        return [np.arange(count)]
+        return [(0, slice(None))]
     passed = np.logical_or.reduce(masks)
-    rows = np.flatnonzero(passed)
+    rows = np.flatnonzero(passed)  # few, for most tests
     codes: Any = np.zeros(len(rows), np.uint8 if len(masks) <= 8 else np.int64)
     for number, mask in enumerate(masks, 1):
         codes = codes * 2 + mask[rows]
         if number % _RENUMBERED_AFTER == 0:
             codes = np.unique(codes, return_inverse=True)[1]
     order = np.argsort(codes, kind="stable")
-    alike = [rows[part] for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)]
-    return alike if len(rows) == count else [np.flatnonzero(~passed), *alike]
+    parts = np.split(rows[order], np.flatnonzero(np.diff(codes[order])) + 1)
+    alike: list[tuple[int, Any]] = [(int(part[0]), part) for part in parts]
+    return alike if len(rows) == len(passed) else [(int(np.argmin(passed)), ~passed), *alike]

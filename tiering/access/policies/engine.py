@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import cedarpy
@@ -17,12 +17,15 @@ import cedarpy
 from tiering.access.identity import Identity
 from tiering.access.policies.name_tests import entities_in, name_tests, number_of
 from tiering.access.policies.unknown_groups import for_unknown_groups
-from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege, Resource
+from tiering.access.privileges import GROUPS, SERVICE, SERVICE_PRIVILEGES, Privilege, Resource
 from tiering.errors import InvalidArgument
 from tiering.redaction.redact import outside_text
 
 MAX_POLICY_BYTES = 1 << 20
 """Upper bound of a policy file's size: some 5,000 policies."""
+
+KEPT_BATCHES = 100
+"""Number of cached batches: as many as there are kinds of users, and privileges."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,9 @@ def _schema() -> str:
         *(f'action "{group}";' for group in GROUPS),
     ]
     for privilege in Privilege:
-        resources = (["Database", "Table"] if privilege in TABLE_PRIVILEGES else []) + (
-            ["Service"] if privilege in SERVICE_PRIVILEGES else []
-        )
         groups = [f'"{group}"' for group, members in GROUPS.items() if privilege in members]
         membership = f" in [{', '.join(groups)}]" if groups else ""
-        lines.append(f'action "{privilege}"{membership} appliesTo {{ principal: [User], resource: [{", ".join(resources)}] }};')
+        lines.append(f'action "{privilege}"{membership} appliesTo {{ principal: [User], resource: [{", ".join(privilege.kinds)}] }};')
     return "\n".join(lines)
 
 
@@ -110,6 +110,8 @@ class CedarEngine:
             alike.setdefault(_without_names(policy), {})[policy_id] = policy
         self._groups = {next(iter(group)): PolicyGroup(group) for group in alike.values()}
         """The groups by their first policy."""
+        self.batch = lru_cache(KEPT_BATCHES)(PolicyBatch)
+        """Returns the batch of some groups."""
         self._heads = _CedarPolicies({number: _permitting(policies[number]) for number in self._groups})
 
     @cached_property
@@ -123,12 +125,12 @@ class CedarEngine:
         """Returns whether a policy permits it and none forbids it. If any policy cannot be evaluated, nothing is permitted."""
         if resource.kind not in privilege.kinds:
             return False
-        (result,) = self._policies.ask(identity, privilege, [resource])
+        result = self._policies.ask(identity, privilege, resource)
         return bool(result.allowed) and not result.diagnostics.errors
 
     def applying(self, identity: Identity, privilege: Privilege) -> list[PolicyGroup]:
         """Returns the policies that can apply to this identity and privilege. All others neither permit nor forbid it anything."""
-        (result,) = self._heads.ask(identity, privilege, [Resource() if privilege in SERVICE_PRIVILEGES else Resource("any")])
+        result = self._heads.ask(identity, privilege, SERVICE if privilege in SERVICE_PRIVILEGES else Resource("any"))
         return [self._groups[policy_id] for policy_id in sorted(result.diagnostics.reasons)]
 
 
@@ -140,16 +142,13 @@ class _CedarPolicies:
     def __init__(self, policies: Mapping[str, Any]) -> None:
         self._policies = cedarpy.PolicySet.from_json_str(_policy_set(policies))
 
-    def ask(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[cedarpy.AuthzResult]:
-        requests = [
-            {
-                "principal": {"type": "User", "id": identity.principal},
-                "action": {"type": "Action", "id": privilege.value},
-                "resource": {"type": resource.kind, "id": resource.id},
-            }
-            for resource in resources
-        ]
-        return cedarpy.is_authorized_batch(requests, self._policies, _entities(identity, resources), self.schema)
+    def ask(self, identity: Identity, privilege: Privilege, resource: Resource) -> cedarpy.AuthzResult:
+        request = {
+            "principal": {"type": "User", "id": identity.principal},
+            "action": {"type": "Action", "id": privilege.value},
+            "resource": {"type": resource.kind, "id": resource.id},
+        }
+        return cedarpy.is_authorized(request, self._policies, _entities(identity, resource), self.schema)
 
 
 class PolicyGroup:
@@ -167,20 +166,20 @@ class PolicyGroup:
 class PolicyBatch:
     """Groups that Cedar evaluates with one request. It evaluates their policies as permits, so that it names each policy that applies."""
 
-    def __init__(self, groups: Sequence[PolicyGroup]) -> None:
+    def __init__(self, groups: tuple[PolicyGroup, ...]) -> None:
         self._groups = groups
         self._policies = _CedarPolicies({policy_id: policy for group in groups for policy_id, policy in group.as_permits.items()})
 
     def verdicts(self, identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
         """Returns the verdict of each group on a request."""
-        (result,) = self._policies.ask(identity, privilege, [resource])
+        result = self._policies.ask(identity, privilege, resource)
         if not result.diagnostics.errors:
             applying = set(result.diagnostics.reasons)
             return [Verdict.SILENT if group.as_permits.keys().isdisjoint(applying) else Verdict.APPLIES for group in self._groups]
         if len(self._groups) == 1:
             return [Verdict.ERROR]
         # An error does not name its policy, so each group is evaluated alone.
-        return [PolicyBatch([group]).verdicts(identity, privilege, resource)[0] for group in self._groups]
+        return [PolicyBatch((group,)).verdicts(identity, privilege, resource)[0] for group in self._groups]
 
 
 def _too_deep() -> InvalidArgument:
@@ -207,18 +206,14 @@ def _policy_set(policies: Mapping[str, Any]) -> str:
     return json.dumps({"staticPolicies": dict(policies), "templates": {}, "templateLinks": []})
 
 
-def _entities(identity: Identity, resources: Sequence[Resource]) -> list[dict[str, Any]]:
+def _entities(identity: Identity, resource: Resource) -> list[dict[str, Any]]:
     groups = [{"type": "Group", "id": group} for group in sorted(identity.groups)]
-    return [{"uid": {"type": "User", "id": identity.principal}, "attrs": {}, "parents": groups}, *map(_entity, dict.fromkeys(resources))]
-
-
-def _entity(resource: Resource) -> dict[str, Any]:
-    attributes = {} if resource.database is None else {"database": resource.database}
-    parents = []
-    if resource.name is not None:
-        attributes["name"] = resource.name
-        parents = [{"type": "Database", "id": resource.database}]
-    return {"uid": {"type": resource.kind, "id": resource.id}, "attrs": attributes, "parents": parents}
+    attributes = {name: value for name, value in (("database", resource.database), ("name", resource.name)) if value is not None}
+    parents = [{"type": "Database", "id": resource.database}] if resource.name is not None else []
+    return [
+        {"uid": {"type": "User", "id": identity.principal}, "attrs": {}, "parents": groups},
+        {"uid": {"type": resource.kind, "id": resource.id}, "attrs": attributes, "parents": parents},
+    ]
 
 
 def _statement(policy_id: str, policy: dict[str, Any]) -> PolicyStatement:
