@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from sys_tables.registry import default_registry
 from tiering.coordinator.status import cells
-from tiering.model.declare import schema_of
+from tiering.model.declare import comment_of, schema_of
 from tiering.model.states import LASTING, TableState
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
@@ -62,6 +62,6 @@ def test_the_proto_has_the_type_of_each_field(name: str) -> None:
 
 
 def test_the_comment_names_the_states_that_last() -> None:
-    comment = next(field for field in fields(TableStatus) if field.name == "status").metadata["comment"]
+    comment = comment_of(schema_of(TableStatus).field("status"))
     assert all(state.value in comment for state in LASTING)
     assert not any(f"{state.value}" in comment.replace("Tiering", "") for state in TableState if state not in LASTING)
