@@ -27,7 +27,7 @@ from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
 from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
-from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
+from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, differing_positions
 from tiering.instants import EPOCH, to_microseconds
 from tiering.model.declare import SCALARS
 from tiering.model.states import TableState
@@ -60,13 +60,11 @@ class StatusColumns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rows = Versions[TableRecord]()
-        self._lags = Versions[Lag | None]()
-        self._columns = {name: VersionedColumn(self._rows, _TYPES[name], _of_live(cell)) for name, cell in _CELLS.items()}
+        self._columns = {name: VersionedColumn(_TYPES[name], _of_live(cell)) for name, cell in _CELLS.items()}
         steady = {name: cell for name, cell in OBSERVED.items() if name != _LAG}
-        self._observed = {name: VersionedColumn(self._lags, _TYPES[name], _of_lag(cell)) for name, cell in steady.items()}
-        self._order = _Order(self._rows)
-        self._last_records: Mapping[int, TableRecord] = {}
+        self._observed = {name: VersionedColumn(_TYPES[name], _of_lag(cell)) for name, cell in steady.items()}
+        self._order = _Order()
+        self._last_records: tuple[Mapping[int, TableRecord], Rows] = ({}, Version([]))
         self._last_lags: tuple[Rows, int, Lags] | None = None
         self._last_resting: tuple[Rows, Positions, _Resting] | None = None
         self._visible: WeakKeyDictionary[Access, tuple[Positions, Positions]] = WeakKeyDictionary()
@@ -74,20 +72,17 @@ class StatusColumns:
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
         """Returns the records as a version; the same version for the same mapping."""
         with self._lock:
-            if self._last_records is not records:
-                self._last_records = records
-                self._rows.advance(list(records.values()))
-            return self._rows.latest
+            if self._last_records[0] is not records:
+                self._last_records = (records, Version(list(records.values())))
+            return self._last_records[1]
 
     def lags(self, rows: Rows, observer: LagSource) -> Lags:
         """Returns the lags of all rows as a version; the same version until something is observed again."""
         last, generation = self._last_lags, observer.generation
         if last is not None and last[0] is rows and last[1] == generation:
             return last[2]
-        lags = [observer.lag(record) for record in rows.rows]
-        with self._lock:
-            version = self._lags.advance(lags)
-            self._last_lags = (rows, generation, version)
+        version = Version([observer.lag(record) for record in rows.rows])
+        self._last_lags = (rows, generation, version)
         return version
 
     def ordered(self, name: str, rows: Rows, order: Positions) -> AnyArray:
@@ -290,9 +285,8 @@ class _Resting:
 class _Order:
     """Positions of the rows of tables that are not removed, sorted by path."""
 
-    def __init__(self, versions: Versions[TableRecord]) -> None:
-        self._versions = versions
-        self._version: Rows = versions.latest
+    def __init__(self) -> None:
+        self._version: Rows = Version([])
         self._positions: Positions = np.empty(0, np.int64)
 
     def positions(self, rows: Rows) -> Positions:
@@ -306,10 +300,9 @@ class _Order:
 
     def _moved(self, rows: Rows) -> bool:
         before, after = self._version.rows, rows.rows
-        differing = self._versions.between(self._version, rows)
-        if differing is None or len(before) != len(after):
+        if len(before) != len(after):
             return True
-        return any(_place(before[at]) != _place(after[at]) for at in differing)
+        return any(_place(before[at]) != _place(after[at]) for at in differing_positions(self._version, rows))
 
 
 def _place(record: TableRecord) -> tuple[bool, str, str]:

@@ -6,10 +6,10 @@ the positions that differ. Returned arrays never change. The classes are not thr
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress, count
+from functools import lru_cache
+from itertools import compress, count
 from operator import is_not
 from typing import Any, Generic, TypeVar
 
@@ -22,59 +22,25 @@ from tiering.coordinator.interface import AnyArray
 RowT = TypeVar("RowT")
 Positions = npt.NDArray[np.int64]
 
-FEWEST_REMEMBERED = 1_000
-"""Smallest number of changed positions that are remembered. With more rows, as many as there are rows."""
-
 
 @dataclass(frozen=True, eq=False)
 class Version(Generic[RowT]):
     """All rows at one time."""
 
-    number: int
     rows: Sequence[RowT]
 
 
-class Versions(Generic[RowT]):
-    """The latest version, and the positions at which earlier versions differ from it."""
-
-    def __init__(self) -> None:
-        self.latest: Version[RowT] = Version(0, [])
-        self._steps: deque[tuple[int, Sequence[int]]] = deque()
-        self._remembered = 0
-        self._forgotten = 0
-
-    def advance(self, rows: Sequence[RowT]) -> Version[RowT]:
-        """Makes `rows` the latest version and returns it."""
-        before = self.latest
-        if rows is not before.rows:
-            changed = _changed_positions(before.rows, rows)
-            grown = range(*sorted((len(before.rows), len(rows))))
-            self.latest = Version(before.number + 1, rows)
-            if changed or grown:
-                self._remember([*changed, *grown])
-        return self.latest
-
-    def between(self, left: Version[RowT], right: Version[RowT]) -> Iterable[int] | None:
-        """Returns the positions at which two versions may differ, in no order; None if one is so old that all may differ."""
-        first, last = sorted((left.number, right.number))
-        if first < self._forgotten:
-            return None
-        return set(chain.from_iterable(positions for number, positions in self._steps if first < number <= last))
-
-    def _remember(self, positions: Sequence[int]) -> None:
-        self._steps.append((self.latest.number, positions))
-        self._remembered += len(positions)
-        while self._remembered > max(FEWEST_REMEMBERED, len(self.latest.rows)):
-            number, dropped = self._steps.popleft()
-            self._forgotten = number
-            self._remembered -= len(dropped)
+@lru_cache(maxsize=8)
+def differing_positions(before: Version[Any], after: Version[Any]) -> Sequence[int]:
+    """Returns the positions whose row is another object, or is in one of the versions only. All columns of a scan share the answer."""
+    changed = list(compress(count(), map(is_not, before.rows, after.rows)))
+    return [*changed, *range(*sorted((len(before.rows), len(after.rows))))]
 
 
 class VersionedColumn(Generic[RowT]):
     """One column of all rows. `read` computes a row's cell, a value that pyarrow accepts for `kind`."""
 
-    def __init__(self, versions: Versions[RowT], kind: pa.DataType, read: Callable[[RowT], Any]) -> None:
-        self._versions = versions
+    def __init__(self, kind: pa.DataType, read: Callable[[RowT], Any]) -> None:
         self._kind = kind
         self._read = read
         self._version: Version[RowT] | None = None
@@ -103,11 +69,10 @@ class VersionedColumn(Generic[RowT]):
         return cells
 
     def _renew(self, version: Version[RowT]) -> None:
-        differing = None if self._version is None else self._versions.between(self._version, version)
         rows, cells = version.rows, self._cells
-        stale = differing is None or len(cells) != len(rows)
+        stale = self._version is None or len(cells) != len(rows)
         del cells[len(rows) :]
-        for position in range(len(cells)) if differing is None else differing:
+        for position in () if self._version is None else differing_positions(self._version, version):
             if position < len(cells) and (cell := self._read(rows[position])) != cells[position]:
                 cells[position] = cell
                 stale = True
@@ -115,8 +80,3 @@ class VersionedColumn(Generic[RowT]):
         self._version = version
         if stale:
             self._array = self._selection = None
-
-
-def _changed_positions(before: Sequence[object], after: Sequence[object]) -> list[int]:
-    """Returns the positions, within the shorter sequence, whose row is another object."""
-    return list(compress(count(), map(is_not, before, after)))
