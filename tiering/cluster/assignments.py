@@ -64,7 +64,6 @@ class DerivedStatuses:
         self._cluster = cluster
 
     def status(self, table: TableInfo) -> ServiceStatus:
-        """Returns the last lake snapshot that the cluster recorded. Implements `ServiceStatuses.status`."""
         try:
             return ServiceStatus(self.source, self._cluster.lake_snapshot(table))
         except LakeRecordUnreadable:  # the record's file does not exist any more; the next base check repairs the record

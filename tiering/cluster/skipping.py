@@ -80,7 +80,7 @@ class _CutSearch:
 
 @dataclass(frozen=True)
 class ReaderWithoutRecords:
-    """A `SplitReader` of a log split that reads its parts one after the other. Can be pickled."""
+    """A `SplitReader` of a log split that reads its parts one after the other. Can be pickled. Implements `CountingReader`."""
 
     split: TieringLogSplit
     parts: tuple[SplitReader, ...]
@@ -90,7 +90,6 @@ class ReaderWithoutRecords:
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """Yields the same rows and counts the bytes read. Implements `CountingReader.read_counted`."""
         for part in self.parts:
             yield from part.read_counted(count) if isinstance(part, CountingReader) else part.read()
 

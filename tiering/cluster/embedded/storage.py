@@ -46,7 +46,10 @@ LEASED_TOGETHER = 500
 
 
 class EmbeddedStorage(AlterableCluster):
-    """Opens the folder and removes leftovers of a crash. Raises SetupError if it is in use, not writable, or of a newer version."""
+    """Opens the folder and removes leftovers of a crash. Raises SetupError if it is in use, not writable, or of a newer version.
+
+    Implements `WritableCluster`, `DroppedPartitions`, `RecordSkipping`, `KvSnapshotsOnDemand` and `KvSnapshotLeases`.
+    """
 
     def __init__(
         self, root: Path, clock: Clock | None = None, ids: Ids | None = None, check_lake: Callable[[TableInfo], None] | None = None
@@ -86,25 +89,20 @@ class EmbeddedStorage(AlterableCluster):
 
     @property
     def max_write_bytes(self) -> int:
-        """Returns the size that fits in a message. Implements `WritableCluster.max_write_bytes`."""
         return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """Checks all options. Implements `WritableCluster.check_options`."""
         check_new_options(properties)
 
     def dropped_partitions(self) -> Sequence[DroppedPartition]:
-        """Returns drops of partitions that are not reported yet. Implements `DroppedPartitions.dropped_partitions`."""
         with self.metadata.read() as connection:
             return list_dropped(connection)
 
     def forget_dropped_partitions(self, partition_ids: Collection[int]) -> None:
-        """Deletes the records of these drops. Implements `DroppedPartitions.forget_dropped_partitions`."""
         with self.metadata.write() as connection:
             delete_dropped(connection, partition_ids)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Appends rows to a log table. Implements `WritableCluster.append`."""
         check_path(path)
         check_writer(writer_id, sequence)
         with self.metadata.read() as connection:
@@ -113,24 +111,20 @@ class EmbeddedStorage(AlterableCluster):
         return self.log.append(stored, fit_rows(rows, stored.info), writer_id, sequence)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Upserts rows. Implements `WritableCluster.upsert`."""
         check_path(path)
         check_writer(writer_id, sequence)
         return self.primary_key_tables.upsert(path, rows, writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Deletes keys. Implements `WritableCluster.delete`."""
         check_path(path)
         check_writer(writer_id, sequence)
         return self.primary_key_tables.delete(path, keys, writer_id, sequence)
 
     def skip_record(self, request: SkipRequest) -> SkippedRecord:
-        """Skips a refused record. Implements `RecordSkipping.skip_record`."""
         check_path(request.path)
         return self.primary_key_tables.skip(request)
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """Takes KV snapshots of a table. Implements `KvSnapshotsOnDemand.take_kv_snapshots`."""
         check_path(path)
         return self.primary_key_tables.snapshot(path)
 
@@ -164,7 +158,6 @@ class EmbeddedStorage(AlterableCluster):
         return released
 
     def drop_lease(self, lease_id: str) -> bool:
-        """Ends a lease. Implements `KvSnapshotLeases.drop_lease`."""
         with self.metadata.write() as connection:
             return lease_rows.drop(connection, lease_id)
 

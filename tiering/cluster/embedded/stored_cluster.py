@@ -136,7 +136,10 @@ class StoredCluster:
 
 
 class ReadOnlyEmbeddedCluster(StoredCluster):
-    """A `ReadOnlyCluster`. Raises SetupError if the folder does not exist or is of another version."""
+    """A `ReadOnlyCluster`. Raises SetupError if the folder does not exist or is of another version.
+
+    Implements `TableCatalog` and `SplitSource`.
+    """
 
     def __init__(self, root: Path) -> None:
         metadata = _open_metadata(root.absolute())
@@ -148,12 +151,10 @@ class ReadOnlyEmbeddedCluster(StoredCluster):
             return table_rows.list_tables(connection, database_name)
 
     def table(self, path: TablePath) -> TableInfo:
-        """Returns one table. Implements `TableCatalog.table`."""
         with self.metadata.read() as connection:
             return table_rows.find_table(connection, path).info
 
     def close(self) -> None:
-        """Closes the metadata. Implements `SplitSource.close`."""
         self.metadata.close()
 
 

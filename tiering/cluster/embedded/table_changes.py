@@ -31,7 +31,10 @@ from tiering.model.tables import TableInfo, TablePath
 
 
 class AlterableCluster(StoredCluster):
-    """Adds all changes of the catalog. Readers see each change as a whole, through the listing that marks the touched tables."""
+    """Adds all changes of the catalog. Readers see each change as a whole, through the listing that marks the touched tables.
+
+    Implements `TableCatalog`, `WritableCluster` and `TableOptionSetting`.
+    """
 
     def __init__(
         self,
@@ -57,18 +60,15 @@ class AlterableCluster(StoredCluster):
         return self._listing.all() if database_name is None else self._listing.of(check_database(database_name))
 
     def table(self, path: TablePath) -> TableInfo:
-        """Returns one table. Implements `TableCatalog.table`."""
         check_path(path)
         return self._listing.find(path)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Creates a database. Implements `WritableCluster.create_database`."""
         check_database(name)
         with self.metadata.write() as connection:
             table_rows.insert_database(connection, name, ignore_if_exists)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """Creates a table. Implements `WritableCluster.create_table`."""
         check_path(path)
         with self._listing.altering() as (connection, touched):
             created = table_rows.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
@@ -78,7 +78,6 @@ class AlterableCluster(StoredCluster):
         return created.info
 
     def drop_table(self, path: TablePath) -> None:
-        """Drops a table. Implements `WritableCluster.drop_table`."""
         check_path(path)
         table_id = self._listing.find(path).table_id
         with self.primary_key_tables.exclusive(table_id):
@@ -94,7 +93,6 @@ class AlterableCluster(StoredCluster):
                 shutil.rmtree(self.root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """Drops a partition. Implements `WritableCluster.drop_partition`."""
         check_path(path)
         table_id = self._listing.find(path).table_id
         with self.primary_key_tables.exclusive(table_id), self.metadata.write() as connection:
@@ -116,11 +114,9 @@ class AlterableCluster(StoredCluster):
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Check that the disk is not full.") from error
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
         return self._alter_table(path, set_properties, add_columns)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
         check_documented_option(name)
         return self._alter_table(path, {name: value}, dry_run=dry_run)
 

@@ -50,7 +50,6 @@ class FlussAssignments:
         return self._session
 
     def heartbeat(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
-        """Sends a heartbeat. Implements `TableAssignments.heartbeat`."""
         connection = self._connection
         if connection is None or session != self._session or not connection.is_open:
             raise ClusterUnavailable("the connection to Fluss's coordinator, over which tables were assigned, has ended")

@@ -37,6 +37,8 @@ class FlussCluster(FlussSource):
     """A `ClusterOwner` with `TableOptionSetting` and `LakeCommitCleanUp`.
 
     `memory` is the state in the data folder; its opener closes it.
+
+    Implements `SplitSource`, `LeaseListing` and `KvSnapshotLeases`.
     """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
@@ -58,7 +60,6 @@ class FlussCluster(FlussSource):
         return self._assignments
 
     def close(self) -> None:
-        """Closes the connections. Implements `SplitSource.close`."""
         if self._assignments is not None:
             self._assignments.close()
         super().close()
@@ -80,7 +81,6 @@ class FlussCluster(FlussSource):
         self._lake_record.write(table, snapshot, self._living(table), may_go_back=True)
 
     def clean_up_lake_commits(self, table: TableInfo, newest_snapshot_id: int, snapshots: Mapping[int, str]) -> None:
-        """Deletes offsets files that are not needed any more. Implements `LakeCommitCleanUp.clean_up_lake_commits`."""
         clean_up(
             self._offsets_files,
             table,
@@ -91,7 +91,6 @@ class FlussCluster(FlussSource):
         )
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """Returns the leases in the ledger. Implements `LeaseListing.leases`."""
         return self._leases.leases()
 
     def acquire_lease(
@@ -105,11 +104,9 @@ class FlussCluster(FlussSource):
         return self._leases.release_lease(lease_id, buckets)
 
     def drop_lease(self, lease_id: str) -> bool:
-        """Ends a lease. Implements `KvSnapshotLeases.drop_lease`."""
         return self._leases.drop_lease(lease_id)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
-        """Sets or resets one option: Fluss's own options in Fluss, others in `memory`. Implements `TableOptionSetting.set_table_option`."""
         table_options.check_option(name, value)
         table = self.table(path)
         if dry_run:
@@ -148,6 +145,8 @@ class FlussCluster(FlussSource):
 class ReadOnlyFlussCluster(FlussSource):
     """A `ReadOnlyCluster`: reads from the cluster's servers, and from `memory` what only the coordinator knows. `close` also closes
     `memory`.
+
+    Implements `LeaseListing` and `SplitSource`.
     """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
@@ -155,11 +154,9 @@ class ReadOnlyFlussCluster(FlussSource):
         self._memory = memory
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """Returns the leases in the coordinator's ledger. Implements `LeaseListing.leases`."""
         return LeaseLedger(self._memory.engine).leases(SystemClock().now())
 
     def close(self) -> None:
-        """Closes the connections and the memory. Implements `SplitSource.close`."""
         super().close()
         self._memory.close()
 

@@ -48,7 +48,7 @@ again (H1).
 
 
 class FlussSource:
-    """A `SplitSource`. `tables` lists its tables; it closes its client."""
+    """A `SplitSource`. `tables` lists its tables; it closes its client. Implements `TableCatalog`, `LogOffsets` and `RewritableLogs`."""
 
     def __init__(
         self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, tables: FlussTables | None = None
@@ -75,7 +75,6 @@ class FlussSource:
         return self._settings.mode
 
     def databases(self) -> Sequence[str]:
-        """Returns the names of all databases. Implements `TableCatalog.databases`."""
         return self._tables.databases()
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
@@ -83,11 +82,9 @@ class FlussSource:
         return self._tables.tables(database_name)
 
     def table(self, path: TablePath) -> TableInfo:
-        """Returns one table. Implements `TableCatalog.table`."""
         return self._tables.table(path)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """Returns the partitions of a table. Implements `TableCatalog.partitions`."""
         return self._tables.partitions(table)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
@@ -124,13 +121,11 @@ class FlussSource:
         return {table.table_id: self._sizes.attached(table, offsets[table.table_id]) for table, _ in listed if table.table_id in offsets}
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
-        """Returns the commit times of records. Implements `LogOffsets.oldest_timestamps`."""
         headers = oldest_headers(self._client, table, offsets, self._settings.storage)
         self._sizes.note(table.table_id, headers)
         return {bucket: commit_time(header) for bucket, header in headers.items()}
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        """Returns the traces of records. Implements `RewritableLogs.record_traces`."""
         return record_traces(self._client, table, offsets, self._settings.storage)
 
     def settle(self, table: TableInfo) -> None:
@@ -142,11 +137,9 @@ class FlussSource:
         time.sleep(SETTLE_SECONDS)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        """Returns the newest KV snapshot of each bucket. Implements `SplitSource.kv_snapshots`."""
         return newest_kv_snapshots(self._client, table, lambda: self.partitions(table))
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
-        """Returns the reader of a split. Implements `SplitSource.reader`."""
         schemas = self._schemas.of(table)
         if isinstance(split, TieringSnapshotSplit):
             return open_snapshot_reader(self._client, table, split, schemas, self._settings.storage)
@@ -165,7 +158,6 @@ class FlussSource:
         return bounds
 
     def close(self) -> None:
-        """Closes the connections. Implements `SplitSource.close`."""
         self._offsets.close()
         self._client.close()
 

@@ -90,7 +90,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class IcebergTieringFactory:
-    """A `LakeTieringFactory`. A pickled factory is without `catalog` and `clock`."""
+    """A `LakeTieringFactory`. A pickled factory is without `catalog` and `clock`. Implements `FileRewriter`."""
 
     state: TableState
     catalog: Catalog | None = field(compare=False, repr=False)
@@ -121,7 +121,6 @@ class IcebergTieringFactory:
         return PrimaryKeyWriter(context, BucketPlace(state.schema, place, files.io, files.builder), files, ChangeGuard(context, places))
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-        """Writes the files that replace those of `task` (`FileRewriter.rewrite`)."""
         state, table, job = self.state, self.table, decode_job(task.payload)
         if table is None:
             raise InvalidArgument("files cannot be rewritten without a description of their table")

@@ -66,6 +66,9 @@ class IcebergLake:
     them. `clock` gives the commit times of snapshots.
 
     The catalog is opened at the first call. Safe to use from several threads.
+
+    Implements `Lake`, `LakeMaintenance`, `OldMetadata`, `ReadableLake`, `ColumnCheck`, `DriftCheck`, `MeasuredLake`, `SnapshotExpiry`
+    and `TableUpkeep`.
     """
 
     def __init__(self, properties: Mapping[str, str], clock: Clock | None = None) -> None:
@@ -100,7 +103,6 @@ class IcebergLake:
     remove_rows = staticmethod(remove_rows)
 
     def databases(self) -> Sequence[str]:
-        """Returns the names of the databases (`Lake.databases`)."""
         with self._errors("read the lake's catalog"):
             return [".".join(name) for name in self._open().list_namespaces()]
 
@@ -115,19 +117,15 @@ class IcebergLake:
         return None if table is None else survey_of(path, table, self._expired)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """Returns all files in the table's folders (`LakeMaintenance.stored_files`)."""
         return stored_files(view, self._open().properties.get("warehouse"))
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """Returns the locations of all files that snapshots name (`LakeMaintenance.live_files`)."""
         return self._named_files.of(view)
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
-        """Deletes metadata files that the table no longer names (`OldMetadata.delete_old_metadata`)."""
         return self._old_metadata.delete_after(base, confirmed)
 
     def may_delete_expired(self, view: LakeView) -> bool:
-        """Whether the user allows the deletion of expired files (`OldMetadata.may_delete_expired`)."""
         return cast(Table, view.handle).metadata.properties.get(GC_ENABLED, "").lower() != "false"
 
     def drop_table(self, path: TablePath) -> bool:
@@ -140,11 +138,9 @@ class IcebergLake:
         return True
 
     def columns(self, view: LakeView) -> pa.Schema:
-        """Returns the present columns of the table (`ReadableLake.columns`)."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        """Returns the columns that `ensure_table` would add (`ColumnCheck.new_columns`)."""
         return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
@@ -192,7 +188,6 @@ class IcebergLake:
         return self._properties.get("type", "sql").lower() != "hadoop"
 
     def check_fit(self, table: TableInfo) -> None:
-        """Checks columns and files and changes nothing (`DriftCheck.check_fit`)."""
         if (loaded := self._load(table.path)) is None:
             return
         check_drift(table, loaded.metadata)
@@ -211,12 +206,10 @@ class IcebergLake:
             return {} if view.head is None else partition_rows(table, cast(Table, view.handle), view.head)
 
     def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
-        """Returns the measures of the table's health (`MeasuredLake.measure`)."""
         with self._errors(f"read the metadata of {view.path}", view.path):
             return measure(table, cast(Table, view.handle), view.head)
 
     def expiry_outlook(self, table: TableInfo, view: LakeView, order: ExpiryOrder) -> ExpiryOutlook:
-        """Returns the effect of an expiry now (`SnapshotExpiry.expiry_outlook`)."""
         return expiry_outlook(self._open(), table, cast(Table, view.handle), view, order, to_milliseconds(self._clock.now()))
 
     def check_schema(self, table: TableInfo) -> None:
@@ -249,7 +242,6 @@ class IcebergLake:
         return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes, is_over)
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
-        """Returns the rewrites of an upkeep round (`TableUpkeep.plan_upkeep`)."""
         with self._errors(f"read the manifests of {view.path}", view.path):
             return plan_upkeep(table, view, order, partitions, self.tiering_factory(table).target_bytes)
 

@@ -31,7 +31,7 @@ CommitterMaker = Callable[[PurePath], LakeCommitter]
 
 @dataclass(frozen=True)
 class PaimonTieringFactory:
-    """A `LakeTieringFactory`. `make_committer` is dropped when it is pickled."""
+    """A `LakeTieringFactory`. `make_committer` is dropped when it is pickled. Implements `FileRewriter`."""
 
     state: TableState
     make_committer: CommitterMaker | None = field(compare=False, repr=False)
@@ -67,7 +67,6 @@ class PaimonTieringFactory:
         return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-        """Writes the files that replace the files of `task`. Implements `FileRewriter.rewrite`."""
         return rewrite_files(self.state, task, round_id, nonce, is_stopped)
 
     def create_committer(self) -> LakeCommitter:

@@ -52,7 +52,10 @@ EVOLVE_ATTEMPTS = 5
 
 
 class PaimonLake:
-    """Paimon tables of one warehouse. `clock` gives the commit times. Safe to use from several threads."""
+    """Paimon tables of one warehouse. `clock` gives the commit times. Safe to use from several threads.
+
+    Implements `Lake`, `LakeMaintenance`, `PartitionRows`, `MeasuredLake`, `ColumnCheck`, `DriftCheck`, `FileMerging` and `TableUpkeep`.
+    """
 
     def __init__(self, warehouse: PurePath, storage: Storage = LOCAL, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -81,7 +84,6 @@ class PaimonLake:
     marker_at = staticmethod(marker_at)
 
     def databases(self) -> Sequence[str]:
-        """Returns the names of the databases in the warehouse. Implements `Lake.databases`."""
         with lake_errors(f"read the warehouse {self._place}"):
             folders = self._storage.folders_in(self._warehouse)
         return sorted(name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX))
@@ -92,7 +94,6 @@ class PaimonLake:
         return None if loaded is None else replace(_view(loaded), **vars(self._sizes.size_of(loaded)))
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
-        """Reads markers and snapshots of the lake table. Implements `LakeMaintenance.survey`."""
         loaded = self._load(path)
         return None if loaded is None else survey_of(loaded)
 
@@ -110,12 +111,10 @@ class PaimonLake:
         return bool(files)
 
     def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
-        """Returns the number of rows of each partition. Implements `PartitionRows.partition_rows`."""
         with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
             return partition_rows(table, cast(LoadedTable, view.handle))
 
     def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
-        """Measures the health of the lake table. Implements `MeasuredLake.measure`."""
         with lake_errors(f"read the metadata of {view.path}", table_path=view.path):
             return measure(table, cast(LoadedTable, view.handle))
 
@@ -137,7 +136,6 @@ class PaimonLake:
         return ()
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        """Returns the names of the columns that a round would add. Implements `ColumnCheck.new_columns`."""
         return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
 
     @property
@@ -155,7 +153,6 @@ class PaimonLake:
         return False
 
     def check_fit(self, table: TableInfo) -> None:
-        """Checks that the columns of the lake table fit the source table. Implements `DriftCheck.check_fit`."""
         if (loaded := self._load(table.path)) is not None:
             check_drift(table, loaded.schema)
 
@@ -202,7 +199,6 @@ class PaimonLake:
         budget_bytes: int,
         is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
-        """Merges small files of the buckets. Implements `FileMerging.merge_small_files`."""
         with lake_errors(f"merge small files of {view.path}", table_path=view.path):
             state = _state(table, cast(LoadedTable, view.handle))
             return merge_small_files(state, table, view, buckets, round_id, new_nonce, budget_bytes, is_over)
@@ -215,7 +211,6 @@ class PaimonLake:
             return expiry_outlook(cast(LoadedTable, view.handle), table, to_milliseconds(self._clock.now()), order)
 
     def plan_upkeep(self, table: TableInfo, view: LakeView, order: UpkeepOrder, partitions: Mapping[str, int]) -> UpkeepPlan:
-        """Plans the rewrites of an upkeep round. Implements `TableUpkeep.plan_upkeep`."""
         with lake_errors(f"plan the upkeep of {view.path}", table_path=view.path):
             return plan_upkeep(_state(table, cast(LoadedTable, view.handle)), table, view, order, partitions)
 

@@ -56,7 +56,6 @@ class EmbeddedSplitReader:
     """Offsets of skipped records, which are read as empty changes (`refused_records.py`)."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yields the records. Implements `SplitReader.read`."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:

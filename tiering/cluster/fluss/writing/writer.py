@@ -56,7 +56,7 @@ def fluss_writer(options: FlussConnection, settings: FlussSettings | None = None
 
 
 class FlussWriter(FlussSource):
-    """Reads and writes a cluster. It closes its client."""
+    """Reads and writes a cluster. It closes its client. Implements `WritableCluster`."""
 
     remembers_writers = False
     max_write_bytes = MAX_WRITE_BYTES
@@ -104,11 +104,9 @@ class FlussWriter(FlussSource):
         return table
 
     def drop_table(self, path: TablePath) -> None:
-        """Drops a table. Implements `WritableCluster.drop_table`."""
         self._native.drop_table(path)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """Drops a partition. Implements `WritableCluster.drop_partition`."""
         self._native.drop_partition(path, _partition_values(self.table(path), partition_name))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
@@ -135,7 +133,6 @@ class FlussWriter(FlussSource):
         return self.table(path)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Appends rows, within the limits that the module's docstring names. Implements `WritableCluster.append`."""
         table = self.table(path)
         check_log_table(table)
         batch = fit_columns(rows, table.schema, _nullable(table))
@@ -146,7 +143,6 @@ class FlussWriter(FlussSource):
         return self._grown_by(batch.num_rows, table, before)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Upserts rows, within the limits that the module's docstring names. Implements `WritableCluster.upsert`."""
         table = self.table(path)
         check_primary_key_table(table)
         batch = _last_of_each_key(table, fit_columns(rows, table.schema, _nullable(table)))
