@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -277,20 +277,10 @@ class _Handler(fs.FileSystemHandler):
     def delete_dir(self, path: str) -> None:
         self._hdfs.delete(path, recursive=True)
 
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+    def _never_called(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError
 
-    def delete_root_dir_contents(self) -> None:
-        raise NotImplementedError
-
-    def move(self, src: str, dest: str) -> None:
-        raise NotImplementedError
-
-    def copy_file(self, src: str, dest: str) -> None:
-        raise NotImplementedError
-
-    def open_append_stream(self, path: str, metadata: object) -> pa.PythonFile:
-        raise NotImplementedError
+    delete_dir_contents = delete_root_dir_contents = move = copy_file = open_append_stream = _never_called
 
 
 def _handler(authority: str) -> _Handler:

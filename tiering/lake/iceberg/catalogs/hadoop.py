@@ -12,10 +12,10 @@ import re
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from pyiceberg.catalog import WAREHOUSE_LOCATION, MetastoreCatalog, PropertiesUpdateSummary
+from pyiceberg.catalog import WAREHOUSE_LOCATION, MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
@@ -32,7 +32,6 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
-from pyiceberg.view import View
 
 from tiering.errors import InvalidArgument
 from tiering.files.hdfs import open_hdfs
@@ -153,19 +152,10 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
         except OSError as error:
             raise NamespaceNotEmptyError(f"Namespace {name} is not empty") from error
 
-    def update_namespace_properties(
-        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
-    ) -> PropertiesUpdateSummary:
-        """Not supported: raises NotImplementedError."""
-        _not_supported()
+    def _not_supported(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("a hadoop catalog has only folders and does not support this operation")
 
-    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
-        """Not supported: raises NotImplementedError."""
-        _not_supported()
-
-    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
-        """Not supported: raises NotImplementedError."""
-        _not_supported()
+    update_namespace_properties = register_table = rename_table = load_view = register_view = drop_view = _not_supported
 
     def view_exists(self, identifier: str | Identifier) -> bool:
         """Returns False: the catalog has no views."""
@@ -174,18 +164,6 @@ class HadoopCatalog(FixedLocations, MetastoreCatalog):
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
         """Returns an empty list: the catalog has no views."""
         return []
-
-    def load_view(self, identifier: str | Identifier) -> View:
-        """Not supported: raises NotImplementedError."""
-        _not_supported()
-
-    def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
-        """Not supported: raises NotImplementedError."""
-        _not_supported()
-
-    def drop_view(self, identifier: str | Identifier) -> None:
-        """Not supported: raises NotImplementedError."""
-        _not_supported()
 
     def _newest(self, database: str, name: str, folder: TableFolder) -> tuple[int, Table]:
         by_version = versions(folder.names())
@@ -245,7 +223,3 @@ def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError(f"{text[:60]!r} is not a valid name in a hadoop catalog")
     return text
-
-
-def _not_supported() -> NoReturn:
-    raise NotImplementedError("a hadoop catalog has only folders and does not support this operation")
