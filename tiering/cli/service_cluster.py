@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from tiering.cli.terminal.cluster_options import read_cluster
 from tiering.cluster.base import SplitSource
 from tiering.cluster.registry import FLUSS, ClusterAddress, ClusterKind, cluster_kind
 from tiering.cluster.writable import WritableCluster
@@ -48,7 +49,6 @@ def _of_service(uri: str) -> tuple[ClusterKind, ClusterAddress]:
 
 
 def _named(servers: str) -> tuple[ClusterKind, ClusterAddress]:
-    from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS
-
+    kind, settings = read_cluster(servers, None, None)
     # Only lake tables contain the id of the cluster, and this command reads none.
-    return cluster_kind(FLUSS), ClusterAddress("", FLUSS, {BOOTSTRAP_SERVERS: servers})
+    return cluster_kind(kind), ClusterAddress("", FLUSS, settings)

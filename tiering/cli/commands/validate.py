@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussServersOption, read_cluster
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussServersOption, checked_settings, read_cluster
 from tiering.cli.terminal.consoles import message_console, printable
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, NamedLake, read_lake
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
@@ -140,7 +140,6 @@ def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: NamedLake 
 
 
 def _named_cluster(kind: str, settings: Mapping[str, str], lake: NamedLake | None) -> ClusterValidation:
-    from tiering.cluster.fluss.settings import read_settings
     from tiering.lake.catalog_properties import check_catalog_properties
     from tiering.validate.child import ClusterValidation
 
@@ -151,8 +150,9 @@ def _named_cluster(kind: str, settings: Mapping[str, str], lake: NamedLake | Non
             "Or name a data folder with --data.",
         )
     check_catalog_properties(lake.properties)
-    cluster, lake_format = read_settings(settings), lake.format or DEFAULT_LAKE_FORMAT
-    return ClusterValidation(kind, None, lake_format, lake.properties, cluster_id=cluster.cluster_id, cluster_properties=cluster.as_text())
+    cluster_id, checked = checked_settings(settings)
+    lake_format = lake.format or DEFAULT_LAKE_FORMAT
+    return ClusterValidation(kind, None, lake_format, lake.properties, cluster_id=cluster_id, cluster_properties=checked)
 
 
 def _validated_here(validation: ClusterValidation, path: TablePath, level: Level, snapshot: int | None) -> list[dict[str, Any]]:

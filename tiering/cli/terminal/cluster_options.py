@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tiering.cluster.fluss.remote_storage import remote_storage
-from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, FLUSS_DEFAULTS, MODE, UpkeepDefaults
+from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, FLUSS_DEFAULTS, MODE, UpkeepDefaults, read_settings
 from tiering.cluster.registry import EMBEDDED, FLUSS
 from tiering.errors import InvalidArgument
 from tiering.lake.fluss.server_yaml import read_server_yaml
@@ -104,6 +105,12 @@ def read_cluster(
         return EMBEDDED, {}
     settings = {BOOTSTRAP_SERVERS: fluss, CLUSTER_ID: cluster_id or "", **upkeep.as_text()}
     return FLUSS, settings if mode is None else {**settings, MODE: mode.value}
+
+
+def checked_settings(settings: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """Returns the id and the settings of the Fluss cluster that `read_cluster` returned. Raises InvalidArgument."""
+    cluster = read_settings(settings)
+    return cluster.cluster_id, cluster.as_text()
 
 
 def read_storage(fluss_conf: Path | None) -> dict[str, str]:
