@@ -86,6 +86,11 @@ class LikePattern:
         return len(text) >= self._shortest and bool(self._patterns.matching(text))
 
 
+def with_text_between(texts: Sequence[str]) -> Pattern:
+    """Returns the pattern with a wildcard for any text between two literal texts."""
+    return [part for text in texts for part in (Wildcard.TEXT, text)][1:]
+
+
 def nearest_names(name: str, candidates: Iterable[str], most: int, cutoff: float = 0.6) -> list[str]:
     """Returns at most `most` of the candidates that are most like `name`, the most similar first.
 

@@ -19,6 +19,7 @@ from tiering.model.declare import comment_of
 from tiering.model.names import SYSTEM_DATABASE, quote_identifier
 from tiering.model.sql_types import spark_type
 from tiering.model.tables import TablePath
+from tiering.name_matching import NamePatterns, with_text_between
 
 
 def show(statement: Show, view: NamesView, registry: Registry) -> Answer:
@@ -67,27 +68,8 @@ def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
     """The matching names, sorted. Spark's patterns: `*` is any text, `|` separates alternatives, in any case."""
     if pattern is None:
         return sorted(names)
-    alternatives = [alternative.strip().lower().split("*") for alternative in pattern.split("|")]
-    return sorted(name for name in names if any(_fits(name.lower(), pieces) for pieces in alternatives))
-
-
-def _fits(name: str, pieces: Sequence[str]) -> bool:
-    """Whether `name` consists of the pieces with any text between them. Each piece is taken where it occurs first, so the time is
-    linear.
-    """
-    first, *rest = pieces
-    if not rest:
-        return name == first
-    *middle, last = rest
-    if not name.startswith(first):
-        return False
-    position = len(first)
-    for piece in middle:
-        position = name.find(piece, position)
-        if position < 0:
-            return False
-        position += len(piece)
-    return name.endswith(last) and len(name) - len(last) >= position
+    patterns = NamePatterns(with_text_between(alternative.strip().lower().split("*")) for alternative in pattern.split("|"))
+    return sorted(name for name in names if patterns.matching(name.lower()))
 
 
 def describe(statement: Describe, view: NamesView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:

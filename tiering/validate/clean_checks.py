@@ -22,9 +22,10 @@ from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.clean_footers import FileFacts
 from tiering.validate.clean_ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
+from tiering.validate.duckdb_rows import quoted, text_literal
 from tiering.validate.engine import IS_FORMER, Engine
 from tiering.validate.former import older_rows_text
-from tiering.validate.lake_view import PLACE_COLUMN, quoted, text_literal
+from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch, Subject

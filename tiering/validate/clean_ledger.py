@@ -19,8 +19,9 @@ from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean_footers import OURS_COLUMN
+from tiering.validate.duckdb_rows import quoted
 from tiering.validate.engine import Engine
-from tiering.validate.lake_view import PLACE_COLUMN, quoted
+from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.log_checks import count_details
 from tiering.validate.report import Report
 from tiering.validate.results import Level

@@ -8,9 +8,7 @@ from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
-from tiering.validate.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted, text_literal
-
-__all__ = ["FILE_COLUMN", "PLACE_COLUMN", "ROW_COLUMN", "STORED_ROWS", "make_lake_view", "place_of", "quoted", "text_literal"]
+from tiering.validate.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted
 
 PARTITION_SEPARATOR = "$"
 PLACE_COLUMN = f"{RESERVED_PREFIX}place"

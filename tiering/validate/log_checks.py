@@ -11,8 +11,9 @@ import numpy as np
 from tiering.counts import counted
 from tiering.lake.proof.file_footer import Run
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
+from tiering.validate.duckdb_rows import text_literal
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
-from tiering.validate.lake_view import PLACE_COLUMN, text_literal
+from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report, report_elsewhere
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch

@@ -18,8 +18,9 @@ from tiering.errors import KvSnapshotGone, LakewardError, LogTruncated, SourceCh
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.clean_footers import OURS_COLUMN
+from tiering.validate.duckdb_rows import quoted
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
-from tiering.validate.lake_view import PLACE_COLUMN, quoted
+from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.subject import Stretch
 
 DELETED = int(ChangeType.DELETE)

@@ -20,7 +20,7 @@ from tiering.access.identity import Identity
 from tiering.access.policies.engine import CedarEngine, Verdict
 from tiering.access.policies.name_tests import NameTest, Texts
 from tiering.access.privileges import Privilege, Resource
-from tiering.name_matching import NamePatterns, Pattern, Wildcard
+from tiering.name_matching import NamePatterns, with_text_between
 
 Mask = npt.NDArray[np.bool_]
 
@@ -111,7 +111,7 @@ class _Outcomes:
         for expected, bit in of_attribute.items():
             for member in expected if isinstance(expected, frozenset) else ():
                 members[member] = members.get(member, 0) | bit
-        return NamePatterns(map(_pattern, patterns)), list(patterns.values()), members
+        return NamePatterns(map(with_text_between, patterns)), list(patterns.values()), members
 
     def of(self, resource: Resource) -> int:
         """Returns the outcomes for a database or table. A database passes no test of table names."""
@@ -190,11 +190,6 @@ def _with_middle(expected: Texts, values: Any, candidates: Any) -> Mask:
         regex = f"(?s)^{'.*'.join(map(re.escape, expected))}$"  # Arrow matches by RE2, in linear time
         mask[at] = pc.match_substring_regex(values.take(pa.array(at)), regex).to_numpy(zero_copy_only=False)
     return mask
-
-
-def _pattern(texts: Texts) -> Pattern:
-    """Returns the pattern with a wildcard between two texts."""
-    return [part for text in texts for part in (Wildcard.TEXT, text)][1:]
 
 
 def _alike(masks: Sequence[Mask]) -> list[tuple[int, Any]]:
