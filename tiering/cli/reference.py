@@ -7,7 +7,6 @@ coordinator), and the fields of `PbTableTieringStatus` in `status.proto`. A test
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +19,6 @@ import typer.main
 from sys_tables import reference
 from sys_tables.reference import markdown_table
 from sys_tables.registry import default_registry
-from tiering.attribute_docs import attribute_docs
 from tiering.cli import error_page, grants_page, status_proto
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
@@ -29,6 +27,7 @@ from tiering.cli.terminal.help_page import EXAMPLE, FIRST_GROUPS, group_of
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.lake.table_options import TABLE_OPTIONS
+from tiering.model.option import options_of
 from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
 CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogOptions.java")
@@ -128,12 +127,10 @@ def _lake_table_rows() -> Iterator[list[str]]:
 
 
 def _coordinator_rows() -> Iterator[list[str]]:
-    documented = attribute_docs(inspect.getsource(CoordinatorOptions))
-    flags = {parameter.name: parameter.opts[0] for parameter in _commands()["coordinator"].params}
-    for option in dataclasses.fields(CoordinatorOptions):
-        if isinstance(option.default, int):
-            flag = f"`{flags[option.name]}`" if option.name in flags else ""
-            yield [f"`{option.name}`", flag, f"{option.default:,}", documented[option.name]]
+    for name, option in options_of(CoordinatorOptions).items():
+        value = getattr(CoordinatorOptions, name)
+        if isinstance(value, int):
+            yield [f"`{name}`", "" if option.flag is None else f"`{option.flag}`", f"{value:,}", option.meaning]
 
 
 def _commands() -> Mapping[str, Any]:

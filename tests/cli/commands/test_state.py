@@ -14,8 +14,9 @@ import pytest
 
 from tiering.cli.commands import state
 from tiering.cli.commands.state import PUT_ASIDE, backup, restore
-from tiering.cli.processes.coordinator import CoordinatorSettings, running_coordinator
+from tiering.cli.processes.coordinator import running_coordinator
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
+from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.coordinator.memory.leader import Leader
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT
@@ -151,7 +152,7 @@ def test_a_store_put_aside_does_not_take_over_an_earlier_write_ahead_log(folder:
 
 async def start(folder: DataFolder) -> None:
     """Starts a coordinator on the folder and ends it."""
-    settings = CoordinatorSettings(folder.root, "127.0.0.1", 0, service_timeout_ms=120_000, inline_round_bytes=0)
+    settings = ServiceOptions(folder.root, port=0)
     async with running_coordinator(settings, asyncio.Event()) as running:
         assert running is not None
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tiering.cli.processes import up
-from tiering.cli.processes.coordinator import CoordinatorSettings
-from tiering.cli.processes.monitoring import MonitoringSettings
 from tiering.cli.processes.up import (
     LASTED_SECONDS,
     RESTART_SECONDS,
@@ -20,6 +18,8 @@ from tiering.cli.processes.up import (
     restart_pause,
     serve_up,
 )
+from tiering.cli.terminal.options import MetricsAddress, TiererOptions
+from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.errors import SetupError
 
 AT_ONCE, LONG = 1.0, LASTED_SECONDS + 1.0
@@ -34,9 +34,9 @@ def test_a_tierer_that_ran_for_long_is_soon_started_again_and_one_that_dies_at_o
 
 @pytest.mark.parametrize(("port", "metrics_port"), [(7707, 9464), (9464, None)])
 def test_one_port_for_both_processes_is_refused(port: int, metrics_port: int | None, tmp_path: Path) -> None:
-    coordinator = CoordinatorSettings(tmp_path, "127.0.0.1", port, 1_000, 0, monitoring=MonitoringSettings(metrics_port))
-    with pytest.raises(SetupError, match="9464 is given twice"):
-        asyncio.run(serve_up(UpSettings(coordinator, "local", 1, (), "info", tierer_metrics_port=9464)))
+    coordinator = ServiceOptions(tmp_path, port, metrics=MetricsAddress(metrics_port))
+    with pytest.raises(SetupError, match="9464 is used twice"):
+        asyncio.run(serve_up(UpSettings(coordinator, TiererOptions("local"), tierer_metrics_port=9464)))
     assert not list(tmp_path.iterdir())
 
 
@@ -92,7 +92,7 @@ def test_a_tierer_that_does_not_become_ready_is_started_again_beside_a_coordinat
     monkeypatch.setattr(up, "RESTART_SECONDS", (0,))
     monkeypatch.setattr(up, "module_command", lambda *_: ["sh", "-c", tierer, str(starts)])
     (tmp_path / "logs").mkdir()
-    settings = UpSettings(CoordinatorSettings(tmp_path, "127.0.0.1", 7707, 1_000, 0), "local", 1, (), "info")
+    settings = UpSettings(ServiceOptions(tmp_path), TiererOptions("local"))
     announced: list[tuple[str, int]] = []
     stopping = asyncio.Event()
 
@@ -113,6 +113,6 @@ def test_what_ends_the_coordinator_ends_up_while_no_tierer_is_ready(tmp_path: Pa
 
     monkeypatch.setattr(up, "module_command", lambda *_: ["sh", "-c", HANGS, str(tmp_path / "starts")])
     (tmp_path / "logs").mkdir()
-    settings = UpSettings(CoordinatorSettings(tmp_path, "127.0.0.1", 7707, 1_000, 0), "local", 1, (), "info")
+    settings = UpSettings(ServiceOptions(tmp_path), TiererOptions("local"))
     with pytest.raises(SetupError, match="taken over"):
         asyncio.run(up._serve(settings, Fenced(tmp_path / "starts", connects=1), asyncio.Event()))  # type: ignore[arg-type]

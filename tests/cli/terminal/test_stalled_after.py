@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tiering.cli.processes import up
-from tiering.cli.processes.coordinator import CoordinatorSettings
 from tiering.cli.processes.up import UpSettings
+from tiering.cli.terminal import options
 from tiering.cli.terminal.options import DEFAULT_STALLED_AFTER, read_stalled_after
+from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.errors import InvalidArgument
 from tiering.round.tierer import TiererOptions
 
@@ -40,7 +41,7 @@ def test_the_tierer_of_lakeward_up_gets_it(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
     (tmp_path / "logs").mkdir()
-    settings = UpSettings(CoordinatorSettings(tmp_path, "127.0.0.1", 0, 1_000, 0), "local", 1, (), "info", stalled_after_ms=90_000)
+    settings = UpSettings(ServiceOptions(tmp_path), options.TiererOptions("local", stalled_after="90 s"))
     asyncio.run(up._start_tierer(settings, "127.0.0.1:1"))
     [command] = commands
     assert read_stalled_after(command[command.index("--stalled-after") + 1]) == 90_000

@@ -18,10 +18,9 @@ from google.protobuf import message_factory
 from support.services.method_names import FILES
 from tiering.access.acting_for import USER_HEADER
 from tiering.access.tokens import add_token, new_token
-from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, running_coordinator
-from tiering.cli.processes.grants import GrantSettings
-from tiering.cli.processes.service_access import AccessSettings
-from tiering.cli.terminal.access_options import Auth
+from tiering.cli.processes.coordinator import RunningCoordinator, running_coordinator
+from tiering.cli.terminal.access_options import AccessOptions, Auth, GrantOptions
+from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TableInfo, TablePath
@@ -82,8 +81,8 @@ def guarded_service(folder: Path, policies: str, roles: Mapping[str, tuple[str, 
     for role, groups in roles.items():
         tokens[role], stored = new_token(role, datetime.now(UTC), groups=groups)
         add_token(tokens_file, stored)
-    access = AccessSettings(Auth.TOKEN, tokens_file)
-    settings = CoordinatorSettings(folder / "data", "127.0.0.1", 0, 120_000, 1 << 20, access=access, grants=GrantSettings(policy))
+    access = AccessOptions(Auth.TOKEN, tokens=tokens_file)
+    settings = ServiceOptions(folder / "data", port=0, access=access, grants=GrantOptions(policy))
     loop, ready, ended = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     started: list[RunningCoordinator] = []
 

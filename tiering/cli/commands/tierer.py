@@ -10,21 +10,15 @@ import typer
 from tiering.cli.terminal.cluster_options import read_storage
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import LogFormat, configure_logging
+from tiering.cli.terminal.option_groups import with_options
 from tiering.cli.terminal.options import (
-    DEFAULT_SLOTS,
-    DEFAULT_STALLED_AFTER,
     DEFAULT_URI,
-    ConfOption,
+    METRICS_GROUP,
     LogFormatOption,
     LogLevelOption,
-    MasterOption,
-    MetricsHostOption,
-    MetricsPortOption,
-    SlotsOption,
-    StalledAfterOption,
+    MetricsAddress,
+    TiererOptions,
     UriOption,
-    read_pairs,
-    read_stalled_after,
 )
 from tiering.files.private_files import keep_files_private
 from tiering.lake.catalog_properties import lake_environment
@@ -35,24 +29,23 @@ def register(app: typer.Typer) -> None:
     app.command("tierer", context_settings=OTHER_OPTIONS)(tierer)
 
 
+@with_options(TiererOptions)
+@with_options(MetricsAddress, "metrics")
 def tierer(
     context: typer.Context,
     uri: UriOption = DEFAULT_URI,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    slots: SlotsOption = DEFAULT_SLOTS,
-    stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
+    *,
+    options: TiererOptions,
     fluss_conf: FlussConfOption = None,
     tierer_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Id of the tierer in the system tables. Default: a random id.")
     ] = None,
-    metrics_port: MetricsPortOption = None,
-    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics: MetricsAddress,
     insecure: Annotated[
         bool,
         typer.Option(
             help="Allow a --metrics-host other than loopback: the pages have neither TLS nor authentication.",
-            rich_help_panel="Metrics and logs",
+            rich_help_panel=METRICS_GROUP,
         ),
     ] = False,
     parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -66,7 +59,6 @@ def tierer(
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
     # Imported here: other commands and help pages do not need these modules, and would start later.
-    from tiering.cli.processes.monitoring import MonitoringSettings
     from tiering.cli.processes.tierer import TiererSettings, run_tierer
 
     configure_logging(log_level, log_format)
@@ -74,6 +66,4 @@ def tierer(
     lake = read_lake(context, None, fluss_conf)
     os.environ.update(lake_environment({} if lake is None else lake.properties))
     read_storage(fluss_conf)
-    properties, monitoring = read_pairs(conf or [], "--conf"), MonitoringSettings(metrics_port, metrics_host)
-    stalled_ms = read_stalled_after(stalled_after)
-    run_tierer(TiererSettings(uri, master, slots, tierer_id, properties, parent_pid, monitoring, insecure, stalled_ms))
+    run_tierer(TiererSettings(uri, options, tierer_id, parent_pid, metrics, insecure))

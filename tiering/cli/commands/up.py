@@ -13,16 +13,7 @@ from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.option_groups import with_options
-from tiering.cli.terminal.options import (
-    DEFAULT_SLOTS,
-    DEFAULT_STALLED_AFTER,
-    ConfOption,
-    MasterOption,
-    SlotsOption,
-    StalledAfterOption,
-    TiererMetricsPortOption,
-    read_stalled_after,
-)
+from tiering.cli.terminal.options import METRICS_GROUP, TiererOptions
 from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.files.private_files import keep_files_private
 
@@ -35,14 +26,21 @@ def register(app: typer.Typer) -> None:
 
 
 @with_options(ServiceOptions)
+@with_options(TiererOptions, "tierer")
 def up(
     context: typer.Context,
     options: ServiceOptions,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    slots: SlotsOption = DEFAULT_SLOTS,
-    stalled_after: StalledAfterOption = DEFAULT_STALLED_AFTER,
-    tierer_metrics_port: TiererMetricsPortOption = None,
+    tierer: TiererOptions,
+    tierer_metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="Port for the tierer's own metrics and health pages; 0 picks a free port. The log of the tierer names it.",
+            rich_help_panel=METRICS_GROUP,
+        ),
+    ] = None,
     detach: Annotated[
         bool, typer.Option(DETACH, help="Return when the service is ready, and leave it running. `lakeward down` stops it.")
     ] = False,
@@ -61,9 +59,8 @@ def up(
     # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.up import UpSettings, serve_up
 
-    stalled_ms, settings = read_stalled_after(stalled_after), options.begin(context, Auth.TOKEN)
-    log_level, log_format = options.log_level, options.log_format
-    asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level, log_format, tierer_metrics_port, stalled_ms)))
+    _ = tierer.stalled_after_ms  # refuses a wrong value before anything starts
+    asyncio.run(serve_up(UpSettings(options.begin(context, Auth.TOKEN), tierer, tierer_metrics_port)))
 
 
 def _detached(data: Path, log_level: str) -> str:

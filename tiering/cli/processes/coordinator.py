@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc.aio
@@ -19,12 +18,13 @@ from tiering.access.audit import AuditTrail, RefusedCallers
 from tiering.access.grants import Grants
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
-from tiering.cli.processes.grants import GrantSettings, open_grants
+from tiering.cli.processes.grants import open_grants
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
-from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
-from tiering.cli.processes.service_access import AccessSettings, open_access
+from tiering.cli.processes.monitoring import check_host, monitoring
+from tiering.cli.processes.service_access import open_access
 from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
 from tiering.cli.terminal.access_options import Auth
+from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_folder, cluster_kind
 from tiering.coordinator.call_support.parts import Validator
 from tiering.coordinator.memory.leader import Leader, LeaderLock
@@ -37,7 +37,7 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
-from tiering.model.tables import DEFAULT_LAKE_FORMAT, TableInfo
+from tiering.model.tables import TableInfo
 from tiering.telemetry.call_traces import open_call_traces
 from tiering.validate.child import ClusterValidation
 from tiering.wire.security.call_authentication import CallAuthentication
@@ -47,55 +47,6 @@ log = structlog.get_logger(__name__)
 _PROTECT = (
     "Protect the service with TLS (--server-cert, --server-key) and --auth, or listen on 127.0.0.1, or add --insecure in a trusted network."
 )
-
-
-@dataclass(frozen=True)
-class KeptHistory:
-    """Limits of the stored history: fields of `CoordinatorOptions`."""
-
-    keep_history_ms: int
-    keep_table_rounds: int
-    keep_table_events: int
-    keep_rounds: int
-    keep_events: int
-
-
-@dataclass(frozen=True)
-class BacklogRounds:
-    """Settings for rounds of a backlog: fields of `CoordinatorOptions`."""
-
-    backlog_reset_after_ms: int = CoordinatorOptions.backlog_reset_after_ms
-    backlog_duration_factor: int = CoordinatorOptions.backlog_duration_factor
-
-
-@dataclass(frozen=True)
-class CoordinatorSettings:
-    """Settings from the command line. `lake_properties` None: the lake in the data folder."""
-
-    data: Path
-    host: str
-    port: int
-    service_timeout_ms: int
-    inline_round_bytes: int
-    lake_properties: Mapping[str, str] | None = None
-    insecure: bool = False
-    create_lake_tables: bool = False
-    """Start even if the cluster reports tiered tables, and this lake has none of them."""
-    cluster_kind: str = EMBEDDED
-    cluster_settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings for `host` of the cluster kind."""
-    held_tables: int = CoordinatorOptions.held_tables
-    history: KeptHistory | None = None
-    """None: the defaults of `CoordinatorOptions`."""
-    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
-    backlog: BacklogRounds = field(default_factory=BacklogRounds)
-    lake_format: str = DEFAULT_LAKE_FORMAT
-    access: AccessSettings = field(default_factory=AccessSettings)
-    state: str | None = field(default=None, repr=False)
-    """URL of the state store in PostgreSQL. None: a file in the data folder."""
-    advertise: str | None = None
-    """Address at which other coordinators with the same `state` reach this one. None: the address that it listens on."""
-    grants: GrantSettings = field(default_factory=GrantSettings)
 
 
 @dataclass(frozen=True)
@@ -124,16 +75,16 @@ class RunningCoordinator:
 
 
 @asynccontextmanager
-async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.Event) -> AsyncIterator[RunningCoordinator | None]:
+async def running_coordinator(settings: ServiceOptions, stopping: asyncio.Event) -> AsyncIterator[RunningCoordinator | None]:
     """Runs a coordinator while the context is open. Yields None if `stopping` is set while another coordinator still has the folder.
 
     Raises SetupError for a folder or port that cannot be used, and for a store of another version.
     """
-    check_host(settings.host, settings.insecure or settings.access.is_protected, _PROTECT)
-    check_host(settings.monitoring.host, settings.insecure)
-    health = CoordinatorHealth(settings.monitoring)
+    check_host(settings.host, settings.access.insecure or settings.access.is_protected, _PROTECT)
+    check_host(settings.metrics.host, settings.access.insecure)
+    health = CoordinatorHealth(settings.metrics_tables)
     folder = open_data_folder(settings.data)
-    with monitoring(settings.monitoring, health.registry, health.not_alive, health.not_ready, health.access_of), ExitStack() as stack:
+    with monitoring(settings.metrics, health.registry, health.not_alive, health.not_ready, health.access_of), ExitStack() as stack:
         lead = await _lead(settings, folder, stopping, stack)
         if lead is None:
             yield None
@@ -174,7 +125,7 @@ class _Lead:
     lock: LeaderLock | None = None
 
     @asynccontextmanager
-    async def shown(self, settings: CoordinatorSettings, coordinator: Coordinator, server: RunningServer) -> AsyncIterator[None]:
+    async def shown(self, settings: ServiceOptions, coordinator: Coordinator, server: RunningServer) -> AsyncIterator[None]:
         """Tells other coordinators on the store that this one runs, and its address, while the context is open."""
         if self.lock is None:
             yield
@@ -189,7 +140,7 @@ class _Lead:
             await asyncio.gather(beating, return_exceptions=True)
 
 
-async def _lead(settings: CoordinatorSettings, folder: DataFolder, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
+async def _lead(settings: ServiceOptions, folder: DataFolder, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
     """Waits for the folder and for the lead. Returns None if `stopping` is set first."""
     folder_lock = FolderLock(folder.root)
     stack.callback(folder_lock.release)
@@ -203,7 +154,9 @@ async def _lead(settings: CoordinatorSettings, folder: DataFolder, stopping: asy
         return _Lead(settings.port, store)
     lock = LeaderLock(settings.state)
     stack.callback(lock.close)
-    reason = refusal(settings.cluster_kind == EMBEDDED, settings.lake_properties is None, settings.access.auth is Auth.MTLS)
+    reason = refusal(
+        settings.coordinator.cluster_kind == EMBEDDED, not settings.coordinator.lake_properties, settings.access.auth is Auth.MTLS
+    )
     port = await Standby(store, lock, reason, settings.access.tls).wait(settings.host, settings.port, stopping)
     return None if port is None else _Lead(port, store, lock)
 
@@ -221,21 +174,12 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
 
 
 def _open(
-    settings: CoordinatorSettings, folder: DataFolder, store: SqlStore, stack: ExitStack, grants: Grants, audit: AuditTrail | None
+    settings: ServiceOptions, folder: DataFolder, store: SqlStore, stack: ExitStack, grants: Grants, audit: AuditTrail | None
 ) -> tuple[Coordinator, HostedCluster]:
-    lake_properties = with_default_catalog(settings.lake_properties or {}, folder.lake_properties)
-    options = CoordinatorOptions(
-        service_timeout_ms=settings.service_timeout_ms,
-        inline_round_bytes=settings.inline_round_bytes,
-        cluster_kind=settings.cluster_kind,
-        lake_format=settings.lake_format,
-        lake_properties=lake_properties,
-        **({} if settings.history is None else vars(settings.history)),
-        **vars(settings.backlog),
-        held_tables=settings.held_tables,
-    )
-    check_folder(folder.cluster, settings.cluster_kind)
-    lake_of = lake_opener(lake_properties, None if settings.cluster_kind == EMBEDDED else options.lake_format)
+    lake_properties = with_default_catalog(settings.coordinator.lake_properties, folder.lake_properties)
+    options = replace(settings.coordinator, lake_properties=lake_properties)
+    check_folder(folder.cluster, options.cluster_kind)
+    lake_of = lake_opener(lake_properties, None if options.cluster_kind == EMBEDDED else options.lake_format)
     kind = cluster_kind(options.cluster_kind)
     check_lake = _lake_check(lake_of)
     state = {} if settings.state is None else {STATE_URL: settings.state}
@@ -258,8 +202,8 @@ def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
     return lambda table: lake_of(table.lake_format).check_schema(table)
 
 
-def _validator(settings: CoordinatorSettings, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> Validator:
-    is_in_folder = settings.state is None or settings.cluster_kind == EMBEDDED
+def _validator(settings: ServiceOptions, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> Validator:
+    is_in_folder = settings.state is None or options.cluster_kind == EMBEDDED
     validation = ClusterValidation(
         options.cluster_kind,
         folder.cluster if is_in_folder else None,
@@ -271,7 +215,7 @@ def _validator(settings: CoordinatorSettings, folder: DataFolder, options: Coord
     return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 
-async def serve_coordinator(settings: CoordinatorSettings) -> None:
+async def serve_coordinator(settings: ServiceOptions) -> None:
     """Runs `lakeward coordinator`: prints the ready line, and serves until SIGTERM or SIGINT."""
     stopping = stop_signal()
     async with running_coordinator(settings, stopping) as running:

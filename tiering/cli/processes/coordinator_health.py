@@ -9,7 +9,6 @@ from tiering.access.authentication import Authenticator, Proof
 from tiering.access.grants import EVERYTHING, Access
 from tiering.access.identity import UNCHECKED
 from tiering.access.policies.engine import CedarEngine
-from tiering.cli.processes.monitoring import MonitoringSettings
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.telemetry.coordinator_metrics import CoordinatorCollector
 from tiering.telemetry.http_server import new_registry
@@ -25,9 +24,9 @@ _NOTHING = Access(UNCHECKED, CedarEngine(""))
 class CoordinatorHealth:
     """The health of a coordinator process. It is created in the event loop of the process, and other threads call it."""
 
-    def __init__(self, settings: MonitoringSettings) -> None:
+    def __init__(self, most_tables: int) -> None:
         self.registry = new_registry()
-        self._settings = settings
+        self._most_tables = most_tables
         self._loop = asyncio.get_running_loop()
         self._coordinator: Coordinator | None = None
         self._authenticator: Authenticator | None = None
@@ -37,7 +36,7 @@ class CoordinatorHealth:
         """Marks the coordinator as serving, and adds its tables to the metrics. `authenticator` identifies the callers of scrapes."""
         self._coordinator = coordinator
         self._authenticator = authenticator
-        self.registry.register(CoordinatorCollector(coordinator, self._settings.tables))
+        self.registry.register(CoordinatorCollector(coordinator, self._most_tables))
 
     def stopping(self) -> None:
         """Marks the coordinator as not ready any more."""

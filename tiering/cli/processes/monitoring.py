@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
 from tiering.access.loopback import is_loopback
+from tiering.cli.terminal.options import MetricsAddress
 from tiering.errors import SetupError
 from tiering.telemetry.http_server import AccessOf, Check, TelemetryServer, everything
-from tiering.telemetry.metrics import DEFAULT_TABLES
-
-
-@dataclass(frozen=True)
-class MonitoringSettings:
-    """Settings from the command line. `port` None: nothing is served. 0: a free port."""
-
-    port: int | None = None
-    host: str = "127.0.0.1"
-    tables: int = DEFAULT_TABLES
-    """Most tables with metrics of their own."""
 
 
 @contextmanager
 def monitoring(
-    settings: MonitoringSettings, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf = everything
+    address: MetricsAddress, registry: CollectorRegistry, not_alive: Check, not_ready: Check, access_of: AccessOf = everything
 ) -> Iterator[None]:
     """Serves the pages while the context is open, and prints their address. Raises SetupError for a port that cannot be used."""
-    if settings.port is None:
+    if address.port is None:
         yield
         return
-    server = TelemetryServer(settings.host, settings.port, registry, not_alive, not_ready, access_of)
+    server = TelemetryServer(address.host, address.port, registry, not_alive, not_ready, access_of)
     print(f"lakeward metrics: {server.url}", flush=True)
     try:
         yield

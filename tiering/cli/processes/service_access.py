@@ -16,32 +16,16 @@ from tiering.access.authentication import Authenticator, CertificateAuthenticato
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, access_from_environment, forget_user_token, keep_user_token
 from tiering.access.identity import Authentication, Identity
 from tiering.access.loopback import stays_on_this_machine
-from tiering.access.oidc_settings import OidcSettings
 from tiering.access.tokens import TokenFile, new_token, write_private
 from tiering.cli.commands.token import ACCESS_FOLDER, tokens_path
-from tiering.cli.terminal.access_options import Auth
+from tiering.cli.terminal.access_options import AccessOptions, Auth
 from tiering.errors import SetupError
 from tiering.wire.channel import host_and_port
-from tiering.wire.security.server_tls import ServerTls, certificate_names
+from tiering.wire.security.server_tls import certificate_names
 
 OWNER_TOKEN_FILE = "owner.token"
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class AccessSettings:
-    """Settings from the command line. `tokens` None: the file in the data folder."""
-
-    auth: Auth = Auth.NONE
-    tokens: Path | None = None
-    tls: ServerTls | None = None
-    oidc: OidcSettings | None = None
-
-    @property
-    def is_protected(self) -> bool:
-        """Whether other machines may connect: connections are encrypted, and callers authenticate."""
-        return self.auth is not Auth.NONE and self.tls is not None
 
 
 @dataclass(frozen=True)
@@ -75,12 +59,12 @@ def owner_token_path(data: Path) -> Path:
     return data / ACCESS_FOLDER / OWNER_TOKEN_FILE
 
 
-def open_access(settings: AccessSettings, data: Path) -> ServiceAccess:
+def open_access(settings: AccessOptions, data: Path) -> ServiceAccess:
     """Creates the owner's token and the authenticator. Raises SetupError for files that cannot be read or written.
 
     Each start creates another token. A program that received the token on the port of an ended service cannot use it.
     """
-    if settings.auth is Auth.NONE:
+    if not settings.authenticates:
         return ServiceAccess()
     others = _authenticator(settings, data)
     owner = Identity(_user_name(), Authentication.TOKEN, is_owner=True)
@@ -91,7 +75,7 @@ def open_access(settings: AccessSettings, data: Path) -> ServiceAccess:
     return ServiceAccess(OwnersToken(token, owner, others), token, data)
 
 
-def _authenticator(settings: AccessSettings, data: Path) -> Authenticator:
+def _authenticator(settings: AccessOptions, data: Path) -> Authenticator:
     """Returns the authenticator of all callers except the owner."""
     if settings.auth is Auth.MTLS:
         return CertificateAuthenticator()
@@ -113,10 +97,10 @@ def _user_name() -> str:
         return f"uid-{os.geteuid()}"
 
 
-def check_tierer_access(settings: AccessSettings, host: str) -> None:
+def check_tierer_access(settings: AccessOptions, host: str) -> None:
     """Raises SetupError if the tierer of `lakeward up` could not connect to the service, which listens on `host`."""
     shown = access_from_environment()
-    if settings.auth is not Auth.NONE and settings.tls is None and not shown.is_encrypted and not stays_on_this_machine(host):
+    if settings.authenticates and settings.tls is None and not shown.is_encrypted and not stays_on_this_machine(host):
         raise SetupError(
             f"the tierer of `lakeward up` does not send its token to {host} in clear text",
             hint="Start with --server-cert and --server-key, with --host 127.0.0.1, or with --auth none.",
@@ -128,15 +112,15 @@ def check_tierer_access(settings: AccessSettings, host: str) -> None:
         )
 
 
-def tierer_access(settings: AccessSettings, data: Path) -> dict[str, str]:
+def tierer_access(settings: AccessOptions, data: Path) -> dict[str, str]:
     """Returns the environment variables of the tierer of `lakeward up`: it shows the owner's token and trusts the service's certificate."""
-    shown = {} if settings.auth is Auth.NONE else {TOKEN_FILE: str(owner_token_path(data))}
+    shown = {} if not settings.authenticates else {TOKEN_FILE: str(owner_token_path(data))}
     if settings.tls is not None and access_from_environment().tls_ca is None:
         shown[TLS_CA] = str(settings.tls.certificate.expanduser().resolve())
     return shown
 
 
-def tierer_uri(settings: AccessSettings, uri: str) -> str:
+def tierer_uri(settings: AccessOptions, uri: str) -> str:
     """Returns the uri at which the tierer of `lakeward up` connects: with TLS, under a name of the certificate."""
     if settings.tls is None:
         return uri

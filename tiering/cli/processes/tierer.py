@@ -6,15 +6,14 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import structlog
 
-from tiering.cli.processes.monitoring import MonitoringSettings, check_host, monitoring
+from tiering.cli.processes.monitoring import check_host, monitoring
 from tiering.cli.spark.java import require_java
-from tiering.cli.terminal.options import DEFAULT_SLOTS
+from tiering.cli.terminal.options import MetricsAddress, TiererOptions, read_pairs
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.registry import EMBEDDED, ClusterAddress, cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
@@ -26,7 +25,8 @@ from tiering.round.runner import RoundWorld
 from tiering.round.tasks.inline_runner import InlineTaskRunner, usable_threads
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import open_spark, warm_up
-from tiering.round.tierer import Tierer, TiererOptions
+from tiering.round.tierer import Tierer
+from tiering.round.tierer import TiererOptions as RoundOptions
 from tiering.round.transport import GrpcTransport
 from tiering.round.watch import TiererWatch, Watches
 from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
@@ -46,26 +46,23 @@ class TiererSettings:
     """Settings from the command line."""
 
     uri: str
-    master: str = "local[*]"
-    slots: int = DEFAULT_SLOTS
+    options: TiererOptions = field(default_factory=TiererOptions)
     tierer_id: str | None = None
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
     parent_pid: int | None = None
     """Stop when this process is no longer the parent, because `lakeward up` was killed."""
-    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+    metrics: MetricsAddress = field(default_factory=MetricsAddress)
     insecure: bool = False
     """Whether metrics may be served on an address other than loopback."""
-    stalled_after_ms: int = TiererOptions.stalled_after_ms
 
 
 def run_tierer(settings: TiererSettings) -> None:
     """Runs the tierer until SIGTERM or SIGINT. Raises SetupError without Java, and InvalidArgument for an invalid tierer id."""
     check_tierer_id(settings.tierer_id or "")
-    check_host(settings.monitoring.host, settings.insecure)
+    check_host(settings.metrics.host, settings.insecure)
     require_java()
     clock, ids = SystemClock(), RandomIds()
     # Start Spark first: the start of its JVM forks, and a process with open gRPC channels should not fork.
-    spark = open_spark(settings.master, "lakeward tierer", settings.spark_conf)
+    spark = open_spark(settings.options.master, "lakeward tierer", read_pairs(settings.options.conf or (), "--conf"))
     threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
     tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
     incarnation = ids.new_id()
@@ -74,24 +71,24 @@ def run_tierer(settings: TiererSettings) -> None:
     stopping = _catch_signals(transport, settings.parent_pid)
     config = transport.service_config()
     registry = new_registry()
-    metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
+    metrics = TiererMetrics(registry, clock, settings.options.slots, ready_ms=config.service_timeout_ms // 2)
     watch = Watches([watch for watch in (metrics, traces) if watch is not None])
     world = _world(settings.uri, config, transport, SparkTaskRunner(spark), tierer_id, watch)
-    options = TiererOptions(
+    options = RoundOptions(
         tierer_id=tierer_id,
         host=socket.gethostname(),
         application_id=spark.sparkContext.applicationId or "",
         version=version("lakeward"),
         started_at_ms=to_milliseconds(clock.now()),
         incarnation=incarnation,
-        slots=settings.slots,
+        slots=settings.options.slots,
         service_timeout_ms=config.service_timeout_ms,
-        stalled_after_ms=settings.stalled_after_ms,
+        stalled_after_ms=settings.options.stalled_after_ms,
     )
     tierer = Tierer(world, options)
-    with monitoring(settings.monitoring, registry, lambda: None, metrics.not_ready):
+    with monitoring(settings.metrics, registry, lambda: None, metrics.not_ready):
         threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
-        log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
+        log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.options.master, slots=settings.options.slots)
         tierer.run()
     transport.close()
     if traces is not None:

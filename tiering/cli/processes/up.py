@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from tiering.child_process import module_command
-from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
+from tiering.cli.processes.coordinator import RunningCoordinator, announce, running_coordinator, stop_signal
 from tiering.cli.processes.detached import UP_LOG
 from tiering.cli.processes.service_access import check_tierer_access, tierer_access, tierer_uri
 from tiering.cli.spark.java import require_java
-from tiering.cli.terminal.logs import LogFormat
+from tiering.cli.terminal.options import TiererOptions
+from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.errors import SetupError
 from tiering.files.rotated_log import MOST_BYTES, rotate
 from tiering.lake.catalog_properties import lake_environment
@@ -38,26 +38,20 @@ LASTED_SECONDS = 60
 
 @dataclass(frozen=True)
 class UpSettings:
-    """Settings from the command line."""
+    """The options of `lakeward up`."""
 
-    coordinator: CoordinatorSettings
-    master: str
-    slots: int
-    conf: Sequence[str]
-    log_level: str
-    log_format: LogFormat = LogFormat.CONSOLE
+    service: ServiceOptions
+    tierer: TiererOptions
     tierer_metrics_port: int | None = None
-    stalled_after_ms: int = 0
-    """0: the tierer never gives up a round."""
 
 
 async def serve_up(settings: UpSettings) -> None:
     """Runs until SIGTERM or SIGINT, also while no tierer starts. Prints the ready line when all parts are ready. Raises SetupError."""
     _check_ports(settings)
-    check_tierer_access(settings.coordinator.access, settings.coordinator.host)
+    check_tierer_access(settings.service.access, settings.service.host)
     require_java()
     stopping = stop_signal()
-    async with running_coordinator(settings.coordinator, stopping) as running:
+    async with running_coordinator(settings.service, stopping) as running:
         if running is not None:
             await _serve(settings, running, stopping)
     log.info("lakeward stopped")
@@ -66,7 +60,7 @@ async def serve_up(settings: UpSettings) -> None:
 def _check_ports(settings: UpSettings) -> None:
     """Raises SetupError if both processes would use the same port: the tierer would fail at every start."""
     port = settings.tierer_metrics_port
-    if port and port in (settings.coordinator.monitoring.port, settings.coordinator.port):
+    if port and port in (settings.service.metrics.port, settings.service.port):
         raise SetupError(
             f"port {port} is used twice: as --tierer-metrics-port, and as another port of this service",
             hint="Choose different ports; 0 picks a free port.",
@@ -157,20 +151,19 @@ async def _tierer_status(settings: UpSettings, running: RunningCoordinator, pati
 
 
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
-    command = module_command(
-        "tiering.cli.main", "tierer", "--uri", tierer_uri(settings.coordinator.access, uri), "--master", settings.master
-    )
-    command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--log-format", settings.log_format.value]
-    command += ["--stalled-after", f"{settings.stalled_after_ms} ms", "--parent-pid", str(os.getpid())]
+    service, tierer = settings.service, settings.tierer
+    command = module_command("tiering.cli.main", "tierer", "--uri", tierer_uri(service.access, uri), "--master", tierer.master)
+    command += ["--slots", str(tierer.slots), "--log-level", service.log_level, "--log-format", service.log_format.value]
+    command += ["--stalled-after", tierer.stalled_after, "--parent-pid", str(os.getpid())]
     if settings.tierer_metrics_port is not None:
-        command += ["--metrics-port", str(settings.tierer_metrics_port), "--metrics-host", settings.coordinator.monitoring.host]
-        command += ["--insecure"] if settings.coordinator.insecure else []
-    for pair in settings.conf:
+        command += ["--metrics-port", str(settings.tierer_metrics_port), "--metrics-host", service.metrics.host]
+        command += ["--insecure"] if service.access.insecure else []
+    for pair in tierer.conf or ():
         command += ["--conf", pair]
     environment = {
         **os.environ,
-        **lake_environment(settings.coordinator.lake_properties or {}),
-        **tierer_access(settings.coordinator.access, _data(settings)),
+        **lake_environment(service.coordinator.lake_properties),
+        **tierer_access(service.access, _data(settings)),
     }
     with _log_file(settings).open("ab") as output:
         return await asyncio.create_subprocess_exec(
@@ -198,4 +191,4 @@ def _log_file(settings: UpSettings) -> Path:
 
 
 def _data(settings: UpSettings) -> Path:
-    return settings.coordinator.data.expanduser().resolve()
+    return settings.service.data.expanduser().resolve()

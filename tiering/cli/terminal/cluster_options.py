@@ -17,25 +17,16 @@ from tiering.lake.fluss.server_yaml import read_server_yaml
 from tiering.model.assignments import ServiceMode
 from tiering.redaction.redact import remember_secrets
 
-_FLUSS = "Apache Fluss"
+FLUSS_GROUP = "Apache Fluss"
 """Title of a group of options."""
-_PASSWORD = "FLUSS_USERNAME and FLUSS_PASSWORD hold the user and the password."
+PASSWORD = "FLUSS_USERNAME and FLUSS_PASSWORD hold the user and the password."
 
-FlussOption = Annotated[
-    str | None,
-    typer.Option(
-        "--fluss",
-        metavar="HOST:PORT,...",
-        help=f"Servers of the Apache Fluss cluster to tier from. Default: the embedded cluster. {_PASSWORD}",
-        show_default=False,
-    ),
-]
 FlussServersOption = Annotated[
     str | None,
     typer.Option(
         "--fluss",
         metavar="HOST:PORT,...",
-        help=f"Servers of an Apache Fluss cluster. The command asks the cluster itself and needs no service of Lakeward. {_PASSWORD}",
+        help=f"Servers of an Apache Fluss cluster. The command asks the cluster itself and needs no service of Lakeward. {PASSWORD}",
         show_default=False,
     ),
 ]
@@ -46,7 +37,7 @@ FlussClusterIdOption = Annotated[
         metavar="NAME",
         help="Permanent name of the Fluss cluster, which Lakeward writes into every lake table. Required with --fluss.",
         show_default=False,
-        rich_help_panel=_FLUSS,
+        rich_help_panel=FLUSS_GROUP,
     ),
 ]
 FlussModeOption = Annotated[
@@ -54,38 +45,7 @@ FlussModeOption = Annotated[
     typer.Option(
         help="exclusive: Lakeward is the only tiering service of the Fluss cluster. shared: it works beside another one. Default: shared.",
         show_default=False,
-        rich_help_panel=_FLUSS,
-    ),
-]
-
-FlussAutoCompactionOption = Annotated[
-    bool,
-    typer.Option(
-        "--fluss-auto-compaction",
-        help="Rewrite small lake files of Fluss tables that do not set table.datalake.auto-compaction. Without this option Fluss's default "
-        "holds: small files stay.",
-        show_default=False,
-        rich_help_panel=_FLUSS,
-    ),
-]
-FlussAutoExpireOption = Annotated[
-    bool,
-    typer.Option(
-        "--fluss-auto-expire-snapshot",
-        help="Expire lake snapshots of Fluss tables that do not set table.datalake.auto-expire-snapshot. Without this option Fluss's "
-        "default holds: snapshots stay.",
-        show_default=False,
-        rich_help_panel=_FLUSS,
-    ),
-]
-FlussHeldTablesOption = Annotated[
-    int,
-    typer.Option(
-        metavar="COUNT",
-        min=0,
-        help="With --fluss-mode shared: how many tables the service keeps from other tiering services while they are paused or in "
-        "back-off. It hands the other tables back to Fluss.",
-        rich_help_panel=_FLUSS,
+        rich_help_panel=FLUSS_GROUP,
     ),
 ]
 

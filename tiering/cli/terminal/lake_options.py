@@ -35,16 +35,6 @@ FlussConfOption = Annotated[
     ),
 ]
 
-CreateLakeTablesOption = Annotated[
-    bool,
-    typer.Option(
-        "--create-lake-tables",
-        help="Start with a lake that has none of the tables that the cluster reports as tiered. Without this option the service refuses "
-        "such a lake.",
-        rich_help_panel="Lake",
-    ),
-]
-
 
 @dataclass(frozen=True)
 class NamedLake:

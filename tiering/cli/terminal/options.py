@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from tiering.cli.terminal.logs import LogFormat
 from tiering.cli.terminal.output import OutputFormat
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
+from tiering.model.option import option
 from tiering.wire.channel import DEFAULT_PORT
 
 DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
@@ -25,14 +27,14 @@ _NAME_LIMIT = 200
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of invisible characters: control, format (bidi), surrogate, line separator, paragraph separator."""
 
-_ROUNDS = "Rounds"
-_SPARK = "Spark"
-_STATE = "State and standby"
-_HISTORY = "History"
-_METRICS = "Metrics and logs"
+METRICS_GROUP = "Metrics and logs"
+"""Title of a group of options."""
 
 DEFAULT_SLOTS = 4
 """Tables that a tierer moves at a time. With several slots, a CALL does not have to wait for a long round of another table."""
+
+MAX_SLOTS = 200
+"""Most slots of a tierer. A heartbeat that reports on this many rounds is within the coordinator's limit."""
 
 DEFAULT_STALLED_AFTER = "30 min"
 """Far longer than a healthy split goes without progress: a bucket's folded rows are written in one step that reports no progress."""
@@ -70,138 +72,12 @@ LogLevelOption = Annotated[
 ]
 LogFormatOption = Annotated[
     LogFormat,
-    typer.Option("--log-format", help="Format of log lines: console for people, json for programs.", rich_help_panel=_METRICS),
+    typer.Option("--log-format", help="Format of log lines: console for people, json for programs.", rich_help_panel=METRICS_GROUP),
 ]
 
-MetricsPortOption = Annotated[
-    int | None,
-    typer.Option(
-        "--metrics-port",
-        metavar="PORT",
-        min=0,
-        max=65_535,
-        help="Serve metrics and health pages over HTTP on this port; 0 picks a free port. Default: no metrics and health pages.",
-        rich_help_panel=_METRICS,
-    ),
-]
-MetricsHostOption = Annotated[
-    str,
-    typer.Option(
-        "--metrics-host",
-        metavar="ADDRESS",
-        help="Address for the metrics and health pages, such as 127.0.0.1 or ::1.",
-        rich_help_panel=_METRICS,
-    ),
-]
-MetricsTablesOption = Annotated[
-    int,
-    typer.Option(
-        "--metrics-tables",
-        metavar="COUNT",
-        min=0,
-        help="Most tables that have metrics of their own. Tables that fail or are behind come first.",
-        rich_help_panel=_METRICS,
-    ),
-]
-TiererMetricsPortOption = Annotated[
-    int | None,
-    typer.Option(
-        "--tierer-metrics-port",
-        metavar="PORT",
-        min=0,
-        max=65_535,
-        help="Port for the tierer's own metrics and health pages; 0 picks a free port. The log of the tierer names it.",
-        rich_help_panel=_METRICS,
-    ),
-]
 
 DataOption = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", help="Data folder of the service, which creates it if it is missing.")
-]
-StateOption = Annotated[
-    str | None,
-    typer.Option(
-        "--state",
-        metavar="URL",
-        envvar="LAKEWARD_STATE",
-        help="Keep the state in PostgreSQL: postgresql://user@host/database, with the password in PGPASSWORD or ~/.pgpass. A second "
-        "coordinator with the same --state is a standby. Default: a file in the data folder.",
-        rich_help_panel=_STATE,
-    ),
-]
-AdvertiseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--advertise",
-        metavar="HOST:PORT",
-        help="Address at which other coordinators with the same --state reach this one.",
-        rich_help_panel=_STATE,
-    ),
-]
-PortOption = Annotated[
-    int, typer.Option("--port", metavar="PORT", envvar="LAKEWARD_PORT", min=0, max=65_535, help="Port to listen on; 0 picks a free port.")
-]
-HostOption = Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on, such as 127.0.0.1 or ::1.")]
-TimeoutOption = Annotated[
-    int,
-    typer.Option(metavar="MS", min=1, help="A tierer that sends no heartbeat for this long loses its tables.", rich_help_panel=_ROUNDS),
-]
-InlineOption = Annotated[
-    int,
-    typer.Option(
-        metavar="BYTES",
-        min=0,
-        help="Rounds of at most this many estimated bytes run inside the tierer process, without a Spark job.",
-        rich_help_panel=_ROUNDS,
-    ),
-]
-HistoryAgeOption = Annotated[
-    int,
-    typer.Option(
-        "--history-age-ms", metavar="MS", min=1, help="How long rounds, commits, errors and events are kept.", rich_help_panel=_HISTORY
-    ),
-]
-HistoryRoundsOption = Annotated[
-    int,
-    typer.Option("--history-rounds", metavar="COUNT", min=1, help="How many rounds of one table are kept.", rich_help_panel=_HISTORY),
-]
-HistoryEventsOption = Annotated[
-    int,
-    typer.Option("--history-events", metavar="COUNT", min=1, help="How many events of one table are kept.", rich_help_panel=_HISTORY),
-]
-HistoryTotalRoundsOption = Annotated[
-    int,
-    typer.Option(
-        "--history-total-rounds", metavar="COUNT", min=1, help="How many rounds of all tables are kept.", rich_help_panel=_HISTORY
-    ),
-]
-HistoryTotalEventsOption = Annotated[
-    int,
-    typer.Option(
-        "--history-total-events", metavar="COUNT", min=1, help="How many events of all tables are kept.", rich_help_panel=_HISTORY
-    ),
-]
-BacklogResetOption = Annotated[
-    int,
-    typer.Option(
-        "--backlog-reset-after-ms",
-        metavar="MS",
-        min=0,
-        help="A table with waiting rows that was not tiered for this long is in backlog again (docs/backlog.md). "
-        "0: ten times the table's freshness.",
-        rich_help_panel=_ROUNDS,
-    ),
-]
-BacklogFactorOption = Annotated[
-    int,
-    typer.Option(
-        "--backlog-duration-factor",
-        metavar="FACTOR",
-        min=1,
-        help="A round of a table in backlog may run for this many times the table's freshness (docs/backlog.md). "
-        "1: for as long as any other round.",
-        rich_help_panel=_ROUNDS,
-    ),
 ]
 LakePropertyOption = Annotated[
     list[str] | None,
@@ -210,30 +86,53 @@ LakePropertyOption = Annotated[
         help="Property of the lake's catalog, named as in pyiceberg. Can be repeated. Default: a SQL catalog in the data folder.",
     ),
 ]
-MasterOption = Annotated[str, typer.Option(metavar="URL", help="Spark master of the tierer: local[N], spark://..., yarn or k8s://...")]
-ConfOption = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="Spark property of the tierer. Can be repeated.", rich_help_panel=_SPARK),
-]
-MAX_SLOTS = 200
-"""Most slots of a tierer. A heartbeat that reports on this many rounds is within the coordinator's limit."""
-SlotsOption = Annotated[
-    int, typer.Option(metavar="COUNT", min=1, max=MAX_SLOTS, help=f"How many tables the tierer moves at a time, at most {MAX_SLOTS}.")
-]
-StalledAfterOption = Annotated[
-    str,
-    typer.Option(
-        "--stalled-after",
-        metavar="DURATION",
-        help="The tierer gives up a round whose splits make no progress for this long, such as '30 min'. 0: never.",
-        rich_help_panel=_ROUNDS,
-    ),
-]
 
 LakeJarsOption = Annotated[
     LakeJars,
     typer.Option(help="Where Spark gets Iceberg: from jars that `lakeward fetch-jars` put on this machine, or from Maven Central."),
 ]
+
+
+@dataclass(frozen=True)
+class MetricsAddress:
+    """The address at which a process serves its metrics and health pages. `port` None: it serves none."""
+
+    # fmt: off
+    port: int | None = option(
+        None, "Serve metrics and health pages over HTTP on this port; 0 picks a free port. Default: no metrics and health pages.",
+        flag="--metrics-port", unit="PORT", group=METRICS_GROUP, least=0, most=65_535,
+    )
+    host: str = option(
+        "127.0.0.1", "Address for the metrics and health pages, such as 127.0.0.1 or ::1.",
+        flag="--metrics-host", unit="ADDRESS", group=METRICS_GROUP,
+    )
+    # fmt: on
+
+
+@dataclass(frozen=True)
+class TiererOptions:
+    """The options of a tierer, also of the one that `lakeward up` starts."""
+
+    # fmt: off
+    master: str = option("local[*]", "Spark master of the tierer: local[N], spark://..., yarn or k8s://...", flag="--master", unit="URL")
+    conf: list[str] | None = option(
+        None, "Spark property of the tierer. Can be repeated.", flag="--conf", unit="NAME=VALUE", group="Spark"
+    )
+    slots: int = option(
+        DEFAULT_SLOTS, f"How many tables the tierer moves at a time, at most {MAX_SLOTS}.",
+        flag="--slots", unit="COUNT", least=1, most=MAX_SLOTS,
+    )
+    stalled_after: str = option(
+        DEFAULT_STALLED_AFTER,
+        "The tierer gives up a round whose splits make no progress for this long, such as '30 min'. 0: never.",
+        flag="--stalled-after", unit="DURATION", group="Rounds",
+    )
+    # fmt: on
+
+    @property
+    def stalled_after_ms(self) -> int:
+        """`stalled_after` in milliseconds; 0 means never. Raises InvalidArgument, also for less than a minute."""
+        return read_stalled_after(self.stalled_after)
 
 
 def parse_moment(text: str | None, option: str) -> datetime | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 from collections.abc import Iterator
 
-from tiering.attribute_docs import attribute_docs
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake.catalog_timeouts import TIMEOUTS
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.lake.table_options import TABLE_OPTIONS
 from tiering.model.effective_options import EffectiveOption
+from tiering.model.option import options_of
 from tiering.redaction.redact import outside_text
 
 DEFAULT, SET = "default", "set"
@@ -25,14 +23,12 @@ def effective_options(options: CoordinatorOptions | None) -> list[EffectiveOptio
 
 
 def _of_coordinator(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
-    documented = attribute_docs(inspect.getsource(CoordinatorOptions))
-    for option in sorted(dataclasses.fields(CoordinatorOptions), key=lambda option: option.name):
-        if not isinstance(option.default, (int, str)):
-            continue  # a mapping, whose entries are listed as options of tierers
-        value = None if options is None else getattr(options, option.name)
-        source = None if options is None else DEFAULT if value == option.default else SET
+    for name, option in sorted(options_of(CoordinatorOptions).items()):
+        default = getattr(CoordinatorOptions, name)
+        value = None if options is None else getattr(options, name)
+        source = None if options is None else DEFAULT if value == default else SET
         shown = None if value is None else outside_text(str(value))
-        yield EffectiveOption("coordinator", option.name, shown, str(option.default), source, documented[option.name])
+        yield EffectiveOption("coordinator", name, shown, str(default), source, option.meaning)
 
 
 def _told_to_tierers(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
