@@ -7,7 +7,8 @@ import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 
-from tiering.coordinator.memory.running_splits import RunningSplits, SplitsReport
+from tiering.coordinator.tierers.messages import SplitsReport
+from tiering.coordinator.tierers.progress import RunningSplits
 from tiering.model.splits import SplitPosition, SplitProgress, SplitState, TieringLogSplit
 from tiering.model.tables import BucketKey, TablePath
 from tiering.wire.model_codecs import split_from_pb, split_to_pb

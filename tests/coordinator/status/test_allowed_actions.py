@@ -7,7 +7,7 @@ import pytest
 from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
 from tiering.access.policies.engine import CedarEngine
-from tiering.coordinator.status.allowed_actions import allowed_action
+from tiering.coordinator.status.status_columns import allowed_action
 from tiering.procedures.registry import requirements
 
 READER = Identity("ana", Authentication.TOKEN)

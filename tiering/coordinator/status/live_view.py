@@ -24,13 +24,12 @@ from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.observing.lake_health import HealthSource
 from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.bucket_statuses import bucket_statuses
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
 from tiering.coordinator.status.lake_health import health_of
 from tiering.coordinator.status.live_history import LiveHistory
-from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
+from tiering.coordinator.status.status_columns import StatusColumns, StatusLook, allowed_action
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
 from tiering.lake.health.table_health import TableHealth

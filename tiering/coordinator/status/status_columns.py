@@ -6,6 +6,7 @@ other looks do meanwhile: its arrays are made of those rows and never change.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.access.grants import Access
+from tiering.access.privileges import SERVICE, Resource, statement_for
+from tiering.access.requirements import On
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
@@ -25,13 +28,13 @@ from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
-from tiering.coordinator.status.allowed_actions import allowed_action
 from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, differing_positions
 from tiering.instants import EPOCH, to_microseconds
 from tiering.model.declare import SCALARS
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
+from tiering.procedures.registry import requirements
 
 DIRECT_ROWS = 256
 """Up to this many rows, cells are read from their records, which is faster than renewing whole columns."""
@@ -326,3 +329,22 @@ def _plain(value: Any) -> Any:
 
 def _array(name: str, cells: list[Any]) -> AnyArray:
     return pa.array(cells, type=_TYPES[name])
+
+
+_PROCEDURE = re.compile(r"\.sys\.(\w+)\(")
+
+
+def allowed_action(statement: str | None, database_name: str, table_name: str, access: Access) -> str | None:
+    """Returns `statement` if the reader may run it, otherwise the grant to ask for.
+
+    A statement that Spark runs on the lake table itself is returned unchanged, because the lake's catalog decides about it.
+    """
+    procedure = None if statement is None or access.is_unrestricted else _PROCEDURE.search(statement)
+    requirement = None if procedure is None else requirements().get(procedure.group(1))
+    if requirement is None or requirement.privilege is None:
+        return statement
+    resource = SERVICE if requirement.on is On.SERVICE else Resource(database_name, table_name)
+    if access.may(requirement.privilege, resource):
+        return statement
+    granted = statement_for(access.identity.principal, requirement.privilege, resource)
+    return f"-- ask for {requirement.privilege} on {resource}, then {statement}: {granted}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
@@ -10,9 +11,9 @@ from tiering.coordinator.decisions.backlog import assigned_backlog
 from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
-from tiering.coordinator.memory.running_splits import SplitsReport
 from tiering.errors import BucketStopped, InvalidArgument
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundProgress, RoundStats
+from tiering.model.splits import SplitProgress
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -39,6 +40,17 @@ PROGRESS = Codec(
 )
 _ROUND_REF = Codec(RoundRef, pb.PbRound)
 _GRANT_REQUEST = Codec(GrantRequest, pb.BeginLakeCommitRequest, elsewhere=("offsets",), beside=("round", "offsets"))
+
+
+@dataclass(frozen=True)
+class SplitsReport:
+    """One report about the splits of a round; its fields are those of `ReportProgressRequest`."""
+
+    table_id: int
+    round_id: str
+    run: int
+    splits_told: int
+    splits: Sequence[tuple[int, SplitProgress]]
 
 
 def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
