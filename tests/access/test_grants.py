@@ -89,6 +89,18 @@ def test_a_condition_that_is_too_deep_for_the_engine_is_refused_and_stays_a_prob
         assert "too many parts" in (grants.state().problem or "")
 
 
+def test_a_policy_that_cannot_be_evaluated_for_a_table_denies_that_table_alone() -> None:
+    text = """permit (principal, action, resource);
+    permit (principal, action, resource is Table) when { resource.name == "orders" && 9223372036854775807 + 1 > 0 };
+    permit (principal, action, resource is Table) when { resource.name like "x*" };"""
+    paths = list(itertools.product(DATABASES, NAMES))
+    databases, names = (pa.array([path[at] for path in paths], pa.string()) for at in (0, 1))
+    expected = [name != "orders" for _, name in paths]
+    assert [engine_says(ANA, *path, text=text) for path in paths] == expected
+    assert access(ANA, text).visible(databases, names).tolist() == expected
+    assert [access(ANA, text).sees_name(*path) for path in paths] == expected
+
+
 def test_no_tables_are_filtered_to_none() -> None:
     nothing = pa.array([], pa.string())
     assert access(ANA).visible(nothing, nothing).tolist() == []
