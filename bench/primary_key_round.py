@@ -51,6 +51,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.table_options import LAYOUT
+from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 from tiering.model.tables import BucketKey, TableInfo
 
 CORES = os.cpu_count() or 1
@@ -77,7 +78,7 @@ def run_bucket(task: BucketTask) -> tuple[bytes, float]:
         for number in range(reader.num_record_batches):
             writer.write(reader.get_batch(number))
     result = writer.complete(task.starting_offset, task.reached_offset)
-    return task.factory.serialize_write_result(result), primary_key_competitors.peak_mb()
+    return serialize_write_result(result), primary_key_competitors.peak_mb()
 
 
 class Lakeward:
@@ -114,7 +115,7 @@ class Lakeward:
         ]
         done = list(self._pool.map(run_bucket, tasks))
         committer = factory.create_committer()
-        results = [factory.deserialize_write_result(data) for data, _ in done]
+        results = [deserialize_write_result(data) for data, _ in done]
         after = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
         proofs = advanced({} if view.marker is None else view.marker.proofs, before, after, results, round_id)

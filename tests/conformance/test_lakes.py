@@ -36,6 +36,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, round_of, sweep_verdicts
+from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 CLUSTER = "11111111-1111-1111-1111-111111111111"
@@ -119,7 +120,7 @@ def prepare(lake: Lake, round_id: str, stops: Mapping[BucketKey, int], table: Ta
         start = before[bucket].tiered if bucket in before else 0
         writer = factory.create_writer(WriterInitContext(table, base.table_uuid, bucket, None, round_id, f"nonce-{round_id}"))
         writer.write(rows(table, bucket, start, stop))
-        results.append(factory.deserialize_write_result(factory.serialize_write_result(writer.complete(start, stop))))
+        results.append(deserialize_write_result(serialize_write_result(writer.complete(start, stop))))
     after = {**before, **{bucket: TieredRange(0, stop) for bucket, stop in stops.items()}}
     base_round = None if base.marker is None else base.marker.round_id
     proofs = advanced({} if base.marker is None else base.marker.proofs, before, after, results, round_id)
@@ -208,7 +209,7 @@ def test_a_write_result_says_what_was_written(world: LakeUnderTest) -> None:
 def test_bytes_that_are_no_write_result_are_refused(world: LakeUnderTest) -> None:
     world.lake.ensure_table(TABLE)
     with pytest.raises(ValueError, match="version 9"):
-        world.lake.tiering_factory(TABLE).deserialize_write_result(b"\x09whatever")
+        deserialize_write_result(b"\x09whatever")
 
 
 def test_a_factory_travels_to_executors(world: LakeUnderTest) -> None:
