@@ -60,4 +60,4 @@ check: setup
 	$(VENV)/lint-imports
 
 clean:
-	rm -rf .venv catalog/target sys_tables/plugin/*.jar tiering/rpc sys_tables/rpc
+	rm -rf .venv catalog/target tiering/jars/*.jar tiering/rpc sys_tables/rpc

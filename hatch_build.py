@@ -1,7 +1,7 @@
 """Build hooks: one generates the gRPC stubs from proto/ and puts the plugin jar into the package, one completes the metadata.
 
 Runs for the editable install of `make setup` and for wheels alike. Stubs land where their package says
-(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `sys_tables/plugin/`; both are git-ignored.
+(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `tiering/jars/`; both are git-ignored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def build_jar(root: Path) -> str:
 
     Of two who build at once, the second waits and finds it done.
     """
-    target = root / "sys_tables" / "plugin" / JAR_NAME
+    target = root / "tiering" / "jars" / JAR_NAME
     with _alone(root / "catalog" / "pom.xml"):
         if not target.exists() or target.stat().st_mtime < newest_source(root):
             _package(root)

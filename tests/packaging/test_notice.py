@@ -10,7 +10,7 @@ from support.repository import ROOT
 FROM_SPARK = ("spark-", "scala-library", "arrow-", "slf4j-api")
 """Compiled against; Spark brings them."""
 OF_TESTS = ("junit-", "opentest4j", "apiguardian-api")
-JAR = ROOT / "sys_tables" / "plugin" / "lakeward-spark-plugin.jar"
+JAR = ROOT / "tiering" / "jars" / "lakeward-spark-plugin.jar"
 FILE = re.compile(r"^[0-9a-f]{64}  (?P<name>[a-z][a-z0-9_-]*?)-(?P<version>\d\S*)\.jar$", re.MULTILINE)
 GRPC = re.compile(r"^  grpc-api.*\n +(?P<version>\S+)", re.MULTILINE)
 

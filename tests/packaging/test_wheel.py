@@ -20,7 +20,7 @@ from support.repository import ROOT
 from support.running.processes import Process
 
 UV = Path(sys.executable).parent / "uv"
-JAR = "sys_tables/plugin/lakeward-spark-plugin.jar"
+JAR = "tiering/jars/lakeward-spark-plugin.jar"
 PACKAGES = {"tiering", "sys_tables"}
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 ROWS = 300

@@ -13,9 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
+import tiering
 from tiering.errors import SetupError
 from tiering.files.folder_lock import take_lock
 
+PACKAGED_JARS = Path(tiering.__file__).parent / "jars"
+"""Folder of the jars in the installed package: the Spark plugin, and all jars that are fetched."""
 FOLDER_VARIABLE = "LAKEWARD_JARS"
 """Environment variable for another folder of the jars than the one in the package, which may be read-only."""
 MAVEN_PLUGIN = "org.apache.maven.plugins", "maven-dependency-plugin", "3.9.0"
@@ -47,10 +50,8 @@ Fetch = Callable[[Sequence[MavenJar], Path], None]
 
 def jars_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Returns the folder of the jars: beside the plugin in the package, unless the environment names another folder."""
-    import sys_tables
-
     named = environment.get(FOLDER_VARIABLE)
-    return Path(named).expanduser().absolute() if named else Path(sys_tables.__file__).parent / "plugin"
+    return Path(named).expanduser().absolute() if named else PACKAGED_JARS
 
 
 def fetch_jars(folder: Path, jars: Sequence[MavenJar], fetch: Fetch | None = None) -> list[MavenJar]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tiering.access.client_access import access_from_environment
-from tiering.cli.maven_jars import MavenJar
+from tiering.cli.maven_jars import PACKAGED_JARS, MavenJar
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
@@ -35,9 +35,7 @@ class LakeJars(StrEnum):
 
 def plugin_jar() -> Path:
     """Returns the jar of the catalog plugin in the installed package. Raises SetupError if the package has no jar."""
-    import sys_tables
-
-    jar = Path(sys_tables.__file__).parent / "plugin" / "lakeward-spark-plugin.jar"
+    jar = PACKAGED_JARS / "lakeward-spark-plugin.jar"
     if not jar.exists():
         raise SetupError(f"the Spark plugin is missing: {jar}", hint="Run `make setup`, or install the wheel, which includes it.")
     return jar
