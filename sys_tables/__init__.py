@@ -1,11 +1,11 @@
-"""What SQL sees: the tables and procedures of the database `sys`.
+"""The tables and procedures of the database `sys`, as SQL sees them.
 
 Where to go:
 - add a table: one module in `tables/`: the dataclass of its rows and the function that makes them (`declare.system_table`).
 - add a column: a field of that dataclass, in `tables/<name>.py`, and the line of its `rows` that fills it. The columns of
   `lake_tiering_status` are declared in the tiering model.
 - add a procedure: one module in `procedures/`: parameters, output, and what it asks of the coordinator (`declare.procedure`).
-- nothing is registered by hand: `registry` finds the modules; the reference page, `sys.help` and DuckDB follow from them.
+- nothing is registered by hand: `registry` finds the modules. The reference page, `sys.help` and DuckDB use the registry.
 
 Layers, each of which may import those below it:
 

@@ -1,4 +1,4 @@
-"""The reference of `sys` as Markdown, from the same definitions that are served."""
+"""Renders the reference of `sys` as Markdown, from the same definitions that are served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.sql_types import spark_type
 
 
 def render(registry: Registry) -> str:
-    """All tables, then all procedures, by name. The same registry gives the same text."""
+    """Returns all tables, then all procedures, by name. The same registry gives the same text."""
     parts = [
         "# Reference: system tables and procedures",
         "Times are TIMESTAMP (UTC instants), sizes bytes, durations milliseconds. Unknown is NULL.",
@@ -53,6 +53,6 @@ def _columns(schema: pa.Schema) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells on one line each."""
+    """Returns a Markdown table with each row on one line."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

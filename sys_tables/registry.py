@@ -1,6 +1,6 @@
 """The system tables and procedures, by name.
 
-A `Registry` is a value: services take one, tests make their own. The default one holds the tables of the modules in
+A `Registry` is a value: services get one, and tests create their own. The default one has the tables of the modules in
 `sys_tables/tables`, and the procedures that `tiering/procedures` declares.
 """
 
@@ -34,16 +34,16 @@ class Registry:
 
     @property
     def tables(self) -> tuple[SystemTable, ...]:
-        """Sorted by name."""
+        """The tables, sorted by name."""
         return tuple(self._tables.values())
 
     @property
     def procedures(self) -> tuple[Procedure, ...]:
-        """Sorted by name."""
+        """The procedures, sorted by name."""
         return tuple(self._procedures.values())
 
     def table(self, name: str) -> SystemTable:
-        """The table of that name, in any case. Raises UnknownTable, which lists the known names."""
+        """Returns the table of that name, in any case. Raises UnknownTable, which lists the known names."""
         if (table := self._tables.get(name.lower())) is None:
             raise UnknownTable(
                 f"there is no system table {SYSTEM_DATABASE}.{name}", hint=near_hint(name, list(self._tables), "system tables")
@@ -51,7 +51,7 @@ class Registry:
         return table
 
     def procedure(self, name: str) -> Procedure:
-        """The procedure of that name, in any case. Raises UnknownProcedure, which lists the known names."""
+        """Returns the procedure of that name, in any case. Raises UnknownProcedure, which lists the known names."""
         if (procedure := self._procedures.get(name.lower())) is None:
             raise UnknownProcedure(
                 f"there is no procedure {SYSTEM_DATABASE}.{name}", hint=near_hint(name, list(self._procedures), "procedures")
@@ -61,7 +61,7 @@ class Registry:
 
 @cache
 def default_registry() -> Registry:
-    """Everything that this version of Lakeward has."""
+    """Returns all tables and procedures of this version of Lakeward."""
     return Registry(_defined_in(table_modules), declared_procedures())
 
 

@@ -1,1 +1,1 @@
-"""What a system table and a procedure are: columns and parameters as dataclass fields, scan requests, SQL types."""
+"""Definitions of system tables and procedures: columns and parameters as dataclass fields, scan requests, SQL types."""

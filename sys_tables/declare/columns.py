@@ -1,4 +1,4 @@
-"""Rows as Arrow arrays, in the schema that `tiering.model.declare` makes of their dataclass."""
+"""Turns rows into Arrow arrays, in the schema that `tiering.model.declare` makes of their dataclass."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tiering.model.declare import AnyField
 
 
 def record_batch(schema: pa.Schema, rows: Sequence[object]) -> pa.RecordBatch:
-    """The rows' attributes named by `schema`, in its order. Raises ValueError for None in a column that has no NULLs."""
+    """Returns the rows' attributes named by `schema`, in its order. Raises ValueError for None in a column without NULLs."""
     arrays = [array_of(field, [getattr(row, field.name) for row in rows]) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def array_of(field: AnyField, values: list[Any]) -> pa.Array[Any]:
-    """The values of one column. Raises ValueError for None in a column that has no NULLs."""
+    """Returns the values of one column. Raises ValueError for None in a column without NULLs."""
     if pa.types.is_nested(field.type):
         values = [_plain(value) for value in values]
     return checked_array(field, pa.array(values, type=field.type))
 
 
 def checked_array(field: AnyField, array: pa.Array[Any]) -> pa.Array[Any]:
-    """The array in the field's type. Raises ValueError for a NULL in a column that has none."""
+    """Returns the array in the field's type. Raises ValueError for a NULL in a column without NULLs."""
     if array.null_count and not field.nullable:
         # Spark drops `IS NOT NULL` on such a column: a NULL would make wrong answers, not an error.
         raise ValueError(f"the column {field.name!r} is declared without NULLs, but a row has none")
@@ -33,7 +33,7 @@ def checked_array(field: AnyField, array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with Arrow's null type for columns that have only NULLs: Arrow writes out every NULL of other types."""
+    """Returns the batch with Arrow's null type for columns that have only NULLs: Arrow writes out every NULL of other types."""
     count, columns, nulls = batch.num_rows, batch.columns, pa.nulls(batch.num_rows)
     is_empty = [count > 0 and array.null_count == count for array in columns]
     fields = [field.with_type(pa.null()) if empty else field for field, empty in zip(batch.schema, is_empty, strict=True)]
@@ -42,7 +42,7 @@ def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _plain(value: Any) -> Any:
-    """Nested values in the form pyarrow takes: structs as dicts, maps as pairs."""
+    """Returns nested values in the form that pyarrow accepts: structs as dicts, maps as pairs."""
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

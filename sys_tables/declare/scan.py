@@ -1,4 +1,4 @@
-"""What a statement wants of a system table: columns, conditions, order, limit, or aggregates. Plain values.
+"""The request of a statement for a system table: columns, conditions, order, limit, or aggregates. Plain values.
 
 `sys_tables.query` evaluates them. A table may narrow its own work with `ScanRequest.equals`; all filters are applied to its rows
 afterwards in any case.
@@ -85,7 +85,7 @@ class Function(Enum):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A value of all rows, or of each group. `column` None: COUNT(*). NULLs are not counted or compared."""
+    """An aggregate of all rows, or of each group. `column` None: COUNT(*). NULLs are not counted or compared."""
 
     function: Function
     column: str | None = None
@@ -100,7 +100,7 @@ class Aggregate:
 class ScanRequest:
     """A read of the rows for which all filters and conditions are true. `columns` in the order of the answer; empty = all.
 
-    With `aggregates` or `group_by`, the answer has a row a group, with the columns of `group_by` and then the aggregates;
+    With `aggregates` or `group_by`, the answer has one row per group, with the columns of `group_by` and then the aggregates;
     without `group_by`, one row. `limit` counts the rows of the answer; None = all. `procedures` are all that are served,
     which `sys.procedures` lists.
     """

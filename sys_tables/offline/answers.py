@@ -78,7 +78,8 @@ def _awaited(work: Future[Answer], name_damage: Callable[[duckdb.Error], str | N
 
 
 def _failed(error: duckdb.Error, damage: str | None) -> StatementFailed:
-    """What DuckDB says, and what is damaged: a damaged value need not be why the statement failed, so it never hides the reason."""
+    """Returns DuckDB's message and the damage, if any. A damaged value need not be the reason of the failure, so it never hides DuckDB's
+    message."""
     reason = duckdb_reason(error)
     if damage is None:
         return StatementFailed(cut_message(f"DuckDB refuses the statement: {reason}"), hint=_hint(error))

@@ -34,7 +34,8 @@ DEFAULT_MEMORY_LIMIT = "1GB"
 
 @dataclass(frozen=True)
 class OfflineSource:
-    """What statements read. `look` is called for each statement; `lake_format` is that of tables the store does not know.
+    """The data that statements read. `look` is called for each statement; `lake_format` is the format of tables that the store does not
+    know.
 
     `start_command` is the command that starts a service on the same folder, for hints; None = one runs already.
     """
@@ -62,7 +63,7 @@ class OfflineEngine:
         return self.execute_parsed(parse(text))
 
     def execute_parsed(self, statement: Statement) -> Answer:
-        """As `execute`."""
+        """Does the same as `execute` for a parsed statement."""
         source = self._source
         view = source.look()
         match statement:

@@ -16,29 +16,29 @@ PIECE_BYTES = 1 << 20
 """Upper limit of one message (proto `ReadTableResponse.arrow`)."""
 
 ROWS_AT_ONCE = 1_000
-"""Row objects that are made into a batch together."""
+"""Row objects that become one batch."""
 
 _BATCH_ROWS = 8_192
-"""Rows of one batch, some megabytes; longer batches are cut."""
+"""Most rows of a batch, some megabytes; longer batches are cut."""
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""Arrow columnar format, "IPC Streaming Format"."""
+"""Arrow columnar format, "IPC Streaming Format": the end mark."""
 
 
 def arrow_pieces(rows: Iterable[object], schema: pa.Schema) -> Iterator[bytes]:
-    """A whole stream, made as it is drawn. It has the schema also if there are no rows."""
+    """Yields a whole stream, made as it is read. It has the schema also if there are no rows."""
     remaining = iter(rows)
     batches = (record_batch(schema, some) for some in iter(lambda: list(islice(remaining, ROWS_AT_ONCE)), []))
     return joined(chain(schema_pieces(schema), batch_pieces(batches)))
 
 
 def schema_pieces(schema: pa.Schema) -> Iterator[bytes]:
-    """The beginning of a stream."""
+    """Yields the beginning of a stream."""
     return _cut(schema.serialize())
 
 
 def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """The batches of a stream and its end, made as they are drawn."""
+    """Yields the batches of a stream and its end, made as they are read."""
     for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield from _cut(batch.slice(start, _BATCH_ROWS).serialize())

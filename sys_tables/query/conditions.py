@@ -165,7 +165,7 @@ def _compared(values: AnyArray, operator: Operator, literal: Value) -> Truth:
 def _compared_with_nan(values: AnyArray, operator: Operator, literal: float) -> Truth:
     nan: AnyArray = pc.is_nan(values)
     if math.isnan(literal):
-        # As numbers, NaN is 1 and all others are 0: then they compare as they should.
+        # NaN counts as 1 and every other number as 0: then they compare as they should.
         return _ARROW[operator](nan.cast(pa.int8()), 1)
     plain = _ARROW[operator](values, literal)
     return pc.or_kleene(plain, nan) if operator in (Operator.GREATER, Operator.GREATER_OR_EQUAL) else plain

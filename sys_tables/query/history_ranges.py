@@ -1,4 +1,4 @@
-"""What a scan of a table of history needs to read: the part of its conditions by which the store itself can narrow."""
+"""The part of a table of history that a scan has to read, from the conditions with which the store itself can narrow."""
 
 from __future__ import annotations
 

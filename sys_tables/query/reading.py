@@ -56,7 +56,7 @@ def statement_view_of(view: CoordinatorView) -> StatementView:
 
 
 def read_rows(table: SystemTable, make_rows: MakeRows, observed: datetime, scan: ScanRequest) -> Iterator[bytes]:
-    """As `read_table`, of rows that somebody else has made. `observed` is the moment that they show, UTC."""
+    """Does the same as `read_table` with rows of the caller. `observed` is the moment that they show, UTC."""
     return joined(_pieces(table, make_rows, observed, scan, null_columns=False))
 
 
@@ -146,7 +146,7 @@ def _matching(source: Columns, table: SystemTable, scan: ScanRequest) -> Columns
 
 
 def _limited(sources: Iterator[Columns], limit: int | None) -> Iterator[Columns]:
-    """As many of the rows as the limit allows; no more sources are drawn than that needs."""
+    """Yields as many of the rows as the limit allows, and draws no more sources than that needs."""
     left = limit
     for source in sources:
         if left is not None and source.num_rows >= left:

@@ -1,1 +1,1 @@
-"""The gRPC service that the Spark plugin talks to."""
+"""The gRPC service for the Spark plugin."""

@@ -1,4 +1,4 @@
-"""Threads for work that may be slow, bounded in all and for each kind of work: a slow table cannot starve the others."""
+"""Threads for work that may be slow, with limits in total and per kind of work: a slow table cannot starve the others."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ ResultT = TypeVar("ResultT")
 
 
 class FairPool:
-    """At most `threads` at once, and at most `share` of them for one key. Belongs to one event loop."""
+    """At most `threads` threads at once, and at most `share` of them for one key. Belongs to one event loop."""
 
     def __init__(self, name: str, threads: int, share: int) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._shares: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(share))
 
     async def run(self, key: str, work: Callable[[], ResultT]) -> ResultT:
-        """Returns what `work` returns, or raises what it raises. Cancelling ends the wait; the thread goes on and keeps its share until it
-        is done.
-        """
+        """Returns what `work` returns, or raises what it raises. Cancelling ends the wait. The thread continues and keeps its share until
+        it has finished."""
         share = self._shares[key]
         await share.acquire()
         running = asyncio.get_running_loop().run_in_executor(self._executor, carried(contained(work)))
@@ -32,17 +31,17 @@ class FairPool:
         return await asyncio.shield(running)
 
     async def draw(self, key: str, items: Iterator[ResultT]) -> AsyncGenerator[ResultT, None]:
-        """Yields the items, each made in a thread when it is wanted: a caller who reads slowly holds no thread."""
+        """Yields the items. Each is made in a thread when the caller requests it: a caller who reads slowly occupies no thread."""
         end = object()
         while (item := await self.run(key, lambda: next(items, end))) is not end:
             yield item  # type: ignore[misc]  # mypy does not narrow by identity with `end`
 
     def close(self) -> None:
-        """Starts no more work; does not wait for work that runs."""
+        """Starts no more work, and does not wait for running work."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _settle(done: asyncio.Future[ResultT], share: asyncio.Semaphore) -> None:
     share.release()
     if not done.cancelled():
-        done.exception()  # the caller may be gone; looking at it keeps asyncio from reporting it as lost
+        done.exception()  # the caller may be gone; reading the result keeps asyncio from reporting it as lost

@@ -1,4 +1,4 @@
-"""The databases that Describe names: those of now, and while the cluster cannot list them those that the same caller was told of last."""
+"""The databases that Describe names. While the cluster cannot list them, each caller gets the databases of its own last answer."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tiering.coordinator.interface import NamesView
 from tiering.errors import ClusterUnavailable
 
 KEPT_CALLERS = 1_000
-"""The one that asked longest ago goes first."""
+"""Most callers in the cache. The caller with the oldest request is evicted first."""
 
 _log = structlog.get_logger(__name__)
 
 
 class LastKnownDatabases:
-    """Thread-safe. By caller: what somebody may know of is not told to anybody else."""
+    """The last databases of each caller, since callers may know of different databases. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_caller: OrderedDict[Identity, tuple[str, ...]] = OrderedDict()
 
     def of(self, view: NamesView) -> Sequence[str]:
-        """Without a description nobody could read `sys`, and an outage is when its tables are needed most."""
+        """Returns the databases. Without a description no caller could read `sys`, and its tables matter most in an outage."""
         caller = replace(current_subject(), peer="")
         try:
             databases = tuple(view.databases())

@@ -1,4 +1,4 @@
-"""The messages of sys_catalog.proto from this package's values and back, and the bounds of what a request may hold."""
+"""Converts the messages of sys_catalog.proto from and to this package's values, and limits the size of requests."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from tiering.model.sql_types import ArgumentValue, Instant, Value
 from tiering.procedures.arguments import SessionNames
 
 CAPABILITIES = ("conditions", "order", "aggregates", "described_tables")
-"""What ReadTable and ListTables understand beyond their first version (proto `DescribeResponse.capabilities`)."""
+"""Features of ReadTable and ListTables beyond their first version (proto `DescribeResponse.capabilities`)."""
 
 _DEEPEST = 50
-"""Conditions nested deeper are refused: what a person writes never is, and Python's stack is finite."""
+"""Deepest nesting of conditions: people never write deeper ones, and Python's stack is finite."""
 
 MAX_PREDICATES = 1_000
-"""Filters, conditions and their parts of one read. Each is looked at for every row: this many take a second for 100,000 rows."""
+"""Filters, conditions and their parts of one read. Each is evaluated for every row: this many take a second for 100,000 rows."""
 
 MAX_VALUES = 10_000
 """Literals of one read, of all its IN lists together. The plugin leaves longer lists to Spark."""
 
 _PAGE_TOKEN_LIMIT = 4_096
-"""Characters: two of the longest names are a fraction of it."""
+"""Characters of a page token: two of the longest names are a fraction of it."""
 
 MAX_NAMED = 1_000
 """Columns, sort keys, groups and aggregates of one read, and arguments of one CALL: above any table's number of columns."""
 
 
 def description_to_pb(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
-    """What Describe answers: all namespaces, system tables and procedures, and the token that statements are planned with."""
+    """Returns the answer of Describe: all namespaces, system tables and procedures, and the token for statements that are planned with
+    it."""
     response = pb.DescribeResponse(
         namespaces=[*databases, SYSTEM_DATABASE],
         system_tables=[_listed_table_to_pb(table) for table in registry.tables],
@@ -54,12 +55,12 @@ def description_to_pb(registry: Registry, databases: Sequence[str]) -> pb.Descri
 
 
 def system_table_to_pb(table: SystemTable) -> pb.DescribeTableResponse:
-    """A system table as DescribeTable answers it."""
+    """Returns a system table as DescribeTable answers it."""
     return pb.DescribeTableResponse(name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
 
 
 def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
-    """A data table as DescribeTable answers it."""
+    """Returns a data table as DescribeTable answers it."""
     return pb.DescribeTableResponse(
         name=table.name,
         comment=table.comment,
@@ -74,10 +75,10 @@ def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
 
 
 def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:
-    """What a ReadTable asks for.
+    """Returns the scan that a ReadTable requests.
 
     Raises InvalidArgument for a filter without an operator, a condition that is empty or nested too deep, an unknown aggregate, and for
-    more of anything than a statement can need; InvalidName for a name that is too long.
+    more parts than a statement can need; InvalidName for a name that is too long.
     """
     named = {"columns": request.columns, "sort keys": request.order, "groups": request.group_by, "aggregates": request.aggregates}
     for clause, items in named.items():
@@ -106,12 +107,13 @@ def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, Argum
 
 
 def session_names_from_pb(request: pb.CallProcedureRequest) -> SessionNames:
-    """What names of tables mean to the caller; an older plugin does not say. Raises InvalidName for a name that is too long."""
+    """Returns the names by which the caller calls catalogs and databases; an older plugin sends none. Raises InvalidName for a name that is
+    too long."""
     return SessionNames(check_length(request.catalog, "catalog"), check_length(request.database, "database"))
 
 
 def page_token(namespace: str, last_name: str) -> str:
-    """The token of the page that follows `last_name`."""
+    """Returns the token of the page that follows `last_name`."""
     return base64.urlsafe_b64encode(json.dumps([namespace, last_name]).encode()).decode()
 
 
@@ -131,7 +133,7 @@ def last_name(token: str, namespace: str) -> str:
     raise InvalidArgument("the page token belongs to another listing")
 
 
-# A plugin calls Describe every second while somebody works, and these messages never change.
+# A plugin calls Describe every second while a session is active, and these messages never change.
 @cache
 def _listed_table_to_pb(table: SystemTable) -> pb.SystemTable:
     return pb.SystemTable(namespace=SYSTEM_DATABASE, name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())

@@ -1,8 +1,7 @@
-"""What a statement was planned with, in a token that any later version of the service can judge by itself.
+"""The token of a planned statement, which any later version of the service can check by itself.
 
-The token is the digest of everything Describe said, followed by a short hash of each column (table, name, type) and of each
-whole table. So the service, also after a restart or an upgrade, knows whether the columns asked for are as they were,
-without keeping what it said to whom.
+The token is the digest of the whole Describe answer, followed by a short hash of each column (table, name, type) and of each whole table.
+So the service can check whether the requested columns are unchanged, also after a restart or an upgrade, without storing its answers.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from tiering.model.sql_types import spark_type
 
 _DIGEST_BYTES = 16
 _HASH_BYTES = 6
-"""Chance that a changed column passes for an unchanged one: 2**-48 times the number of columns."""
+"""Probability that a changed column is taken for an unchanged one: 2**-48 times the number of columns."""
 
 _TEXT_LIMIT = 256 * 1024
-"""Characters that are looked at: those of some 30,000 columns."""
+"""Characters that are read: enough for some 30,000 columns."""
 
 
 @dataclass(frozen=True)
 class PlanToken:
-    """`digest` changes with anything Describe says; `promises` are the hashes of tables and columns."""
+    """The parts of a token. `digest` changes with any part of the Describe answer; `promises` are the hashes of tables and columns."""
 
     digest: bytes
     promises: frozenset[bytes]
 
     @staticmethod
     def of(description: bytes, tables: Sequence[SystemTable]) -> PlanToken:
-        """The token for a serialized description and the tables in it."""
+        """Returns the token for a serialized description and the tables in it."""
         return PlanToken(hashlib.sha256(description).digest()[:_DIGEST_BYTES], frozenset(_promises(tables)))
 
     @staticmethod
     def parse(text: str) -> PlanToken:
-        """The inverse of str(). Text that is no token promises nothing."""
+        """Returns the token in a text, the inverse of str(). Other text has no promises."""
         try:
             data = base64.urlsafe_b64decode(text.encode()) if len(text) <= _TEXT_LIMIT else b""
         except (binascii.Error, ValueError):

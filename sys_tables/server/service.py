@@ -1,7 +1,7 @@
-"""The SysCatalog service (proto/sys_tables/rpc/v1/sys_catalog.proto) over a coordinator's handle and a registry.
+"""The SysCatalog service (proto/sys_tables/rpc/v1/sys_catalog.proto), from a coordinator's handle and a registry.
 
-Reads are made in bounded threads of their own, a CALL waits on the event loop: neither can starve the other. Errors are
-raised: `tiering.wire.server_guard` ends the call with them.
+Reads run in a limited pool of threads, and a CALL waits on the event loop: neither can starve the other. Methods raise errors, and
+`tiering.wire.server_guard` ends the call with them.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from tiering.wire.errors import error_to_pb
 from tiering.wire.server_guard import FailureLog
 
 MAX_PAGE_SIZE = 1_000
-"""Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
+"""Most names of one page. A page of the longest names is far below gRPC's 4 MiB."""
 
 MAX_PAGE_BYTES = 1 << 20
-"""Bytes after which a page of described tables ends: one more description, which a table's own limits bound, stays below gRPC's 4 MiB."""
+"""Bytes after which a page of described tables ends. With one more description it is still below gRPC's 4 MiB."""
 
 KEEP_ALIVE_S = 15.0
-"""A waiting CALL says something at least this often, below the idle time-outs of usual proxies (60 s)."""
+"""Longest time in which a waiting CALL sends nothing, below the idle time-outs of usual proxies (60 s)."""
 
 EXPORTED_HISTORY_ROWS = 10_000
-"""Of a table of history, when all tables are read at once: somebody takes them with him."""
+"""Most rows of a table of history if all tables are read at once, for an export."""
 
 _READ_THREADS = 16
 _READ_SHARE = 4
@@ -70,7 +70,7 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class SysCatalogService(SysCatalogServicer):
-    """Made by `add_to_server`; `close` it when the server has stopped."""
+    """The service. `add_to_server` creates it. Call `close` after the server has stopped."""
 
     def __init__(self, handle: CoordinatorHandle, registry: Registry, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._handle = handle
@@ -80,7 +80,7 @@ class SysCatalogService(SysCatalogServicer):
         self._failures = FailureLog()
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
         self._lookups = FairPool("sys-lookup", _LOOKUP_THREADS, _LOOKUP_THREADS)
-        # With its first array pyarrow imports pandas, which takes a second: now, and not in somebody's first SELECT.
+        # With its first array pyarrow imports pandas, which takes a second. This happens now, and not in a user's first SELECT.
         pa.array([], pa.int64())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A stream that is never silent for long, so that whatever waits for it knows that it lives."""
+"""A stream that is never silent for long, so that its reader knows that it is alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ItemT = TypeVar("ItemT")
 
 
 async def with_silence_marked(items: AsyncGenerator[ItemT, None], interval_s: float) -> AsyncGenerator[ItemT | None, None]:
-    """The items, and None whenever `interval_s` seconds have brought none. Leaving it ends the wait inside `items` at once."""
+    """Yields the items, and None whenever `interval_s` seconds have brought none. Leaving it ends the wait inside `items` at once."""
     async with aclosing(items):
         while True:
             waiting = asyncio.ensure_future(anext(items))

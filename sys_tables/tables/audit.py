@@ -1,4 +1,4 @@
-"""sys.audit: who did what, from where, on what, and what became of it; the newest first. For ADMIN alone."""
+"""sys.audit: calls with their caller, address, object and outcome, the newest first. For ADMIN alone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tiering.model.declare import column
 class AuditRow:
     """One line of the audit log."""
 
-    call_id: str = column("The call: its beginning and its end have the same.")
+    call_id: str = column("Number of the call: the lines of its beginning and its end have the same.")
     occurred_at: datetime = column("When.")
-    principal: str = column("Who, as the connection or the token proved; empty where nobody is asked.")
-    authentication: str = column("How that was proved: token, mtls, oidc or none.")
+    principal: str = column("The caller, as the connection or the token proved; empty for a service without authentication.")
+    authentication: str = column("Proof of the caller: token, mtls, oidc or none.")
     on_behalf_of: str | None = column("The user in whose name a caller with IMPERSONATE acted; NULL without one.")
-    peer: str = column("From where: the address of the connection.")
-    action: str = column("What: sys.<procedure>, SELECT sys.<table>, or the RPC.")
-    object: str | None = column("On what: a table, a database, a round, a lease; of a refused CALL its arguments.")
+    peer: str = column("Address of the connection.")
+    action: str = column("The call: sys.<procedure>, SELECT sys.<table>, or the RPC.")
+    object: str | None = column("The object: a table, a database, a round or a lease. A refused CALL has its arguments here.")
     allowed: bool = column("Whether the policies allowed it.")
     outcome: str = column("STARTED, then ANSWERED, FAILED or GIVEN_UP by the caller; REFUSED.")
     error_class: str | None = column("Class of the error that ended it.")
@@ -36,7 +36,7 @@ class AuditRow:
     "audit",
     AuditRow,
     requires=ADMIN_ON_SERVICE,
-    comment="Who did what, from where, and what became of it, the newest first. For ADMIN.",
+    comment="Calls with their caller, address, object and outcome, the newest first. For ADMIN.",
     is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[AuditRow]:

@@ -32,21 +32,21 @@ class FreshnessMissRow:
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
     round_id: str | None = column(
-        "The round that brought the table up to date; while the promise is still broken the one that runs or is queued, NULL without one."
+        "The round that brought the table up to date. While the promise is still broken: the running or queued round, NULL without one."
     )
     deadline: datetime = column("When the oldest row that the lake lacked had waited for the table's freshness.")
     reached_at: datetime | None = column("When the lake had caught up; NULL while the promise is still broken.")
-    missed_by_ms: int = column("Milliseconds from the one to the other, or until now.")
+    missed_by_ms: int = column("Milliseconds from the deadline to reached_at, or until now.")
     largest_part: str | None = column(
-        "The part that took longest: a column of tiering_rounds without its _ms, or unmeasured; "
-        "NULL if none is known, and while the promise is still broken."
+        "The part that took longest: a column of tiering_rounds without its _ms, or unmeasured; NULL if unknown, "
+        "and while the promise is still broken."
     )
-    largest_part_ms: int | None = column("How long that took, in milliseconds.")
+    largest_part_ms: int | None = column("Duration of that part in milliseconds.")
     explanation: str = column("The same in words; while the promise is still broken the table's status and its reason.")
 
 
 _PARTS: Mapping[str, str] = {
-    "queued_late": "nobody queued it for {}: no coordinator ran, or the cluster had not assigned it",
+    "queued_late": "no round was queued for {}: no coordinator ran, or the cluster had not assigned the table",
     "waited_for_slot": "no tierer was free for {}: start more of them, or give them more slots",
     "earlier_rounds": "rounds before it took {} and did not bring the table up to date: sys.tiering_rounds says how they ended",
     "backoff": "rounds failed, and the table waited {} after them: sys.tiering_errors says why",
@@ -57,13 +57,13 @@ _PARTS: Mapping[str, str] = {
     "write": "writing took {}",
     "commit": "the commit to the lake took {}",
     "ack": "recording the commit took {}",
-    "unmeasured": "{} of the round are in none of its parts: its tierer began late or stood still, or does not measure them",
+    "unmeasured": "{} of the round are in none of its parts: its tierer began late, paused, or does not measure them",
 }
-"""Parts of the time from when a table was due to when the lake had caught up, with their words. All but the last are columns of
-tiering_rounds; the last is what they leave of the round's own time."""
+"""Parts of the time from the due time to the end of the round, with their texts. All parts but the last are columns of tiering_rounds. The
+last is the rest of the round's duration."""
 
 _NO_TIERER = "no tierer that gets tables was connected for {}: start one"
-"""In place of the wait for a slot, where that is most of it."""
+"""Text instead of the wait for a slot, if most of that wait was without a tierer."""
 
 _OF_THE_ROUND = ("plan", "lease", "read", "write", "commit", "ack")
 
@@ -83,9 +83,8 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[FreshnessMissRow]
 
 
 def _broken_now(view: CoordinatorView, scan: ScanRequest) -> list[FreshnessMissRow]:
-    """Of the tables with a row that waits for longer than their freshness, whose lag is known: of none while nothing running observes
-    logs, and the cluster is down, too. History is read all the same.
-    """
+    """Returns misses of tables with a row that now waits longer than their freshness, if their lag is known. It returns none while no
+    coordinator observes logs and the cluster is down. History is read in any case."""
     statuses = view.status_columns(scan.names)
     try:
         lag, freshness = (statuses.column(name) for name in ("lag_ms", "freshness_ms"))
@@ -124,5 +123,5 @@ def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> Freshne
         missed_by_ms=missed_by_ms,
         largest_part=largest if known else None,
         largest_part_ms=spent[largest] if known else None,
-        explanation=words.format(short_duration(words_ms)) if known else "nobody said where the time went",
+        explanation=words.format(short_duration(words_ms)) if known else "the tierer reported no durations",
     )

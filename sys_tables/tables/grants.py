@@ -1,4 +1,4 @@
-"""sys.grants: the policies in force, and what is wrong with a policy file that is not. For ADMIN alone: policies name tables."""
+"""sys.grants: the policies in force, and the errors of a policy file that is not in force. For ADMIN alone: policies name tables."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class GrantRow:
     """One policy."""
 
     policy_id: str = column("Its @id, else its number in the file.")
-    effect: str = column("permit or forbid; error in a row that says why the file as it is now is not in force.")
-    principal: str = column("Whom its scope names: a user, a group, or * for everybody.")
-    privileges: str = column("Which privileges its scope names, or * for all.")
-    resource: str = column("What its scope names: tables, a database, the service, or * for all. Conditions are in its text.")
+    effect: str = column("permit or forbid; error in a row that says why the present file is not in force.")
+    principal: str = column("The user or group of its scope, or * for every user.")
+    privileges: str = column("The privileges of its scope, or * for all.")
+    resource: str = column("The objects of its scope: tables, a database, the service, or * for all. Conditions are in its text.")
     policy_text: str = column("The policy in Cedar's words; in an error's row the error.")
-    loaded_at: datetime | None = column("Since when the policies are in force.")
+    loaded_at: datetime | None = column("Time since which the policies are in force.")
 
 
 @system_table(
     "grants",
     GrantRow,
     requires=ADMIN_ON_SERVICE,
-    comment="The policies in force, in the order of their file; first what is wrong with it. For ADMIN.",
+    comment="The policies in force, in the order of their file; first the errors of the file. For ADMIN.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[GrantRow]:
     state = view.policies()

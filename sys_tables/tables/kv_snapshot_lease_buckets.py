@@ -1,4 +1,4 @@
-"""sys.kv_snapshot_lease_buckets: which KV snapshot of which bucket each lease keeps alive."""
+"""sys.kv_snapshot_lease_buckets: the KV snapshot of each bucket that a lease keeps alive."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class KvSnapshotLeaseBucketRow:
     partition_name: str | None = column("Name of the partition; NULL in a table without partitions.")
     bucket_id: int = column("The bucket.", arrow_type=INT)
     snapshot_id: int = column("The KV snapshot that is kept.")
-    log_offset: int = column("The snapshot holds the bucket as of this offset of its log.")
-    available: bool | None = column("Whether the snapshot's files are there; NULL if the cluster cannot tell, as Fluss.")
+    log_offset: int = column("The snapshot has the bucket's state at this offset of its log.")
+    available: bool | None = column("Whether the snapshot's files exist; NULL if the cluster does not know, as Fluss.")
 
 
 @system_table(
@@ -41,7 +41,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseBu
         for snapshot in lease.snapshots:
             table = tables.get(snapshot.table_bucket.table_id)
             if table is None:
-                continue  # dropped a moment ago, and its leases with it
+                continue  # dropped a moment ago, together with its leases
             partition_id = snapshot.table_bucket.bucket.partition_id
             if partition_id is not None and table.table_id not in partitions:
                 partitions[table.table_id] = {partition.partition_id: partition.partition_name for partition in view.partitions(table)}

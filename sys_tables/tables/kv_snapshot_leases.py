@@ -1,4 +1,4 @@
-"""sys.kv_snapshot_leases: who keeps which KV snapshots alive, and for how long."""
+"""sys.kv_snapshot_leases: leases on KV snapshots, with owner and expiry."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class KvSnapshotLeaseRow:
     """One lease."""
 
     lease_id: str = column("Identifier of the lease, chosen by its owner.")
-    owner: str | None = column("Who acquired it: a tierer or a caller; NULL if the owner did not say.")
+    owner: str | None = column("Owner: a tierer or a caller; NULL if the caller gave none.")
     acquired_at: datetime = column("When it was acquired first.")
     renewed_at: datetime = column("When it was acquired or renewed last.")
     expires_at: datetime = column("When the server drops the lease unless it is renewed.")
-    ttl_ms: int = column("How long it lasts from a renewal, in milliseconds.")
+    ttl_ms: int = column("Duration from a renewal, in milliseconds.")
     remaining_ms: int = column("Milliseconds until expires_at; 0 once expired.")
-    tables: int = column("Number of tables it holds snapshots of.", arrow_type=INT)
-    buckets: int = column("Number of buckets it holds snapshots of.", arrow_type=INT)
+    tables: int = column("Number of tables with leased snapshots.", arrow_type=INT)
+    buckets: int = column("Number of buckets with leased snapshots.", arrow_type=INT)
     state: str = column("ACTIVE; EXPIRING with less than a tenth of its time left; EXPIRED until the next clean-up.")
 
 

@@ -1,4 +1,4 @@
-"""sys.lake_commits: every commit to the lake that was granted, and what became of it; the newest first."""
+"""sys.lake_commits: every granted commit to the lake, with its outcome, the newest first."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from tiering.model.declare import column
 class LakeCommitRow:
     """One granted commit."""
 
-    round_id: str = column("The round that it is of.")
+    round_id: str = column("The round of the commit.")
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
     tiering_epoch: int = column("Epoch of the round.")
-    base_round_id: str | None = column("The round that it builds on; NULL in a table's first commit.")
+    base_round_id: str | None = column("The round on whose commit it builds; NULL for a table's first commit.")
     state: str = column(
-        "PREPARED, LAKE_COMMITTED, ACKED, ABORTED, RECONCILED, or UNKNOWN until a later look at the lake tells. One that was granted for a "
-        "lake table that is gone stays UNKNOWN: wherever that table stands now, the commit may be in it."
+        "PREPARED, LAKE_COMMITTED, ACKED, ABORTED, RECONCILED, or UNKNOWN until a later read of the lake shows the outcome. "
+        "A commit to a lake table that was renamed or dropped stays UNKNOWN: it may be in that table."
     )
     prepared_at: datetime = column("When it was granted: from then on it may have been sent.")
-    lake_snapshot_id: int | None = column("The lake snapshot that it made; NULL unless it was found in the lake.")
+    lake_snapshot_id: int | None = column("The lake snapshot of the commit; NULL unless it was found in the lake.")
     lake_committed_at: datetime | None = column("When the coordinator found it in the lake.")
-    acked_at: datetime | None = column("When the cluster had been told of it.")
+    acked_at: datetime | None = column("When the cluster was notified of it.")
     offsets: Mapping[str, int] = column("Tiered offset of each bucket after it; the key is the bucket, or partition id/bucket.")
     files: int = column("Files that it adds.")
     records: int = column("Rows that it adds.")
-    reconciled_by: str | None = column("The later round, or the reconcile_lake, that settled it in place of its own ack; NULL if none did.")
+    reconciled_by: str | None = column("The later round, or the reconcile_lake, that resolved it instead of its own ack; NULL if none did.")
 
 
 @system_table(
     "lake_commits",
     LakeCommitRow,
     requires=DESCRIBE_EACH_TABLE,
-    comment="Commits to the lake that were granted, the newest first: the ledger of who may have written what.",
+    comment="Granted commits to the lake, the newest first: the ledger of all possible writes.",
     newest_first=("prepared_at", "round_id"),
     is_history=True,
 )

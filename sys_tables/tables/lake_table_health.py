@@ -1,6 +1,6 @@
-"""sys.lake_table_health: how good each lake table is to read, as the coordinator observed it last.
+"""sys.lake_table_health: the read cost of each lake table, from the coordinator's latest observation.
 
-A scan reads no lake: the coordinator looks at a lake table in the background, after its snapshot changed. Its columns are the fields of
+A scan reads no lake: the coordinator observes a lake table in the background, after its snapshot changed. Its columns are the fields of
 `TableHealth`.
 """
 
@@ -19,7 +19,7 @@ from tiering.lake.health.table_health import TableHealth
     "lake_table_health",
     TableHealth,
     requires=DESCRIBE_EACH_TABLE,
-    comment="How good each lake table is to read: files, deletes, snapshots and metadata.",
+    comment="Health of each lake table for readers: files, deletes, snapshots and metadata.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableHealth]:
     return view.lake_health(scan.equals("database_name"), scan.equals("table_name"), scan.names)

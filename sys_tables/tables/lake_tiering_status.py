@@ -1,4 +1,4 @@
-"""sys.lake_tiering_status: how the tiering of each lake table stands, and what keeps it waiting.
+"""sys.lake_tiering_status: the tiering status of each lake table, and the reason for its wait.
 
 Its columns are the fields of `TableStatus`.
 """
@@ -17,7 +17,7 @@ from tiering.model.status import TableStatus
     TableStatus,
     requires=DESCRIBE_EACH_TABLE,
     requires_note="`next_action` is a statement if the caller may run it, and otherwise names the privilege to ask for.",
-    comment="How the tiering of each lake table stands.",
+    comment="The tiering status of each lake table.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Columns:
     return view.status_columns(scan.names)

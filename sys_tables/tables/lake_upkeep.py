@@ -1,6 +1,6 @@
-"""sys.lake_upkeep: what upkeep did to the lake tables, in upkeep rounds and inside tiering rounds; the newest first.
+"""sys.lake_upkeep: the upkeep of lake tables, in upkeep rounds and inside tiering rounds, the newest first.
 
-Rows are those stored rounds that did upkeep, or were made for it: nothing is stored twice.
+Each row is a stored round that did upkeep, or whose purpose was upkeep: nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -26,44 +26,46 @@ class LakeUpkeepRow:
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
-    trigger: str = column("Who wanted it: call, upkeep for the table's health, or round for upkeep inside a tiering round.")
-    triggered_by: str | None = column("Who called for it; NULL without a CALL.")
-    actions: str = column("What was to be done: rewrite_files, rewrite_all_files, merge_manifests, expire_snapshots; several with commas.")
-    reason: str | None = column("Why it was done, in words; NULL inside a tiering round.")
+    trigger: str = column("Its reason: call, upkeep for the table's health, or round for upkeep inside a tiering round.")
+    triggered_by: str | None = column("The user who called; NULL without a CALL.")
+    actions: str = column("Its actions: rewrite_files, rewrite_all_files, merge_manifests, expire_snapshots; several with commas.")
+    reason: str | None = column("Its reason in words; NULL inside a tiering round.")
     outcome: str = column(
-        "RUNNING, SUCCEEDED, EMPTY if nothing was to be done, DROPPED if another commit had changed all files first, CANCELLED or FAILED."
+        "RUNNING, SUCCEEDED, EMPTY if there was nothing to do, DROPPED if another commit had changed all files first, CANCELLED or FAILED."
     )
     files_before: int | None = column(
         "Data and delete files that were replaced; like all counts, NULL until its tierer reports.", arrow_type=INT
     )
-    files_after: int | None = column("Files that took their place.", arrow_type=INT)
+    files_after: int | None = column("New files that replaced them.", arrow_type=INT)
     bytes_read: int | None = column("Bytes of the files that were rewritten.")
-    bytes_written: int | None = column("Bytes of the files that took their place.")
+    bytes_written: int | None = column("Bytes of the new files.")
     rows_dropped: int | None = column("Deleted rows that the new files do not have.")
     dropped_buckets: int | None = column(
-        "Rewritten buckets that were left out, because another commit had changed their files.", arrow_type=INT
+        "Rewritten buckets that the commit left out, because another commit had changed their files.", arrow_type=INT
     )
-    bytes_left: int | None = column("Bytes of files that were left to be rewritten; NULL if that is not known.")
-    budget_bytes: int | None = column("Bytes that the round was to rewrite at most; NULL inside a tiering round.")
+    bytes_left: int | None = column("Bytes of files that are still to be rewritten; NULL if unknown.")
+    budget_bytes: int | None = column("Most bytes that the round may rewrite; NULL inside a tiering round.")
     manifests_before: int | None = column("Manifests before; NULL if it merged none.", arrow_type=INT)
     manifests_after: int | None = column("Manifests after it.", arrow_type=INT)
     snapshots_expired: int | None = column("Snapshots that it removed. A sweep deletes their files later.", arrow_type=INT)
     pending_time: datetime = column("When its round was queued.")
     started_time: datetime | None = column("When a tierer got the round.")
-    finished_time: datetime | None = column("When the end of the round was reported, or found out.")
-    duration_ms: int | None = column("Milliseconds from started_time to finished_time; inside a tiering round those of the whole round.")
-    lake_snapshot_id: int | None = column("The lake snapshot that the round made; NULL unless the coordinator found it in the lake.")
+    finished_time: datetime | None = column("When the end of the round was reported or detected.")
+    duration_ms: int | None = column(
+        "Milliseconds from started_time to finished_time; inside a tiering round the duration of the whole round."
+    )
+    lake_snapshot_id: int | None = column("The lake snapshot that the round committed; NULL unless the coordinator found it in the lake.")
     tierer_id: str | None = column("The tierer that got the round.")
-    ran_on: str | None = column("Where the files were rewritten: SPARK, or INLINE, the tierer's own process; NULL while it runs.")
+    ran_on: str | None = column("The place where the files were rewritten: SPARK, or INLINE, the tierer's own process; NULL while it runs.")
     error_class: str | None = column("Class of the error that ended it.")
-    error_message: str | None = column("That error, in words; of a cancelled one, who cancelled it and why.")
+    error_message: str | None = column("The error in words. For a cancelled round: the user who cancelled it, and the reason.")
 
 
 @system_table(
     "lake_upkeep",
     LakeUpkeepRow,
     requires=DESCRIBE_EACH_TABLE,
-    comment="What upkeep did to the lake tables, the newest first: files, bytes, manifests, snapshots, and why it ended.",
+    comment="The upkeep of the lake tables, the newest first: files, bytes, manifests, snapshots, and its end.",
     newest_first=("pending_time", "round_id"),
     is_history=True,
 )
@@ -74,7 +76,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[LakeUpkeepRow]:
 
 
 def row_of(record: RoundRecord) -> LakeUpkeepRow:
-    """The upkeep of a stored round as its row."""
+    """Returns the upkeep of a stored round as its row."""
     error, place = record.error, None if record.stats is None else record.stats.place
     shown_error = None if record.upkeep is None else error
     return LakeUpkeepRow(
@@ -113,7 +115,7 @@ def _trigger(record: RoundRecord) -> str:
 
 
 def _actions(record: RoundRecord) -> Iterator[str]:
-    """What an upkeep round was asked to do, or what a tiering round did."""
+    """Yields the actions that an upkeep round was asked for, or that a tiering round did."""
     order, did = record.upkeep, None if record.stats is None else record.stats.upkeep
     if order is None:
         done = {} if did is None else {"rewrite_files": did.files_before or did.dropped, "merge_manifests": did.manifests_before}

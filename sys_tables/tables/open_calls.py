@@ -1,4 +1,4 @@
-"""sys.open_calls: the CALLs that the service works on now. One whose caller has gone is not among them."""
+"""sys.open_calls: the CALLs that the service executes now. A CALL whose caller has gone is not among them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class OpenCallRow:
 
     call_id: int = column("Number of the call, counted from 1 since the service started.")
     procedure_name: str = column("What was called.")
-    caller: str = column("Who called, as the client said.")
+    caller: str = column("The caller, as the client gave it.")
     idempotency_key: str | None = column("The key that names the operation; NULL without one.")
     started_time: datetime = column("When the call reached the service.")
-    running_ms: int = column("How long it has run, in milliseconds.")
+    running_ms: int = column("Duration so far, in milliseconds.")
 
 
 @system_table(
@@ -31,7 +31,7 @@ class OpenCallRow:
     requires=EVERY_CALLER,
     requires_note="The table shows the caller's own CALLs.",
     further=((OPERATE_ON_SERVICE, "CALLs of other callers"),),
-    comment="CALLs that the service works on now, the oldest first.",
+    comment="CALLs that the service executes now, the oldest first.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[OpenCallRow]:
     for call in view.open_calls():

@@ -1,4 +1,4 @@
-"""sys.options: the options that are in force. Values that may be secrets are not among them."""
+"""sys.options: the options in force, without values that may be secrets."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tiering.model.declare import column
 class OptionRow:
     """One option."""
 
-    scope: str = column("coordinator; tierer for what the coordinator tells tierers; table for what holds where a table has no option.")
+    scope: str = column("coordinator; tierer for settings that the coordinator sends to tierers; table for the defaults of table options.")
     name: str = column("Name of the option.")
-    value: str | None = column("Its value, redacted; NULL if only a running coordinator knows it, or the lake's format decides.")
-    default: str | None = column("What it is if nobody sets it; NULL if there is no default.")
-    source: str | None = column("default or set; NULL if nobody knows.")
+    value: str | None = column("Its redacted value; NULL if only a running coordinator knows it, or if it depends on the lake format.")
+    default: str | None = column("The default; NULL if there is none.")
+    source: str | None = column("default or set; NULL if unknown.")
     description: str = column("What it means.")
 
 
-@system_table("options", OptionRow, requires=EVERY_CALLER, comment="The options that are in force, by scope and name.")
+@system_table("options", OptionRow, requires=EVERY_CALLER, comment="The options in force, by scope and name.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[OptionRow]:
     for option in view.options():
         yield OptionRow(**vars(option))

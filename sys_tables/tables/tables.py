@@ -1,7 +1,7 @@
 """sys.tables: the source tables, whether or not they are tiered.
 
-Partition counts and the lake table's location are what the coordinator saw last of a table that is tiered: nobody is asked a
-table. They are unknown (NULL) where it has not looked.
+Partition counts and the lake table's location of a tiered table are the coordinator's latest observations: a read calls no other service.
+They are NULL before the first observation.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class TableRow:
     bucket_count: int = column("Number of buckets, in each partition.", arrow_type=INT)
     bucket_keys: tuple[str, ...] = column("Columns that choose the bucket; empty = round robin.")
     primary_key: tuple[str, ...] = column("Columns of the primary key; empty in a log table.")
-    partition_keys: tuple[str, ...] = column("Columns that make the partitions; empty = not partitioned.")
+    partition_keys: tuple[str, ...] = column("Partition columns; empty = not partitioned.")
     partitions: int | None = column(
-        "Number of partitions; 0 in a table that is not partitioned, NULL in a partitioned one without lake.", arrow_type=INT
+        "Number of partitions; 0 in a table without partitions, NULL in a partitioned table without lake.", arrow_type=INT
     )
     lake_enabled: bool = column("Whether the table is tiered into the lake.")
     lake_format: str | None = column("Format of its lake table; NULL while lake is disabled.")
@@ -54,7 +54,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableRow]:
 
 
 def table_row(table: TableInfo, partitions: int | None, lake_location: str | None) -> TableRow:
-    """A table with what only its observer knows of it; None = nobody looked."""
+    """Returns the row of a table. `partitions` and `lake_location` are observations; None = not observed."""
     return TableRow(
         database_name=table.path.database_name,
         table_name=table.path.table_name,

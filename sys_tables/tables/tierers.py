@@ -1,4 +1,4 @@
-"""sys.tierers: the processes that tier, as their heartbeats describe them. None are known while no coordinator runs."""
+"""sys.tierers: the tierers, as their heartbeats describe them. Without a running coordinator none are known."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ from tiering.model.declare import INT, column
 class TiererRow:
     """One process."""
 
-    tierer_id: str = column("Its id; a process that is started again may have the same.")
-    host: str | None = column("The machine that it runs on, as it says.")
-    application_id: str | None = column("Id of its Spark application, as it says.")
-    version: str | None = column("Its version of Lakeward, as it says.")
-    state: str = column("ACTIVE; LOST after silence; STOPPED when it said goodbye; FENCED when another process started under its id.")
+    tierer_id: str = column("Its id. A restarted process may have the same.")
+    host: str | None = column("The machine on which it runs, as it reports.")
+    application_id: str | None = column("Id of its Spark application, as it reports.")
+    version: str | None = column("Its version of Lakeward, as it reports.")
+    state: str = column(
+        "ACTIVE; LOST after the service timeout without a heartbeat; STOPPED after its last heartbeat; "
+        "FENCED after another process started under its id."
+    )
     started_at: datetime | None = column("When it started, by its own clock.")
-    heartbeat_time: datetime = column("When it was heard of last.")
-    slots: int = column("How many tables it moves at a time.", arrow_type=INT)
-    tables_running: int = column("How many it moves now.", arrow_type=INT)
-    rounds: int = column("Rounds that it has ended since this coordinator knows it.")
-    records_per_second: float | None = column("Records that its running rounds read in a second, on the average; NULL if none has begun.")
+    heartbeat_time: datetime = column("Time of its last heartbeat.")
+    slots: int = column("Most rounds that it runs at a time.", arrow_type=INT)
+    tables_running: int = column("Number of rounds that it runs now.", arrow_type=INT)
+    rounds: int = column("Rounds that ended since its first heartbeat to this coordinator.")
+    records_per_second: float | None = column("Average records per second that its running rounds read; NULL if none has begun.")
 
 
 @system_table(
     "tierers",
     TiererRow,
     requires=OPERATE_ON_SERVICE,
-    comment="The processes that tier. One that is lost, or has stopped, is shown for a day.",
+    comment="The tierers. A tierer that is lost or has stopped is shown for a day.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TiererRow]:
     for tierer in view.tierers():

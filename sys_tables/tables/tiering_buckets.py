@@ -1,4 +1,4 @@
-"""sys.tiering_buckets: how far the lake is with each bucket of each lake table."""
+"""sys.tiering_buckets: the offsets of each bucket of each lake table, in log and lake."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ class TieringBucketRow:
     partition_id: int | None = column("Id of the partition, never reused; NULL in a table without partitions.")
     partition_name: str | None = column("Name of the partition; NULL without partitions, and of one that was dropped.")
     bucket_id: int = column("The bucket.", arrow_type=INT)
-    log_start_offset: int | None = column("First offset that the log still has; NULL if the log has not got the bucket any more.")
+    log_start_offset: int | None = column("First offset that the log still has; NULL if the bucket was dropped.")
     log_end_offset: int | None = column("Offset of the next record of the log.")
-    lake_offset: int | None = column("The lake has the bucket up to this offset; NULL if it has nothing of it.")
-    staged_offset: int | None = column("Where a commit reaches that was granted and is not known to be in the lake; NULL without one.")
+    lake_offset: int | None = column("The lake has the bucket's records below this offset; NULL if it has none.")
+    staged_offset: int | None = column("End offset of a granted commit that is not known to be in the lake; NULL without one.")
     lag_records: int | None = column("Records of the log that the lake lacks.")
-    lag_ms: int | None = column("Age of the oldest of them in milliseconds, 0 if there are none; NULL if it is unknown.")
-    oldest_pending_time: datetime | None = column("When the oldest of them was written; NULL if there are none, or it is unknown.")
-    backlog_offset: int | None = column("Where the backlog of the bucket ends; NULL once the lake has passed that.")
+    lag_ms: int | None = column("Age of the oldest such record in milliseconds, 0 if there are none; NULL if unknown.")
+    oldest_pending_time: datetime | None = column("When the oldest such record was written; NULL if there are none, or if unknown.")
+    backlog_offset: int | None = column("End offset of the bucket's backlog; NULL once the lake has passed it.")
     is_backlog: bool | None = column(
-        "Whether the lake lacks some of what was there when reading of the bucket began (anew); NULL before that plan."
+        "Whether the lake lacks records that were in the log when reading of the bucket began (again); NULL before that plan."
     )
-    offsets_observed_time: datetime | None = column("When the log was looked at.")
-    error_class: str | None = column("Class of the error for which it does not go on; NULL if it goes on, or the whole table does not.")
+    offsets_observed_time: datetime | None = column("When the log was observed.")
+    error_class: str | None = column(
+        "Class of the error that stopped the bucket; NULL if the bucket is not stopped, or if the whole table is."
+    )
     error_message: str | None = column("That error, in words.")
-    stopped_at_offset: int | None = column("Offset of the record at which it stands; NULL if it goes on.")
+    stopped_at_offset: int | None = column("Offset of the record at which it stopped; NULL if it is not stopped.")
     stopped_at_record: str | None = column(
-        "That record as text, cut, and what a library says of its values; NULL if it is not known, and for a caller without SELECT."
+        "That record as shortened text, with a library's error about its values; NULL if unknown, and for a caller without SELECT."
     )
-    log_only_records: int | None = column("Hot: records that only the log has. NULL, as the next two, if offsets cannot tell.")
-    both_records: int | None = column("Warm: records that log and lake have; of a primary-key table changes that the lake has taken in.")
-    lake_only_records: int | None = column("Cold: records that only the lake has; NULL in a primary-key table, whose lake has rows.")
+    log_only_records: int | None = column("Hot: records that only the log has. NULL, like the next two columns, if offsets do not show it.")
+    both_records: int | None = column("Warm: records that log and lake have. In a primary-key table: changes that the lake has applied.")
+    lake_only_records: int | None = column(
+        "Cold: records that only the lake has; NULL in a primary-key table, whose lake has rows and not records."
+    )
 
 
 @system_table(
@@ -50,7 +54,7 @@ class TieringBucketRow:
     TieringBucketRow,
     requires=DESCRIBE_EACH_TABLE,
     further=((SELECT_ON_TABLE, "`stopped_at_record`"),),
-    comment="How far the lake is with each bucket of each lake table.",
+    comment="The offsets of each bucket of each lake table, in log and lake.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringBucketRow]:
     for bucket in view.buckets(scan.equals("database_name"), scan.equals("table_name")):

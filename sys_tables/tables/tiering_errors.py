@@ -1,4 +1,4 @@
-"""sys.tiering_errors: the kinds of errors that rounds had, by table, phase and class; the newest first."""
+"""sys.tiering_errors: the kinds of errors of rounds, by table, phase and class, the newest first."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ class TieringErrorRow:
 
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
-    phase: str | None = column(
-        "PLAN, LEASE, READ, WRITE, FENCE, LAKE_COMMIT, ACK or MAINTENANCE; NULL if nobody said, as for a lost tierer."
-    )
+    phase: str | None = column("PLAN, LEASE, READ, WRITE, FENCE, LAKE_COMMIT, ACK or MAINTENANCE; NULL if unknown, as for a lost tierer.")
     error_class: str = column("Class of the error.")
-    message: str = column("What happened the last time.")
-    hint: str | None = column("What helps; NULL if nothing has to be done.")
+    message: str = column("Message of the latest such error.")
+    hint: str | None = column("Hint; NULL if no action is needed.")
     next_action: str | None = column(
-        "The one statement that helps, and leaves no acknowledged row out of the lake; NULL where waiting is right, where the choice is a "
-        "person's (see hint), and once something else holds the table up."
+        "The statement that helps without leaving an acknowledged row out of the lake; NULL if no action is needed, if a person "
+        "has to choose (see hint), and once another error holds the table up."
     )
     retryable: bool = column("Whether the coordinator tries again by itself.")
-    count: int = column("How many rounds it ended.")
-    first_seen: datetime = column("When it ended a round first.")
-    last_seen: datetime = column("When it ended a round last.")
-    last_round_id: str = column("The round that it ended last.")
-    resolved_at: datetime | None = column("When a round went well after it, or the table was reconciled or removed; NULL until then.")
+    count: int = column("Number of rounds that it ended.")
+    first_seen: datetime = column("When it first ended a round.")
+    last_seen: datetime = column("When it last ended a round.")
+    last_round_id: str = column("The latest round that it ended.")
+    resolved_at: datetime | None = column("When a later round succeeded, or the table was reconciled or removed; NULL until then.")
 
 
 @system_table(
@@ -43,7 +41,7 @@ class TieringErrorRow:
     TieringErrorRow,
     requires=DESCRIBE_EACH_TABLE,
     requires_note="`next_action` is a statement if the caller may run it, and otherwise names the privilege to ask for.",
-    comment="Kinds of errors that ended rounds, a row a table, phase and class, the newest first.",
+    comment="Kinds of errors that ended rounds, one row per table, phase and class, the newest first.",
     newest_first=("last_seen",),
     is_history=True,
 )

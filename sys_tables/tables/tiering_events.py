@@ -1,4 +1,4 @@
-"""sys.tiering_events: what happened to the tables, and who asked for it; the newest first."""
+"""sys.tiering_events: the events of the tables, with the user who requested them, the newest first."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class TieringEventRow:
     """One event."""
 
     event_id: int | None = column(
-        "Number of the event, in the order in which events were stored; NULL for a caller without OPERATE on the service, to whom gaps "
-        "would tell of hidden tables."
+        "Number of the event, in the order in which events were stored; NULL for a caller without OPERATE on the service, "
+        "to whom gaps would reveal hidden tables."
     )
     occurred_at: datetime = column("When it happened, by the coordinator's clock.")
     level: str = column("INFO, WARN or ERROR.")
-    event_type: str = column("What happened: TABLE_PENDING, COMMIT_GRANTED, TABLE_PAUSED, ...")
-    principal: str | None = column("Who called for it; NULL if the coordinator did it by itself.")
+    event_type: str = column("Kind of the event: TABLE_PENDING, COMMIT_GRANTED, TABLE_PAUSED, ...")
+    principal: str | None = column("The user who requested it; NULL for the coordinator's own actions.")
     database_name: str | None = column("Database of the table; NULL if it is about no table.")
     table_name: str | None = column("Name of the table; NULL if it is about no table.")
     round_id: str | None = column("The table's latest round then; NULL if it had none.")
     message: str = column("Why, in words.")
-    details: str = column("More, as JSON: the table's id and epoch, and what else the event has.")
+    details: str = column("Details as JSON: the table's id and epoch, and further fields of the event.")
 
 
 @system_table(
@@ -39,7 +39,7 @@ class TieringEventRow:
     TieringEventRow,
     requires=DESCRIBE_EACH_TABLE,
     further=((OPERATE_ON_SERVICE, "`event_id`, and events about no table"),),
-    comment="What happened to the tables, the newest first. How much is kept is an option of the coordinator.",
+    comment="The events of the tables, the newest first. Options of the coordinator limit their number and age.",
     newest_first=("occurred_at", "event_id"),
     is_history=True,
 )

@@ -1,4 +1,4 @@
-"""sys.tiering_rounds: every attempt to tier a table: why it was made, how it went, and where its time went; the newest first."""
+"""sys.tiering_rounds: every attempt to tier a table, with its reason, its outcome and its durations, the newest first."""
 
 from __future__ import annotations
 
@@ -23,66 +23,70 @@ class TieringRoundRow:
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
-    tiering_epoch: int = column("Number of the table's entry to Pending with which the round was made.")
-    coordinator_epoch: int = column("Epoch of the coordinator that queued it or, once it runs, assigned it.")
-    trigger: str = column("Why it was made: schedule, call, retry, force after a round that stopped early, or upkeep for an upkeep round.")
-    triggered_by: str | None = column("Who called for it; NULL if nobody did.")
+    tiering_epoch: int = column("Number of the table's entry to Pending that created the round.")
+    coordinator_epoch: int = column("Epoch of the coordinator that queued it. Once it runs: of the one that assigned it.")
+    trigger: str = column("Its reason: schedule, call, retry, force after a round that stopped early, or upkeep for an upkeep round.")
+    triggered_by: str | None = column("The user who requested it; NULL without a request.")
     tierer_id: str | None = column("The tierer that got it; NULL before.")
     state: str = column("QUEUED, RUNNING, SUCCEEDED, EMPTY, FORCE_FINISHED, FAILED, CANCELLED or FENCED.")
     pending_time: datetime = column("When it was queued.")
     started_time: datetime | None = column("When a tierer got it.")
-    finished_time: datetime | None = column("When its end was reported, or found out.")
+    finished_time: datetime | None = column("When its end was reported or detected.")
     duration_ms: int | None = column("Milliseconds from started_time to finished_time.")
-    completion_target: datetime | None = column("When it stops early if it is not done: its maximum duration after started_time.")
+    completion_target: datetime | None = column("When it stops early if it has not finished: its maximum duration after started_time.")
     splits_total: int | None = column("Splits of its plan; NULL before.", arrow_type=INT)
     splits_done: int | None = column("Splits that are read and written.", arrow_type=INT)
     records_read: int | None = column("Log records read; like all counts from here to deletes_written, NULL until its tierer reports.")
-    bytes_read: int | None = column("Bytes of log and KV snapshots read, as they are stored; NULL if its tierer cannot count them.")
+    bytes_read: int | None = column("Stored bytes of log and KV snapshots that were read; NULL if its tierer cannot count them.")
     records_written: int | None = column("Rows written to the lake.")
     bytes_written: int | None = column("Bytes of the files that it wrote.")
     files_written: int | None = column("Files that it wrote.")
     deletes_written: int | None = column("Rows of the lake that it marked as deleted.")
-    lake_snapshot_id: int | None = column("The lake snapshot that it made; NULL unless the coordinator found it in the lake.")
-    idempotency_key: str | None = column("The key of the CALL that made it; NULL without one.")
+    lake_snapshot_id: int | None = column("The lake snapshot that it committed; NULL unless the coordinator found it in the lake.")
+    idempotency_key: str | None = column("The idempotency key of the CALL that requested it; NULL without one.")
     error_class: str | None = column("Class of the error that ended it, or of a bucket that stopped while it succeeded.")
     error_message: str | None = column("That error, in words.")
-    attempt: int = column("1, and one more for each round before it that failed or was fenced without one that went well.", arrow_type=INT)
-    deadline: datetime | None = column(
-        "When the promise was broken: the table's freshness_deadline as the round was queued, or later, when the oldest row that the lake "
-        "lacked had waited for the freshness. Time in which no row had to wait is in no wait from queued_late_ms to paused_ms."
+    attempt: int = column(
+        "Number of the attempt since the last round that succeeded: 1, plus the failed and fenced rounds since then.", arrow_type=INT
     )
-    missed_by_ms: int | None = column("Milliseconds from deadline to when the lake had caught up, 0 if in time; NULL if it did not.")
+    deadline: datetime | None = column(
+        "When the promise was broken: the table's freshness_deadline when the round was queued, or later, when the oldest row that "
+        "the lake lacked had waited for the freshness. The waits from queued_late_ms to paused_ms contain no time without a waiting row."
+    )
+    missed_by_ms: int | None = column("Milliseconds from deadline until the lake had caught up, 0 if in time; NULL if it did not catch up.")
     mode: str | None = column(
-        "UPKEEP for an upkeep round, BACKLOG while rows wait that were there when reading began, else LIVE; NULL before its plan."
+        "UPKEEP for an upkeep round, BACKLOG while rows wait that were in the log when reading began, else LIVE; NULL before its plan."
     )
     queued_late_ms: int | None = column(
-        "Milliseconds that nobody queued the table although it was due: no coordinator ran, or the cluster had not assigned it. "
-        "Like all waits from here to paused_ms, since a round last brought the table up to date."
+        "Milliseconds in which the table was due but not queued: no coordinator ran, or the cluster had not assigned it. "
+        "All waits from here to paused_ms count since a round last brought the table up to date."
     )
     waited_for_slot_ms: int | None = column("Milliseconds in the queue, without pauses, until a tierer was free; NULL before.")
-    no_tierer_ms: int | None = column("Of waited_for_slot_ms, the milliseconds in which no tierer that gets tables was connected.")
+    no_tierer_ms: int | None = column("The part of waited_for_slot_ms in which no tierer that gets tables was connected.")
     earlier_rounds_ms: int | None = column("Milliseconds of rounds that failed, were fenced or cancelled, or stopped early.")
     backoff_ms: int | None = column("Milliseconds that the table waited after failures.")
     paused_ms: int | None = column("Milliseconds by which pauses held the table up.")
-    plan_ms: int | None = column("Milliseconds of looks at table, lake and log; like all times from here on, by its tierer's clock.")
-    lease_ms: int | None = column("Milliseconds until its KV snapshots were leased; NULL if it leased none.")
-    read_ms: int | None = column("Milliseconds of work on splits, the part that its tasks spent reading.")
-    write_ms: int | None = column("Milliseconds of work on splits, the part that its tasks spent writing.")
-    commit_ms: int | None = column("Milliseconds from the request for the grant to the proof that the commit is in the lake.")
-    ack_ms: int | None = column("Milliseconds until the coordinator had recorded the commit and told the cluster.")
-    ran_on: str | None = column(
-        "Where its splits were read and written: SPARK, or INLINE, the tierer's own process. NULL while it runs, for a round without "
-        "splits, and for one that a version without this column ran."
+    plan_ms: int | None = column(
+        "Milliseconds to read the state of table, lake and log. This and all later durations are by its tierer's clock."
     )
-    spark_application_id: str | None = column("Spark's id of the tierer's application, as its pages have it; NULL for INLINE.")
-    spark_job_id: int | None = column("Spark's id of the round's job, the last one if its splits were run again; NULL for INLINE.")
+    lease_ms: int | None = column("Milliseconds until its KV snapshots were leased; NULL if it leased none.")
+    read_ms: int | None = column("Milliseconds that its tasks spent on reading splits.")
+    write_ms: int | None = column("Milliseconds that its tasks spent on writing.")
+    commit_ms: int | None = column("Milliseconds from the request for the grant to the proof that the commit is in the lake.")
+    ack_ms: int | None = column("Milliseconds until the coordinator had recorded the commit and notified the cluster.")
+    ran_on: str | None = column(
+        "The place where its splits ran: SPARK, or INLINE, the tierer's own process. NULL while it runs, "
+        "for a round without splits, and for a round of a version without this column."
+    )
+    spark_application_id: str | None = column("Id of the tierer's application in Spark; NULL for INLINE.")
+    spark_job_id: int | None = column("Id of the round's job in Spark, the last one if its splits ran again; NULL for INLINE.")
 
 
 @system_table(
     "tiering_rounds",
     TieringRoundRow,
     requires=DESCRIBE_EACH_TABLE,
-    comment="Attempts to tier a table, the newest first, with what each did and where its time went.",
+    comment="Attempts to tier a table, the newest first, with their counts and durations.",
     newest_first=("pending_time", "round_id"),
     is_history=True,
 )
@@ -92,7 +96,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringRoundRow]:
 
 
 def row_of(record: RoundRecord) -> TieringRoundRow:
-    """A stored round as its row."""
+    """Returns a stored round as its row."""
     error, place = record.error, None if record.stats is None else record.stats.place
     return TieringRoundRow(
         round_id=record.round_id,
@@ -129,11 +133,11 @@ def row_of(record: RoundRecord) -> TieringRoundRow:
 
 
 _WAITS = ("queued_late_ms", "waited_for_slot_ms", "earlier_rounds_ms", "backoff_ms", "paused_ms")
-"""In the order in which they come as a rule: what no row had to wait is taken from the first."""
+"""Columns in the order in which the waits usually occur: time without a waiting row is subtracted from the first."""
 
 
 def _waits(record: RoundRecord) -> dict[str, int | None]:
-    """What the table waited for, without the time in which no row waited too long."""
+    """Returns the waits of the table, without time in which no row waited too long."""
     left, values = record.unpromised_ms, {name: getattr(record, name) for name in _WAITS}
     for name, value in values.items():
         taken = min(left, value or 0)
@@ -144,7 +148,7 @@ def _waits(record: RoundRecord) -> dict[str, int | None]:
 
 
 def _reported(record: RoundRecord) -> dict[str, Any]:
-    """What the round's tierer says that it did."""
+    """Returns the results that the round's tierer reported."""
     stats = record.stats
     counts = ("records_read", "bytes_read", "records_written", "bytes_written", "files_written", "deletes_written")
     times = ("plan_ms", "lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms")

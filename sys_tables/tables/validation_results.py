@@ -1,4 +1,4 @@
-"""sys.validation_results: what validations found, the newest first."""
+"""sys.validation_results: the results of validations, the newest first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiering.procedures.validate_table import CheckResult
     CheckResult,
     requires=DESCRIBE_EACH_TABLE,
     further=((SELECT_ON_TABLE, "`details`"),),
-    comment="What validations found, the newest first.",
+    comment="The results of validations, the newest first.",
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[CheckResult]:
     database_name, table_name = scan.equals("database_name"), scan.equals("table_name")

@@ -210,7 +210,7 @@ CAUSES: tuple[tuple[Callable[[World], None], str, str], ...] = (
     (a_tierer_that_died, "earlier_rounds", "rounds before it took 2 min"),
     (a_round_that_stopped_early, "earlier_rounds", "rounds before it took 1.7 min"),
     (a_round_that_was_cancelled, "earlier_rounds", "rounds before it took 4.7 min"),
-    (no_coordinator, "queued_late", "nobody queued it for 1.7 min"),
+    (no_coordinator, "queued_late", "no round was queued for 1.7 min"),
     (a_pause_over_which_a_round_ran, "unmeasured", "of the round are in none of its parts"),
     (an_answer_that_was_lost, "unmeasured", "1.7 min of the round are in none of its parts"),
     *((long_part(part), part, f"{words} took 1.7 min") for part, words in (("plan", "looks at table, lake and log"), ("read", "reading"))),

@@ -212,7 +212,7 @@ def test_a_miss_is_explained_by_what_took_longest(run: Run) -> None:
         )
         assert "the table waited 1 min after them" in r2["explanation"]
         assert (r3["largest_part"], r3["explanation"]) == ("read", "reading took 7 ms")
-        assert (r4["largest_part"], r4["largest_part_ms"], r4["explanation"]) == (None, None, "nobody said where the time went")
+        assert (r4["largest_part"], r4["largest_part_ms"], r4["explanation"]) == (None, None, "the tierer reported no durations")
 
     run(scenario())
 
