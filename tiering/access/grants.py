@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Access:
-    """What one identity may do. It is thread-safe: concurrent computations have the same result."""
+    """The rights of one identity. It is thread-safe: concurrent computations have the same result."""
 
     def __init__(self, identity: Identity, engine: CedarEngine | None) -> None:
         """`engine` None: everything is allowed."""

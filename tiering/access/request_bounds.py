@@ -31,5 +31,5 @@ def informative(text: str) -> str:
 
 
 def caller_name(text: str) -> str:
-    """Who calls, as it is stored, logged and shown: whom the call proves, and else the name in its message."""
+    """Returns the caller for storage, logs and display: the authenticated identity, else the name in the message."""
     return informative(acting_principal(text)) or ANONYMOUS

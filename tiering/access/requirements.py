@@ -14,7 +14,7 @@ from tiering.access.privileges import Privilege
 
 
 class On(StrEnum):
-    """What a privilege is needed on."""
+    """The object on which a privilege is needed."""
 
     NOTHING = "nothing: every identified caller may do it"
     SERVICE = "the service"

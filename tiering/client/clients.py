@@ -50,17 +50,17 @@ from tiering.wire.procedure_calls import (
 )
 
 READ_TIMEOUT_SECONDS = 30
-"""What the answer with one page may take."""
+"""Time limit of an answer with one page."""
 
 SWEEP_GUARD_MS = 24 * 3_600_000
-"""Files younger than a day stay, unless asked otherwise."""
+"""By default, files younger than a day stay."""
 
 
 class LakewardClient(ProcedureMethods):
     """The synchronous client. `uri` is `host:port`; raises InvalidArgument for another text.
 
-    `access`: the token to show and the files of TLS; None = as LAKEWARD_TOKEN_FILE, LAKEWARD_TLS_CA and so on say, and the token that a
-    service of this user has put where it is found.
+    `access`: the token and the TLS files; None = from LAKEWARD_TOKEN_FILE, LAKEWARD_TLS_CA and so on, and the token that a service of this
+    user wrote into the user's folder.
     """
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
@@ -76,7 +76,7 @@ class LakewardClient(ProcedureMethods):
         statuses: Iterable[str] = (),
         page_size: int = 0,
     ) -> list[TableStatus]:
-        """How the tiering of each lake table stands, ordered by path; all of one moment, over as many pages as it takes.
+        """Returns the tiering status of each lake table, ordered by path, all at one moment, from as many pages as needed.
 
         Narrowed by path, by database and by status (`Failed`, ...). Raises UnknownTable for an unknown path.
         """
@@ -88,9 +88,9 @@ class LakewardClient(ProcedureMethods):
         return listing.items
 
     def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
-        """The leases on KV snapshots, ordered by id, or the one of an id, if there is one; all of one moment.
+        """Returns the leases on KV snapshots, ordered by id, or only the lease with `lease_id`, if it exists; all at one moment.
 
-        One that has ended is listed until the next clean-up: see its `expires_at`.
+        A lease that has ended is listed until the next clean-up; its `expires_at` is in the past.
         """
         listing = _leases(self._connection.uri, lease_id, page_size)
         while listing.request is not None:
@@ -111,11 +111,11 @@ class LakewardClient(ProcedureMethods):
         wait_for_tierer: bool = False,
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
-        """Brings the lake up to the table's end offsets of now: `CALL sys.tier_table`.
+        """Brings the lake up to the table's present end offsets: `CALL sys.tier_table`.
 
-        `on_progress` hears where the call stands, and how far the round is. A key makes a repeat safe: it attaches to the earlier
-        call. Without `wait_for_tierer` the wait ends after a few seconds while no tierer is connected.
-        Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
+        `on_progress` gets the state of the call and the progress of the round. A key makes a repeat safe: the repeat gets the result of the
+        earlier call. Without `wait_for_tierer` the wait ends after a few seconds while no tierer is connected. Raises UnknownTable,
+        LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
         """
         request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller, wait_for_tierer)
         result: TierTableResult | None = None
@@ -158,7 +158,7 @@ class LakewardClient(ProcedureMethods):
         return result_from_pieces(request, pieces, self._connection.uri)
 
     def close(self) -> None:
-        """Ends the connection; harmless to repeat."""
+        """Closes the connection. A second call does nothing."""
         self._connection.close()
 
     def __enter__(self) -> LakewardClient:
@@ -169,7 +169,7 @@ class LakewardClient(ProcedureMethods):
 
 
 class AsyncLakewardClient(AsyncProcedureMethods):
-    """The same for asyncio. Make it inside the event loop that uses it."""
+    """The client for asyncio. Create it inside the event loop that uses it."""
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self._connection = AsyncConnection(uri, access)
@@ -184,7 +184,7 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         statuses: Iterable[str] = (),
         page_size: int = 0,
     ) -> list[TableStatus]:
-        """See `LakewardClient.list_tiering_statuses`."""
+        """Returns the same as `LakewardClient.list_tiering_statuses`."""
         listing = _statuses(self._connection.uri, table_path, database_name, statuses, page_size)
         while listing.request is not None:
             with self._connection.calling():
@@ -193,7 +193,7 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         return listing.items
 
     async def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
-        """See `LakewardClient.list_kv_snapshot_leases`."""
+        """Returns the same as `LakewardClient.list_kv_snapshot_leases`."""
         listing = _leases(self._connection.uri, lease_id, page_size)
         while listing.request is not None:
             with self._connection.calling():
@@ -213,7 +213,7 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         wait_for_tierer: bool = False,
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
-        """See `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
+        """Does the same as `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
         request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller, wait_for_tierer)
         result: TierTableResult | None = None
         with self._connection.calling():
@@ -233,21 +233,21 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         on_progress: OnProgress | None = None,
         **options: Unpack[CallOptions],
     ) -> list[TierDatabaseRow]:
-        """See `LakewardClient.tier_database`."""
+        """Does the same as `LakewardClient.tier_database`."""
         request = TierDatabase(database_name, include, exclude, only_stale, wait, timeout_ms, **options)
         return list((await self.perform(request, on_progress)).rows)
 
     async def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
-        """See `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
+        """Does the same as `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
         request = sweep_lake_request(table_path, older_than_ms, dry_run, caller)
         with self._connection.calling():
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
 
     async def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
-        """See `LakewardClient.perform`."""
+        """Does the same as `LakewardClient.perform`."""
         pieces: list[bytes] = []
         with self._connection.calling():
             async for step in self._control.CallProcedure(request_to_pb(request), timeout=timeout_seconds(request)):
@@ -255,7 +255,7 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         return result_from_pieces(request, pieces, self._connection.uri)
 
     async def close(self) -> None:
-        """Ends the connection; harmless to repeat."""
+        """Closes the connection. A second call does nothing."""
         await self._connection.close()
 
     async def __aenter__(self) -> AsyncLakewardClient:

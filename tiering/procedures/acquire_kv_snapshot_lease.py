@@ -33,4 +33,4 @@ class AcquireKvSnapshotLease(Mutation[AcquireKvSnapshotLeaseResult]):
     answer_seconds = LOOK_SECONDS
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    ttl_ms: int = parameter("How long it lasts from now, in milliseconds.", default=DEFAULT_TTL_MS)
+    ttl_ms: int = parameter("Duration from now, in milliseconds.", default=DEFAULT_TTL_MS)

@@ -24,7 +24,7 @@ class SetFreshness(Mutation[SetFreshnessResult]):
     """The table and its new freshness."""
 
     procedure = "set_freshness"
-    comment = "Changes how fresh a table's lake copy has to be."
+    comment = "Changes the freshness of a table."
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")

@@ -25,10 +25,10 @@ class SetTableOption(Mutation[SetTableOptionResult]):
     """The option to set. `value` None: its default."""
 
     procedure = "set_table_option"
-    comment = "Sets an option of a table, or takes it back to its default."
+    comment = "Sets an option of a table, or resets it to its default."
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     answer_seconds = LOOK_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     name: str = parameter("The option, such as table.datalake.freshness; docs/options.md lists them.")
-    value: str | None = parameter("Its value, as text; NULL = back to the default.", default=None)
+    value: str | None = parameter("Its value as text; NULL = reset to the default.", default=None)

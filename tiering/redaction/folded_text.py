@@ -14,7 +14,7 @@ Span = tuple[int, int]
 """From, up to: characters of the text."""
 
 Values = Callable[[str, int], Iterator[Span]]
-"""Of the value that begins at a place of a text: where it stands."""
+"""Yields the spans of the value that begins at a position of a text."""
 
 MAX_PLACES = 5_000
 """Places of one kind that are looked at one by one. A text with more of them is noise or an attack."""

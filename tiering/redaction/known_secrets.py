@@ -19,12 +19,12 @@ from tiering.redaction.folded_text import Span
 from tiering.redaction.secret_forms import is_secret_name
 
 MAX_SECRETS = 256
-"""That are remembered; each costs a search through every text."""
+"""Most secrets in memory; each costs a search through every text."""
 MAX_SECRET_LENGTH = 8_192
 _SHORTEST_SECRET = 6
 """Characters: a shorter value would mask words of harmless texts."""
 _SHORTEST_UNNAMED = 16
-"""Of a value whose name does not say that it is a secret, and only if there are digits and letters in it."""
+"""Shortest value that counts as a secret although its name does not say so, if it has digits and letters."""
 _SHORTEST_ENCODED = 8
 _ESCAPE = re.compile(r"(?:\\[a-z]|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|%[0-9a-f]{2})\Z", re.IGNORECASE)
 _NOT_SECRET_VARIABLES = ("PWD", "OLDPWD")
@@ -106,7 +106,7 @@ def _base64_forms(encoded: bytes) -> Iterator[str]:
 
 
 KNOWN = KnownSecrets()
-"""Of this process."""
+"""The secrets of this process."""
 
 
 def secrets_among(properties: Mapping[str, str], public: Iterable[str] = ()) -> Iterator[str]:

@@ -63,11 +63,11 @@ _STATES = re.compile(
     r"none|null|nil|true|false|undefined|required|missing|expired|invalid|unknown|empty|unset|set|not|is|was|are|"
     r"must|should|cannot|field|wrong|incorrect|denied|failed|rejected|refused|revoked|too"
 )
-"""What an error says of a secret; they are no secrets."""
+"""Words with which errors describe a secret; they are no secrets."""
 _METHODS = re.compile(r"none|token|mtls|oidc")
 """How callers prove who they are (`--auth`): no secrets either."""
 _FEW_CHARACTERS, _FEW_DIGITS = 2, 4
-"""Of a value behind a weak word: `unexpected token: '}'`, `token = 12`."""
+"""Minimum of a value behind a weak word: `unexpected token: '}'`, `token = 12`."""
 
 _DECORATION = r"[\\\"'`\])]{0,16}+"
 _GAP = rf"[ \t{SOFT}]{{0,16}}+"

@@ -1,4 +1,4 @@
-"""The calls of TieringControl: what a client asks and what it is answered, as messages and back."""
+"""Converts requests and answers of TieringControl to messages and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tiering.wire.codec import Codec
 from tiering.wire.model_codecs import PATH
 
 TableName = TablePath | str
-"""A path, or `database.table` as SQL has it."""
+"""A path, or the text `database.table` as in SQL."""
 
 _ROUND_PROGRESS = Codec(RoundProgress, PbRoundProgress)
 
@@ -48,7 +48,7 @@ def tier_table_request(
     caller: str | None,
     wait_for_tierer: bool = False,
 ) -> TierTableRequest:
-    """Asks to tier a table. Without a caller it is the user of this process. Raises InvalidName."""
+    """Returns the request to tier a table. Without a caller it is the user of this process. Raises InvalidName."""
     return TierTableRequest(
         table_path=table_name_to_pb(table),
         wait=wait,
@@ -61,7 +61,7 @@ def tier_table_request(
 
 
 def tier_table_step_to_pb(step: Progress | TierTableResult) -> TierTableResponse:
-    """Progress or the result, as the call streams them."""
+    """Returns progress or the result as a message of the stream."""
     if isinstance(step, Progress):
         round_progress = None if step.round is None else _ROUND_PROGRESS.to_pb(step.round)
         return TierTableResponse(progress=step.message, round_progress=round_progress)
@@ -69,12 +69,12 @@ def tier_table_step_to_pb(step: Progress | TierTableResult) -> TierTableResponse
 
 
 def progress_from_pb(message: TierTableResponse) -> Progress:
-    """The progress of a step that is no result."""
+    """Returns the progress of a step that is not the result."""
     return Progress(message.progress, _ROUND_PROGRESS.from_pb(message.round_progress) if message.HasField("round_progress") else None)
 
 
 def tier_table_result_to_pb(result: TierTableResult) -> PbTierTableResult:
-    """The result as a message; what is None is absent."""
+    """Returns the result as a message. Fields that are None are absent."""
     return PbTierTableResult(
         table_path=PATH.to_pb(result.path),
         round_id=result.round_id,
@@ -92,7 +92,7 @@ def tier_table_result_to_pb(result: TierTableResult) -> PbTierTableResult:
 
 
 def tier_table_result_from_pb(message: PbTierTableResult) -> TierTableResult:
-    """The result of a message; what is absent is None."""
+    """Returns the result of a message. Absent fields are None."""
     return TierTableResult(
         path=PATH.from_pb(message.table_path),
         round_id=message.round_id if message.HasField("round_id") else None,
@@ -110,7 +110,7 @@ def tier_table_result_from_pb(message: PbTierTableResult) -> TierTableResult:
 
 
 def sweep_lake_request(table: TableName | None, older_than_ms: int, dry_run: bool, caller: str | None) -> SweepLakeRequest:
-    """Asks to sweep one lake table, or all of them. Without a caller it is the user of this process. Raises InvalidName."""
+    """Returns the request to sweep one lake table, or all of them. Without a caller it is the user of this process. Raises InvalidName."""
     return SweepLakeRequest(
         table_path=None if table is None else table_name_to_pb(table),
         older_than_ms=older_than_ms,
@@ -120,7 +120,7 @@ def sweep_lake_request(table: TableName | None, older_than_ms: int, dry_run: boo
 
 
 def sweep_result_to_pb(result: SweepResult) -> PbSweepResult:
-    """What a sweep did to one table, as a message."""
+    """Returns the result of a sweep of one table as a message."""
     return PbSweepResult(
         table_path=PATH.to_pb(result.path),
         files=result.files,
@@ -132,7 +132,7 @@ def sweep_result_to_pb(result: SweepResult) -> PbSweepResult:
 
 
 def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
-    """What the message says that a sweep did; an absent error is None."""
+    """Returns the result of a sweep in a message. An absent error is None."""
     return SweepResult(
         path=PATH.from_pb(message.table_path),
         files=message.files,
@@ -144,5 +144,5 @@ def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
 
 
 def call_options(dry_run: bool, idempotency_key: str | None, caller: str | None) -> PbCallOptions:
-    """What a call that changes something has beside its arguments. Without a caller it is the user of this process."""
+    """Returns the options of a call that changes something. Without a caller it is the user of this process."""
     return PbCallOptions(dry_run=dry_run, idempotency_key=idempotency_key, caller=caller or getpass.getuser())

@@ -1,4 +1,4 @@
-"""Connections to the service: how a uri is read, how channels are opened, and how errors of calls come back.
+"""Connections to the service: parsing of a uri, opening of channels, and errors of calls.
 
 with Connection(uri) as connection:
     stub = TieringStatusStub(connection.channel)
@@ -32,7 +32,7 @@ CHANNEL_OPTIONS = (
     # gRPC would wait a minute for the answer to a ping.
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
-    # What a service may send at once. Both are gRPC's defaults, and stated because answers are cut to them.
+    # Limits of one message of a service. Both are gRPC's defaults. They are set because answers are cut to them.
     ("grpc.max_receive_message_length", 4 << 20),
     ("grpc.max_metadata_size", 8 << 10),
     # Reconnect soon after a restart of the coordinator: the default waits up to two minutes.
@@ -42,24 +42,24 @@ CHANNEL_OPTIONS = (
 
 
 def target(uri: str) -> str:
-    """What gRPC connects to: `host:port` of `host`, `host:port` or `lakeward://host:port`, IPv6 addresses in brackets.
+    """Returns gRPC's target: `host:port` of `host`, `host:port` or `lakeward://host:port`, IPv6 addresses in brackets.
 
     `localhost` is 127.0.0.1 alone: another program may listen on the same port at [::1].
 
-    Of several, between commas, the first that can be connected to is used, and the next one once it is gone. Their names are looked up
-    here, once. Raises InvalidArgument.
+    Of several addresses, with commas between them, gRPC uses the first that accepts a connection, and the next one after that fails. Names
+    are resolved here, once. Raises InvalidArgument.
     """
     addresses = service_addresses(uri)
     return _connected(addresses[0]) if len(addresses) == 1 else "ipv6:" + ",".join(_numeric(address) for address in addresses)
 
 
 def service_addresses(uri: str) -> list[str]:
-    """The `host:port` of each address in a uri, without looking a name up. Raises InvalidArgument."""
+    """Returns the `host:port` of each address in a uri, without resolving names. Raises InvalidArgument."""
     return [_address(part) for part in uri.split(",")]
 
 
 def _options(uri: str) -> tuple[tuple[str, int | str], ...]:
-    """The name of the first address is what each certificate must be for: gRPC checks one name a channel."""
+    """Returns channel options. Each certificate must be for the name of the first address, because gRPC checks one name per channel."""
     addresses = service_addresses(uri)
     if len(addresses) == 1 and addresses[0] == _connected(addresses[0]):
         return CHANNEL_OPTIONS
@@ -72,7 +72,7 @@ def _connected(address: str) -> str:
 
 
 def _numeric(address: str) -> str:
-    """The address of a host's name, in the form of IPv6, which gRPC lists."""
+    """Returns the address of a host's name as IPv6, the form in which gRPC accepts a list."""
     host, _, port = _connected(address).rpartition(":")
     try:
         ip = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0][4][0]
@@ -92,14 +92,15 @@ def _address(uri: str) -> str:
 
 
 def host_and_port(host: str, port: int) -> str:
-    """The address of both as gRPC and `target` read it: an IPv6 address is put in brackets, or its last group would be the port."""
+    """Returns the address that gRPC and `target` read: an IPv6 address gets brackets, else its last group would be the port."""
     bare = host.strip("[]")
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
 
 @contextmanager
 def calling(uri: str, access: ClientAccess | None = None) -> Iterator[None]:
-    """Raises the error of a failed call inside as the one of `tiering.errors` that the service sent, or that tells why none came."""
+    """Raises the error of a failed call in the block as an error of `tiering.errors`: the one that the service sent, or one that says why
+    no answer came."""
     try:
         yield
     except grpc.RpcError as error:
@@ -112,8 +113,8 @@ def calling(uri: str, access: ClientAccess | None = None) -> Iterator[None]:
 class Connection:
     """A channel for synchronous stubs, and the errors of its calls. Never open one in a process that forks workers.
 
-    It connects with the first call. `access` None = as the environment says. Raises InvalidArgument for text that is no uri, SetupError for
-    files of TLS that cannot be read.
+    It connects with the first call. `access` None = from the environment. Raises InvalidArgument for text that is no uri, SetupError for
+    TLS files that cannot be read.
     """
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
@@ -122,11 +123,11 @@ class Connection:
         self.channel = open_channel(target(uri), TokenSource(service_addresses(uri), self.access), _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
-        """For calls over the channel: see `calling`."""
+        """Returns the context of a call over the channel, as `calling` describes it."""
         return calling(self.uri, self.access)
 
     def close(self) -> None:
-        """Ends the connection; harmless to repeat."""
+        """Closes the connection. A second call does nothing."""
         self.channel.close()
 
     def __enter__(self) -> Self:
@@ -137,7 +138,7 @@ class Connection:
 
 
 class AsyncConnection:
-    """The same for asyncio stubs, made inside the event loop that uses it."""
+    """A connection for asyncio stubs. Create it inside the event loop that uses it."""
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
         self.uri = uri
@@ -145,11 +146,11 @@ class AsyncConnection:
         self.channel = open_async_channel(target(uri), TokenSource(service_addresses(uri), self.access), _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
-        """For calls over the channel: see `calling`."""
+        """Returns the context of a call over the channel, as `calling` describes it."""
         return calling(self.uri, self.access)
 
     async def close(self) -> None:
-        """Ends the connection; harmless to repeat."""
+        """Closes the connection. A second call does nothing."""
         await self.channel.close(None)
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Listings that come from a service in pages. One that never ends, or is larger than any real one, is an error."""
+"""Listings in pages. A listing that never ends, or that is larger than any real one, is an error."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_BYTES = 512 << 20
 
 
 class SizedMessage(Protocol):
-    """A message that tells how many bytes it has on the wire."""
+    """A message that knows its size on the wire in bytes."""
 
     def ByteSize(self) -> int: ...
 
 
 class Pages:
-    """Counts the pages of one listing. `items` is what it lists, in the plural."""
+    """Counts the pages of one listing. `items` names the entries, in the plural."""
 
     def __init__(self, uri: str, items: str) -> None:
         self._listing = f"the list of {items} of the service at {uri}"
@@ -31,7 +31,7 @@ class Pages:
         self._positions: set[object] = set()
 
     def check(self, page: SizedMessage, items: int, position: object) -> None:
-        """Counts a page; `position` is where the next one begins, None after the last. Raises InvalidAnswer."""
+        """Counts a page. `position` is the beginning of the next page, None after the last. Raises InvalidAnswer."""
         self._items += items
         self._bytes += page.ByteSize()
         if self._items > MAX_ITEMS or self._bytes > MAX_BYTES:
@@ -64,7 +64,7 @@ ItemT = TypeVar("ItemT")
 
 
 class PagedListing(Generic[RequestT, PageT, ItemT]):
-    """Asks for a listing page by page: send `request` until it is None, and `take` each answer. `items` has what came so far."""
+    """Requests a listing page by page: send `request` until it is None, and `take` each answer. `items` has the entries so far."""
 
     def __init__(self, uri: str, noun: str, request: RequestT, read: Callable[[PageT], Sequence[ItemT]]) -> None:
         """`read` makes the items of a page; `noun` names them, in the plural."""

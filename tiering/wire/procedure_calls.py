@@ -21,8 +21,8 @@ _OPTIONS = ("dry_run", "idempotency_key", "caller")
 
 OnProgress = Callable[[Progress], None]
 
-ROUND_GOES_ON_HINT = "Call again: the round goes on meanwhile."
-NO_RESULT_HINT = "Call again, with an idempotency key if it changes something: it may have had its effect."
+ROUND_GOES_ON_HINT = "Call again: the round continues meanwhile."
+NO_RESULT_HINT = "Call again, with an idempotency key if it changes something: the first call may have had its effect."
 
 
 class CallOptions(TypedDict, total=False):
@@ -64,7 +64,7 @@ def result_from_pieces(request: CallRequest[ResultT], pieces: Sequence[bytes], u
 
 
 def pieces_of(step: CallProcedureResponse, on_progress: OnProgress | None) -> tuple[bytes, ...]:
-    """The piece of the result that a step of the answer has; `on_progress` hears one that is progress."""
+    """Returns the piece of the result in a step of the answer. `on_progress` gets a step that is progress."""
     if step.HasField("result_piece"):
         return (step.result_piece,)
     if on_progress is not None and step.progress:

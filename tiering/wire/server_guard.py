@@ -36,13 +36,13 @@ REQUEST_SECONDS = 30.0
 """How long a call may take to send its request: 4 MiB over a slow line. Calls that are opened and left without one would fill the rooms."""
 
 MAX_REQUESTS = 1_000
-"""Of one call that takes several: a reflection of all there is takes some dozens."""
+"""Most requests of one streaming call: a reflection of everything takes some dozens."""
 
 STALLED_SECONDS = 60.0
 """A reader that takes nothing for so long gets an error, and what was kept for it is released."""
 
 _ENDS = (grpc.aio.AbortError, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
-"""What ends a call, or the process, by itself: the guard lets it pass."""
+"""Exceptions that end a call or the process by themselves: the guard lets them pass."""
 
 LOG_LINES = 60
 """Lines about failed calls of one caller in a minute: anybody who reaches the port can make calls that fail."""
@@ -201,7 +201,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         return stream
 
     def _conversing(self, method: str, read: Callable[[bytes], Any], behaviour: _Behaviour) -> _Behaviour:
-        """Of a call with several requests: each is bounded as a call of its own is."""
+        """Runs a call with several requests. Each request has the limits of a single call."""
         room, limit = room_of(method), request_limit(method)
 
         async def converse(_: object, context: _Context) -> None:

@@ -224,7 +224,7 @@ def test_a_lake_is_reconciled_and_a_table_retried_for_the_caller(run: Run) -> No
             _, retried = await client.call("retry_tiering", caller="bob", table="demo.flights", dry_run=True)
             wrong = await error_of(client.call("reconcile_lake", table="demo.flights", action="forget"))
         assert progress == [
-            "reconciled: tiering of demo.Flights goes on with bucket 0 at 5, bucket 1 at 6, every other bucket with its KV snapshot or "
+            "reconciled: tiering of demo.Flights continues with bucket 0 at 5, bucket 1 at 6, every other bucket with its KV snapshot or "
             "at the start of its log"
         ]
         [row] = rows.to_pylist()

@@ -150,7 +150,7 @@ def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
 def _can_listen(host: str, port: int) -> bool:
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     with socket.socket(family) as probe:
-        # As gRPC listens: sockets of a service that ended a moment ago do not prevent it.
+        # gRPC listens in the same way: sockets of a service that ended a moment ago do not prevent it.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", port))

@@ -1,1 +1,1 @@
-"""TLS and identity of connections: what a client shows with each call, and how a service asks for it."""
+"""TLS and identity of connections: the credentials that a client sends with each call, and the server's check of them."""

@@ -1,8 +1,10 @@
-"""The interceptor that holds calls against the grants: behind the server's guard, which has read the request, and before the servicer.
+"""The interceptor that checks calls against the grants. It runs behind the server's guard, which has read the request, and before the
+servicer.
 
-What `access.requirements` says of an RPC is checked here, by what the request names. A table is looked up first, with the caller's eyes:
-one that he may not know of is not there, and that it is not there comes before any other refusal. An RPC without a line is refused.
-Procedures and system tables have lines of their own, which are checked where their objects are known.
+It checks the requirement of an RPC (`access.requirements`) for the object in the request. It looks up a table first, with the caller's
+rights: a table that the caller may not know of does not exist for the caller, and UnknownTable has precedence over any other refusal. An
+RPC without a requirement is refused. Procedures and system tables have their own requirements, which are checked where their objects are
+known.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ _Behaviour = Callable[[Any, _Context], Any]
 
 
 _SHOWN_CHARACTERS = 2_000
-"""Characters of a request's text that the audit may show: it cuts them further, once they are redacted."""
+"""Most characters of a request's text for the audit, which shortens the text further after redaction."""
 
 _SHOWN_ARGUMENTS = 20
-"""Arguments of a CALL that the audit shows: no procedure has more."""
+"""Most arguments of a CALL that the audit shows: no procedure has more."""
 
 
 class TablesOfCaller(Protocol):
-    """The tables that somebody may know of; any other is not there. Its methods block, and raise UnknownTable."""
+    """The tables that a caller may know of. Its methods block, and raise UnknownTable for any other table."""
 
     def by_path(self, path: TablePath, access: Access) -> TableInfo: ...
 
@@ -49,7 +51,7 @@ _UNKNOWN = (UnknownTable, UnknownDatabase)
 
 
 class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
-    """Of one server. Handlers are wrapped once."""
+    """The checks of one server. Handlers are wrapped once."""
 
     def __init__(self, grants: Grants, tables: TablesOfCaller, trail: AuditTrail | None = None) -> None:
         self._grants = grants
@@ -57,7 +59,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
         self._trail = trail
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
-        """The method's handler behind the check; None for an unknown method. The guard keeps what it gets."""
+        """Returns the method's handler with the check before it; None for an unknown method. The guard keeps the result."""
         handler = await continuation(details)
         if handler is None:
             return None
@@ -127,7 +129,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
         return call, access
 
     async def _check(self, method: str, requirement: Requirement | None, access: Access, request: Any, call: AuditedCall) -> None:
-        """Raises what keeps the caller from it."""
+        """Raises the error for a caller who may not make the call."""
         if requirement is None:
             raise AccessDenied(f"{method} has no line in the table of privileges", hint="That is an error of this version: report it.")
         if self._grants.has_policy and not access.identity.is_checked:
@@ -157,12 +159,12 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
 
 def _path(request: Any) -> TablePath:
-    """Raises InvalidName."""
+    """Returns the table in the request. Raises InvalidName."""
     return table_path(request.table_path.database_name, request.table_path.table_name)
 
 
 def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:
-    """What leaves a line: a refusal, and whatever became of a call that had begun."""
+    """Writes the audit line: of a refusal, or of the end of a call that had begun."""
     refused = isinstance(error, AccessDenied) or (isinstance(error, _UNKNOWN) and not access.is_unrestricted and not call.is_started)
     if not refused and not call.is_started:
         return
@@ -173,14 +175,14 @@ def _ended(call: AuditedCall, access: Access, error: BaseException) -> None:
 
 
 def _as_readable(method: str, requirement: Requirement | None, access: Access, request: Any, error: BaseException) -> BaseException:
-    """The error as the caller may read it."""
+    """Returns the error as the caller may read it."""
     if isinstance(error, AlreadyExists) and requirement is not None and not access.is_unrestricted:
         return _without_twin(requirement, access, request, error)
     return _without_names(method, access, error)
 
 
 def _without_twin(requirement: Requirement, access: Access, request: Any, error: AlreadyExists) -> BaseException:
-    """A new name that differs in case alone from a hidden one is refused as a name that the caller may not use."""
+    """Refuses a new name that differs only in case from a hidden one like a name that the caller may not use."""
     table, database = error.ids.get("table_path"), error.ids.get("database_name")
     if requirement.privilege is None:
         return error
@@ -193,7 +195,7 @@ def _without_twin(requirement: Requirement, access: Access, request: Any, error:
 
 
 def _without_names(method: str, access: Access, error: BaseException) -> BaseException:
-    """The error as the caller may read it: a cluster lists all of its databases in the hint. What the system catalog lists is filtered.
+    """Returns the error as the caller may read it: a cluster lists all of its databases in the hint. The system catalog's list is filtered.
 
     Values of a row are for tierers, which report the error; `sys.tiering_buckets` shows them to callers with SELECT.
     """
@@ -214,7 +216,7 @@ def _answered(call: AuditedCall) -> None:
 
 
 def _action(method: str, request: Any) -> str:
-    """The procedure or system table, else the RPC."""
+    """Returns the procedure or system table, else the RPC."""
     name = method.rpartition("/")[2]
     if name == "TierTable":
         return "sys.tier_table"
@@ -224,7 +226,7 @@ def _action(method: str, request: Any) -> str:
 
 
 def _shown_object(request: Any) -> str | None:
-    """What the request is about, by its own words."""
+    """Returns the object that the request names."""
     names = {} if request is None else request.DESCRIPTOR.fields_by_name
     if "table_path" in names:
         return f"{request.table_path.database_name}.{request.table_path.table_name}"

@@ -1,4 +1,4 @@
-"""How a client's channel is made: with or without TLS, and with the token in the headers of each call.
+"""Opens a client's channel: with or without TLS, and with the token in the headers of each call.
 
 Tokens are put in by interceptors and not by gRPC's call credentials, which refuse connections without TLS: a service on loopback has a
 token and no certificate.
@@ -21,7 +21,7 @@ Options = Sequence[tuple[str, Any]]
 
 
 def open_channel(target: str, source: TokenSource, options: Options) -> grpc.Channel:
-    """A channel to `target`, gRPC's spelling of the source's addresses. Raises SetupError for files of TLS that cannot be read."""
+    """Opens a channel to `target`, gRPC's spelling of the source's addresses. Raises SetupError for files of TLS that cannot be read."""
     credentials = channel_credentials(source.access)
     if credentials is None:
         channel = grpc.insecure_channel(target, options=options)
@@ -31,7 +31,7 @@ def open_channel(target: str, source: TokenSource, options: Options) -> grpc.Cha
 
 
 def open_async_channel(target: str, source: TokenSource, options: Options) -> grpc.aio.Channel:
-    """The same for asyncio."""
+    """Opens a channel for asyncio."""
     credentials = channel_credentials(source.access)
     interceptors: list[Any] = [kind(source) for kind in (_AsyncUnaryUnary, _AsyncUnaryStream, _AsyncStreamUnary, _AsyncStreamStream)]
     if credentials is None:
@@ -40,13 +40,13 @@ def open_async_channel(target: str, source: TokenSource, options: Options) -> gr
 
 
 def channel_credentials(access: ClientAccess) -> grpc.ChannelCredentials | None:
-    """What TLS needs; None without it. Raises SetupError."""
+    """Returns the credentials for TLS; None without TLS. Raises SetupError."""
     if not access.is_encrypted:
         if access.tls_key is not None:
             raise SetupError("--tls-key names a key without a certificate", hint="Name its certificate with --tls-cert.")
         return None
     if (access.tls_cert is None) != (access.tls_key is None):
-        raise SetupError("of --tls-cert and --tls-key there is only one", hint="Name both, or neither: they belong together.")
+        raise SetupError("--tls-cert and --tls-key belong together, but only one of them is set", hint="Name both, or neither.")
     return grpc.ssl_channel_credentials(
         root_certificates=_read(access.tls_ca, "--tls-ca"),
         private_key=_read(access.tls_key, "--tls-key"),
@@ -86,7 +86,7 @@ class _SentToken(
 
 
 class _CallDetails(grpc.ClientCallDetails):
-    """Those of a call, with the token in its headers."""
+    """The details of a call, with the token in its headers."""
 
     def __init__(self, details: Any, token: str) -> None:
         self.method = details.method

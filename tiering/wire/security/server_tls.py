@@ -1,7 +1,7 @@
-"""TLS of the server: its certificate, whom it takes for a client's issuer, and new files while it runs.
+"""TLS of the server: its certificate, the accepted issuers of clients' certificates, and new files at run time.
 
-gRPC asks for the files with each new connection; those that are open keep what they began with. Files that do not fit together, or a
-certificate that has expired, change nothing: the ones before stay in force, loudly, until the files are mended.
+gRPC requests the files for each new connection. Open connections keep their files. Files that do not match, or an expired certificate,
+change nothing: the previous files stay in force, with warnings, until the files are repaired.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ServerTls:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All of them."""
+        """All files."""
         return (self.certificate, self.key) + (() if self.client_ca is None else (self.client_ca,))
 
 
 def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
-    """What a secure port is opened with. Raises SetupError for files that are of no use now."""
+    """Returns the credentials of a secure port. Raises SetupError for files that cannot be used now."""
     reload = _Reload(tls)
     configuration = reload.first()
     changed: Any = reload.changed  # it may return None, which its stubs do not know
@@ -57,7 +57,7 @@ class _Reload:
         return configuration
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """The new files; None = the ones before. gRPC calls it in a thread of its own, and would end connections for an exception."""
+        """Returns the new files; None = the previous ones. gRPC calls it in a separate thread, and an exception would end connections."""
         versions = self._watch.due()
         if versions is None:
             return None
@@ -65,7 +65,7 @@ class _Reload:
             configuration = read_configuration(self._tls)
         except SetupError as error:
             if self._watch.refuse(versions):
-                log.error("new files of TLS are of no use; those before stay in force", reason=error.message)
+                log.error("the new TLS files cannot be used; the previous ones stay in force", reason=error.message)
             return None
         self._watch.accept(versions)
         log.info("new files of TLS are in force", certificate=str(self._tls.certificate))
@@ -73,7 +73,7 @@ class _Reload:
 
 
 def read_configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
-    """The files' contents, after a look whether they fit together. Raises SetupError."""
+    """Returns the files' contents, after a check that they match. Raises SetupError."""
     certificate, key = _read(tls.certificate, "--server-cert"), _read(tls.key, "--server-key")
     client_ca = None if tls.client_ca is None else _read(tls.client_ca, "--client-ca")
     chain = _certificates(certificate, tls.certificate, "--server-cert")
@@ -96,7 +96,7 @@ def read_configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
 
 
 def certificate_names(tls: ServerTls) -> list[str]:
-    """Hosts and addresses for which the server's certificate holds. Raises SetupError."""
+    """Returns the hosts and addresses for which the server's certificate is valid. Raises SetupError."""
     certificate = _certificates(_read(tls.certificate, "--server-cert"), tls.certificate, "--server-cert")[0]
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -1,6 +1,7 @@
-"""Why a connection with, or without, TLS did not come to be: in the words of whoever has to mend it.
+"""Explains why a connection with, or without, TLS failed, in the words of the user who has to repair it.
 
-gRPC says it in the text of a failed call; where it says only that the connection was closed, one handshake of our own tells.
+gRPC has the reason in the text of a failed call. If the text says only that the connection was closed, a separate handshake finds the
+reason.
 """
 
 from __future__ import annotations
