@@ -111,7 +111,7 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 NO_ADDRESS = ".example"
-"""Of a host that nobody can have (RFC 2606): the project has no public address yet."""
+"""Address with a reserved host name (RFC 2606): the project has no public address yet."""
 RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)]+)\)")
 RELATIVE_IMAGE = re.compile(r"(!\[[^\]]*\])\((?!https?://)([^)]+)\)")
 

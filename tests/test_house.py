@@ -109,18 +109,6 @@ def test_every_room_says_what_it_is_for() -> None:
     assert [str(file.relative_to(ROOT)) for file in rooms if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))] == []
 
 
-def test_texts_about_upkeep_say_who_acts() -> None:
-    """A reader cannot tell whether the coordinator, a user or another writer is meant by "somebody"."""
-    vague = [
-        f"{file.relative_to(ROOT)}: {word}"
-        for file in sources()
-        if "upkeep" in str(file.relative_to(ROOT)) and file.is_relative_to(ROOT / "tiering")
-        for word in ("nobody", "somebody", "whoever")
-        if word in file.read_text(encoding="utf-8").lower()
-    ]
-    assert vague == []
-
-
 def test_no_unit_test_is_in_a_folder_that_make_unit_leaves_out() -> None:
     [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith("STORIES := ")]
     assert {f"tests/{name}/" for name in line.removeprefix("STORIES := ").split()} <= set(OF_PROCESSES)

@@ -19,7 +19,7 @@ class ParameterItem:
 
     name: str = column("Name, for named arguments.")
     type: str = column("Spark SQL type.")
-    required: bool = column("Whether it must be given.")
+    required: bool = column("Whether it is required.")
     default: str | None = column("Its default, as a literal.")
     comment: str = column("What it means.")
 

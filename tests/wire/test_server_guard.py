@@ -277,7 +277,7 @@ def test_calls_that_wait_for_an_identity_provider_are_counted_by_address(monkeyp
             waiting = [stub.ReadTable(pb.ReadTableRequest(), metadata=unknown) for _ in range(3)]
             await until(lambda: authentication._waiting.total() == 3)
             refused = await raised_by(stub.ReadTable(pb.ReadTableRequest(), metadata=unknown).read())
-            assert refused.message == "3 calls from ipv4:127.0.0.1 wait already to hear who makes them: no more are taken"
+            assert refused.message == "3 calls from ipv4:127.0.0.1 already wait for authentication: no more are accepted"
             for call in waiting:
                 call.cancel()
             await until(lambda: not authentication._waiting)

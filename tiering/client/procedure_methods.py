@@ -193,14 +193,14 @@ def rewrite_manifests(
 
 
 def set_freshness(table_path: TableName, freshness: str, **options: Unpack[CallOptions]) -> PreparedCall[SetFreshnessResult]:
-    """Changes how fresh a table's lake copy has to be."""
+    """Changes the freshness of a table."""
     return PreparedCall(SetFreshness(path=path_of(table_path), freshness=freshness, **options))
 
 
 def set_table_option(
     table_path: TableName, name: str, value: str | None = None, **options: Unpack[CallOptions]
 ) -> PreparedCall[SetTableOptionResult]:
-    """Sets an option of a table, or takes it back to its default."""
+    """Sets an option of a table, or resets it to its default."""
     return PreparedCall(SetTableOption(path=path_of(table_path), name=name, value=value, **options))
 
 

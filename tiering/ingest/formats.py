@@ -45,7 +45,7 @@ class Reading:
     """How files are read."""
 
     file_format: FileFormat | None = None
-    """None: decided by the files' extensions."""
+    """Format of the files; None = from their extensions."""
     delimiter: str | None = None
     """The delimiter of a CSV file. None: detected in the first lines."""
     encoding: str | None = None

@@ -90,7 +90,7 @@ class FileLists:
     position_deletes: tuple[LakeFile, ...] = ()
     equality_deletes: tuple[EqualityDeletes, ...] = ()
     merge: MergeRule | None = None
-    """None = each row of a data file that no delete file names is a row of the table."""
+    """Rule that merges rows of one key; None = each row of a data file that no delete file names is a row of the table."""
     has_field_ids: bool = True
     """Whether columns of files are found by their field ids; otherwise their names are the table's."""
 

@@ -159,6 +159,6 @@ class RoundStats:
     deletes_written: int = 0
     times: PhaseTimes = field(default_factory=PhaseTimes)
     place: RoundPlace | None = None
-    """None = the round ran no split, or its tierer is of an older version."""
+    """Place where the splits ran; None = no split ran, or the tierer has an older version."""
     upkeep: UpkeepStats | None = None
     """The upkeep that the round did, also a round that tiered; None = none."""

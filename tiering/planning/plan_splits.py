@@ -71,8 +71,8 @@ def plan_round(
     from there (that log split may be empty), else at its log's start. A partition that was dropped after the ends were listed has no
     splits: its id is never used again. Splits carry the `backlog_offset` that `backlog` has for their bucket.
 
-    Raises LogTruncated (the log no longer holds the next record), LogBehindLake (the lake holds records that the log does not have yet),
-    KvSnapshotGone (a bucket has to begin with a snapshot that it lacks), SourceChanged (the ends of a bucket that is there are missing).
+    Raises LogTruncated (the log no longer has the next record) and LogBehindLake (the lake has records that the log does not have yet).
+    Raises KvSnapshotGone (a bucket has to begin with a snapshot that it lacks) and SourceChanged (an existing bucket has no ends).
     """
     names: dict[int | None, str | None] = {None: None}
     names |= {partition.partition_id: partition.partition_name for partition in partitions}

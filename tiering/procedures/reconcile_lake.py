@@ -55,5 +55,5 @@ class ReconcileLake(Mutation[ReconcileLakeResult]):
         """Returns a line with the offsets from which tiering continues, and the row."""
         goes_on = "".join(f"bucket {bucket} at {offset}, " for bucket, offset in list(result.offsets.items())[:20])
         others = "every other bucket" if goes_on else "every bucket"
-        yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on}{others} with its KV snapshot or at the start of its log"
+        yield f"{result.outcome}: tiering of {result.path} continues with {goes_on}{others} with its KV snapshot or at the start of its log"
         yield result

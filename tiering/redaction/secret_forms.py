@@ -1,8 +1,8 @@
 """Where a text holds a secret, judged by its looks: a name that says so before a value, a URL with a password, a key block, the shape
 of a known kind of token. Pure, and linear in the text.
 
-Linear, since this runs on texts that others chose: every pattern is anchored or bounded on its left, repeats are possessive or bounded,
-a value that was scanned is never scanned again, and after MAX_PLACES places that look suspicious the rest counts as one secret.
+Linear, since this runs on texts that others chose: every pattern is anchored or bounded on its left, and repeats are possessive or bounded.
+A scanned value is never scanned again. After MAX_PLACES suspicious places the rest counts as one secret.
 
 Quoted and encoded texts hold secrets too: JSON within JSON, `%3D`, `&quot;`, `\\u0022`. `folded_text` decodes such escapes first.
 """

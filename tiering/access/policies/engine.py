@@ -44,7 +44,7 @@ class Verdict(Enum):
     """The result of a group of policies for a request."""
 
     SILENT = auto()
-    """None of its policies applies."""
+    """No policy of the group applies."""
     APPLIES = auto()
     ERROR = auto()
     """A policy could not be evaluated. Then nothing is allowed, whatever the other policies say."""

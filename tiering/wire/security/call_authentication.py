@@ -1,4 +1,4 @@
-"""The interceptor that asks each call who makes it, and lets its handler work as that identity.
+"""The interceptor that authenticates each call, and runs its handler with the caller's identity.
 
 It goes before the server's guard. A call that proves nothing is ended before its request is read; health checks are free, so that
 probes need no token. A call that is refused has a line in the audit (`access.audit.RefusedCallers`).
@@ -21,17 +21,17 @@ from tiering.errors import LakewardError, ServiceBusy
 from tiering.wire.server_guard import FailureLog
 
 FREE_SERVICES = ("grpc.health.v1.Health",)
-"""They tell whether the service serves, and nothing else."""
+"""Services without authentication: they only show whether the service is healthy."""
 
 WAITING_CALLS = 128
-"""Calls of one address that wait at a time for what an identity provider says: nobody knows yet who makes them."""
+"""Most calls of one address that wait for an identity provider at a time. Their callers are still unknown."""
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Awaitable[Any]]
 
 
 class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
-    """Of one server. Handlers are wrapped once; they take streams of requests, as the guard makes them."""
+    """The authentication of one server. Handlers are wrapped once. They take streams of requests, as the guard makes them."""
 
     def __init__(self, authenticator: Authenticator, refused: RefusedCallers | None = None) -> None:
         self._authenticator = authenticator
@@ -56,7 +56,7 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
     def _place(self, address: str) -> Iterator[None]:
         """Counts a call of an address while it waits for an identity provider. Raises ServiceBusy."""
         if self._waiting[address] >= WAITING_CALLS:
-            raise ServiceBusy(f"{WAITING_CALLS} calls from {address} wait already to hear who makes them: no more are taken")
+            raise ServiceBusy(f"{WAITING_CALLS} calls from {address} already wait for authentication: no more are accepted")
         self._waiting[address] += 1
         try:
             yield

@@ -159,7 +159,7 @@ class DecodedBatch:
     header: BatchHeader
     rows: pa.RecordBatch
     change_types: npt.NDArray[np.int8] | None
-    """None = append-only."""
+    """Change types of the records; None = append-only."""
 
 
 def decode_batch(data: pa.Buffer, header: BatchHeader, bodies: BodyReader, place: LogPlace) -> DecodedBatch:

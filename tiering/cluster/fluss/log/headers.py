@@ -1,7 +1,7 @@
 """Fetches headers of record batches from the leaders of their buckets, with one small call for each tablet server.
 
-A server answers with at most as many bytes of each bucket as a header has, except for the first bucket with records, of which it sends a
-complete record batch (in Fluss the limits count from the second bucket on).
+A server sends at most one header's bytes of each bucket. Only for the first bucket with records it sends a complete record batch, since
+Fluss applies the limits from the second bucket on.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class RowFormat:
 def rows_of(chunks: Iterable[LogChunk], split: TieringLogSplit, row_format: RowFormat) -> Iterator[pa.RecordBatch]:
     """Yields the records of `chunks` in the split's range, with the columns of the read schema.
 
-    Raises DataCorrupt, SourceChanged for a record batch with a schema id that is newer than the table's description, BucketStopped for a
-    record with a value that the table's types cannot hold, after all records before it were yielded.
+    Raises DataCorrupt, and SourceChanged for a record batch whose schema id is newer than the table's description. Raises BucketStopped for
+    a record with a value that the table's types cannot hold, after it yielded all records before it.
     """
     assembly = _Assembly(split, row_format)
     for chunk in chunks:

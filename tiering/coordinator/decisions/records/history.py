@@ -63,7 +63,7 @@ class RoundRecord:
     completion_target: datetime | None = None
     """When the round stops early if it is not finished."""
     mode: RoundMode | None = None
-    """None before the round has a plan."""
+    """Mode of the round; None before it has a plan."""
     queued_late_ms: int | None = None
     waited_for_slot_ms: int | None = None
     earlier_rounds_ms: int | None = None

@@ -63,7 +63,7 @@ AnyFile = TypeVar("AnyFile", bound="ListedFile")
 
 
 class PaimonFiles(FileStream[AnyFile, WrittenFile]):
-    """What all files of an attempt have in common."""
+    """The common properties of all files of an attempt."""
 
     _place: FilePlace
     _started: list[PurePath]

@@ -10,8 +10,8 @@ These snapshots always stay:
     those that the user's `history.expire.*` keeps                      these options can keep more than the policy, never less
 
 The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last snapshot stays until it is
-older than `max_age_ms`. So a table with a commit every 10 s has about a hundred snapshots instead of thousands, and a query as of a time
-within `max_age_ms` sees a state that is at most one slot older.
+older than `max_age_ms`. So a table with a commit every 10 s has about a hundred snapshots instead of thousands. A query as of a time within
+`max_age_ms` sees a state that is at most one slot older.
 
 Snapshots that were never on the main branch and that no reference keeps, such as those that an engine staged, stay for
 `UNREFERENCED_MAX_AGE_MS`, because nothing tells what they wait for.

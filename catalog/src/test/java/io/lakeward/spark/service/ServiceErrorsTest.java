@@ -16,7 +16,7 @@ import io.lakeward.spark.error.LakewardException;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What a user reads of the status with which the service ends a call. */
+/** The user's error for the status with which the service ends a call. */
 class ServiceErrorsTest {
 
   private static final int UNAVAILABLE = io.grpc.Status.Code.UNAVAILABLE.value();
