@@ -137,7 +137,7 @@ class AccessOptions:
 
 @dataclass(frozen=True)
 class GrantOptions:
-    """Who may do what, and the log of what callers did."""
+    """Options of access rights, and of the log of calls."""
 
     # fmt: off
     policy: Path | None = option(
