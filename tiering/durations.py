@@ -64,8 +64,8 @@ def freshness_warning(milliseconds: int) -> str | None:
     if milliseconds >= SHORT_FRESHNESS_MS:
         return None
     return (
-        f"with a freshness of {format_duration(milliseconds)}, rounds make a lake snapshot and small files that often while "
-        f"rows arrive; {format_duration(SHORT_FRESHNESS_MS)} or more is enough for most tables"
+        f"with a freshness of {format_duration(milliseconds)}, each such interval with new rows adds a lake snapshot and small files; "
+        f"{format_duration(SHORT_FRESHNESS_MS)} or more is enough for most tables"
     )
 
 

@@ -30,13 +30,15 @@ class On(StrEnum):
 
 @dataclass(frozen=True)
 class Requirement:
-    """One line. `privilege` None with `On.NOTHING` alone; a `tierer` does it with the role TIERER on the service, too."""
+    """The requirement of one RPC, table or procedure. `privilege` is None only for `On.NOTHING`. `tierer`: the role TIERER on the service
+    is enough."""
 
     privilege: Privilege | None
     on: On
     tierer: bool = False
     audited: bool = False
-    """Whether calls that are allowed leave a row in sys.audit. Refused ones leave a row, up to a number a minute, and then are counted."""
+    """Whether allowed calls get a row in sys.audit. Refused calls always get a row, up to a limit per minute. Calls above the limit are
+    only counted."""
     identified: bool = True
     """False: the call needs no identity."""
 
@@ -122,4 +124,4 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
 RPCS: Mapping[str, Requirement] = {
     f"/{service}/{method}": requirement for service, methods in _OF_SERVICES.items() for method, requirement in methods.items()
 }
-"""By `/package.Service/Method`."""
+"""Requirements by `/package.Service/Method`."""

@@ -40,7 +40,7 @@ def compact(
     full: Annotated[bool, typer.Option("--full", help="Rewrite large files, too, in buckets that have more files than they need.")] = False,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until no file is left to rewrite.")] = True,
-    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, for a tierer as well.")] = 300_000,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, including the wait for a tierer.")] = 300_000,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,

@@ -45,7 +45,7 @@ def expire(
     ] = None,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until the snapshots are removed.")] = True,
-    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, for a tierer as well.")] = 300_000,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, including the wait for a tierer.")] = 300_000,
     dry_run: DryRunOption = False,
     idempotency_key: KeyOption = None,
     output: FormatOption = OutputFormat.TABLE,

@@ -34,7 +34,7 @@ def tier(
     table: TableArgument,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until the lake has all rows that the log has now.")] = True,
-    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, for a tierer as well.")] = 300_000,
+    timeout_ms: Annotated[int, typer.Option(metavar="MS", help="Longest time to wait, including the wait for a tierer.")] = 300_000,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Tier a table now, without waiting for its schedule.

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from tiering.cli.terminal.access_options import CONNECTION, CONNECTION_SUMMARY
 
 MAX_WIDTH = 110
-"""Columns of a help page at most: longer lines are hard to read."""
+"""Maximum width of a help page in columns: longer lines are hard to read."""
 NAME_WIDTH = 30
 """Columns for a name. The help of a longer name begins on the next line, as in git and argparse."""
 EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)

@@ -15,7 +15,8 @@ from tiering.procedures.expire_snapshots import ExpireSnapshots
 
 
 async def expire_snapshots(parts: CallParts, request: ExpireSnapshots) -> AsyncGenerator[Progress | UpkeepResult, None]:
-    """Expires the snapshots. Raises InvalidArgument for a time in the future and a number below 1, and like `perform_upkeep`."""
+    """Expires the snapshots. Raises InvalidArgument for a time in the future and for a number below 1, and the errors of
+    `perform_upkeep`."""
 
     def order_of(parts: CallParts, info: TableInfo) -> UpkeepOrder:
         return UpkeepOrder(rewrite=False, expiry=ExpiryOrder(request.older_than, request.retain_last))

@@ -55,7 +55,8 @@ def _path_columns() -> tuple[sa.Column[str], sa.Column[str]]:
 
 
 def _indexes(name: str, time: str, *fields: str) -> tuple[sa.Index, ...]:
-    """Returns indexes for the rows with one value, or of one table, by time. With them, a page is read without other rows."""
+    """Returns indexes by time for the rows with one value of a column, or of one table. With them, a page is read without reading other
+    rows."""
     by_path = sa.Index(f"{name}_by_path", "database_name", "table_name", time)
     return by_path, *(sa.Index(f"{name}_by_{field}", field, time) for field in ("table_name", *fields))
 

@@ -87,7 +87,7 @@ class Store(History, Protocol):
         ...
 
     def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
-        """Returns the known ones of the named rounds, with few queries even for many ids."""
+        """Returns the rounds with these ids that the store has, with few queries even for many ids."""
         ...
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:

@@ -39,7 +39,7 @@ class TiererRoom:
 
 
 def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> TiererRoom:
-    """Returns the room of the tierers. `running` is the number of running rounds."""
+    """Returns the numbers of slots of the connected tierers. `running` is the number of running rounds."""
     alive = [tierer for tierer in tierers if not tierer.stopped and not now.passed(tierer.lost_deadline)]
     able = [tierer for tierer in alive if not tierer.fenced and not tierer.superseded]
     slots = sum(max(tierer.slots, 1) for tierer in able)
@@ -165,7 +165,7 @@ def _notes(record: TableRecord) -> Iterator[Explanation]:
             if granted_commit is not None
             else f"a commit of epoch {record.lake.unresolved_epoch}"
         )
-        others = " No other tiering service gets the table before." if record.assignment is not None else ""
+        others = " Until then no other tiering service gets the table." if record.assignment is not None else ""
         yield Explanation(
             Decision.NOTE, f"{commit} was granted and its outcome is unknown: a round looks for it in the lake first.{others}"
         )

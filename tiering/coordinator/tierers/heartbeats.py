@@ -108,8 +108,8 @@ class Verdicts:
 class Heartbeats:
     """Judges heartbeats and assigns tables. `note_passed_head` is called with the heads that base checks of rounds passed.
 
-    `waiting_since` returns a time so that no row which a table's lake lacks is older; None if unknown. `upkeep` is the source of upkeep
-    rounds for slots that no table needs; None if there are no such rounds.
+    `waiting_since` returns a lower bound for the time of the oldest row that a table's lake lacks; None if unknown. `upkeep` is the source
+    of upkeep rounds for slots that no table needs; None if there are no such rounds.
     """
 
     def __init__(

@@ -98,7 +98,7 @@ def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
 
 
 def _format(options: Mapping[str, str]) -> str:
-    """Returns the lake's format. If it is not set, the prefix of the lake's options tells it."""
+    """Returns the lake's format. If it is not set, it follows from the prefix of the lake's options."""
     stated = options.get(FORMAT, "").strip().lower()
     if stated not in ("", *_PREFIXES):
         raise InvalidArgument(

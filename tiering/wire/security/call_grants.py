@@ -182,7 +182,7 @@ def _as_readable(method: str, requirement: Requirement | None, access: Access, r
 
 
 def _without_twin(requirement: Requirement, access: Access, request: Any, error: AlreadyExists) -> BaseException:
-    """Refuses a new name that differs only in case from a hidden one like a name that the caller may not use."""
+    """Returns AccessDenied instead of AlreadyExists for a new name that differs only in case from the name of a hidden table."""
     table, database = error.ids.get("table_path"), error.ids.get("database_name")
     if requirement.privilege is None:
         return error
