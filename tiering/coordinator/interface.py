@@ -19,8 +19,8 @@ from tiering.coordinator.memory.history import History, HistoryRange
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
-from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.option import EffectiveOption
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath

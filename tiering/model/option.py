@@ -57,3 +57,18 @@ def check_limits(values: Any) -> None:
         value = getattr(values, name)
         if declared.least is not None and value is not None and value < declared.least:
             raise InvalidArgument(f"the option {name} must be at least {declared.least}, not {value}")
+
+
+@dataclass(frozen=True)
+class EffectiveOption:
+    """An option in effect, as `sys.options` shows it. `value` is None if only a running coordinator knows it.
+
+    `source` tells whether a user set the option.
+    """
+
+    scope: str
+    name: str
+    value: str | None
+    default: str | None
+    source: str | None
+    description: str

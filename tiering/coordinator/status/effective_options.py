@@ -8,8 +8,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake.catalog_timeouts import TIMEOUTS
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.lake.table_options import TABLE_OPTIONS
-from tiering.model.effective_options import EffectiveOption
-from tiering.model.option import options_of
+from tiering.model.option import EffectiveOption, options_of
 from tiering.redaction.redact import outside_text
 
 DEFAULT, SET = "default", "set"

@@ -34,8 +34,8 @@ from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
 from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
-from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
+from tiering.model.option import EffectiveOption
 from tiering.model.splits import SplitProgress, SplitStatus, SplitType, TieringSnapshotSplit
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
