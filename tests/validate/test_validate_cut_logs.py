@@ -142,7 +142,7 @@ def skip(cut: Cut, monkeypatch: pytest.MonkeyPatch, *offsets: int) -> None:
     marker_at = type(cut.world.lake).marker_at
 
     def with_skipped(lake: Any, *arguments: Any) -> Any:
-        return replace(marker_at(lake, *arguments), skipped={BUCKET: dict.fromkeys(offsets)})
+        return replace(marker_at(*arguments), skipped={BUCKET: dict.fromkeys(offsets)})
 
     monkeypatch.setattr(type(cut.world.lake), "marker_at", with_skipped)
 

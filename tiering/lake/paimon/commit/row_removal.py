@@ -25,7 +25,8 @@ from tiering.lake.log_begins import commit_times_ms
 from tiering.lake.maintenance import Removal
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.reading.data_files import offsets_of, open_data_file, read_footer
+from tiering.lake.paimon.reading.data_files import open_data_file
+from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values

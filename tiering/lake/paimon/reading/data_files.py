@@ -6,18 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiering.errors import SchemaDrift
 from tiering.lake.outside_errors import damaged_file, is_damage
-from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.proof.file_footer import FileFooter, decode_footer
-from tiering.lake.rules.hints import accept_hint
-from tiering.model.tables import TablePath
 
 
 @contextmanager
@@ -48,29 +42,3 @@ def _footer(storage: Storage, path: PurePath) -> FileFooter | None:
         return decode_footer({key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()})
     except ValueError:
         return None
-
-
-def read_footer(storage: Storage, table: TablePath, path: PurePath, records: int) -> FileFooter:
-    """Returns the footer of a live file with `records` rows according to the lake table.
-
-    Raises SchemaDrift for a file without a footer, or with one that does not fit: another service wrote it.
-    """
-    footer = known_footer(storage, path, records)
-    if footer is None:
-        raise without_offsets(table, path)
-    return footer
-
-
-def without_offsets(table: TablePath, path: PurePath) -> SchemaDrift:
-    """Returns the error for a file whose rows have no offsets."""
-    return drift(
-        table,
-        None,
-        f"has the file {path.name}, which Lakeward did not write: the layout is clean, and the rows of the file have no offsets",
-        accept_hint(table),
-    )
-
-
-def offsets_of(footer: FileFooter) -> npt.NDArray[np.int64]:
-    """Returns the offset of each row of a log table's file."""
-    return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])

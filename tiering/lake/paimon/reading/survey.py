@@ -19,7 +19,8 @@ from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import PATH_KEY, ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.reading.data_files import offsets_of, open_data_file, read_footer
+from tiering.lake.paimon.reading.data_files import open_data_file
+from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.snapshots import BRANCH, other_snapshots
 from tiering.lake.paimon.reading.view import marker_in, view_of

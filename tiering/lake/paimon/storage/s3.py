@@ -11,9 +11,8 @@ from functools import lru_cache
 from pathlib import PurePath, PurePosixPath
 from typing import Any
 
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
+from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pypaimon.common.file_io import FileIO
 
 from tiering.errors import InvalidArgument
 from tiering.lake.maintenance import StoredFile
@@ -108,6 +107,7 @@ class S3Storage:
                 yield StoredFile(self.location(PurePosixPath(info.path)), info.base_name, info.size or 0, modified)
 
     def manifest_access(self) -> Any:
+        from tiering.lake.paimon.storage.manifest_access import ManifestAccess  # executors have no pypaimon
 
         return ManifestAccess(self._files)
 
@@ -235,46 +235,3 @@ def _file_system(properties: Properties) -> FileSystem:
 def _objects(properties: Properties) -> S3Objects:
     remember_secrets(dict(properties))
     return S3Objects(dict(properties))
-
-
-class ManifestAccess(FileIO):  # type: ignore[misc]
-    """The part of pypaimon's `FileIO` that its manifest readers and writers use."""
-
-    def __init__(self, files: FileSystem) -> None:
-        self._files = files
-
-    def new_input_stream(self, path: str) -> Any:
-        return self._files.open_input_file(_path(path))
-
-    def new_output_stream(self, path: str) -> Any:
-        return self._files.open_output_stream(_path(path))
-
-    def get_file_status(self, path: str) -> FileInfo:
-        """Returns the status of a file. Raises FileNotFoundError."""
-        info = self._files.get_file_info(_path(path))
-        if info.type is FileType.NotFound:
-            raise FileNotFoundError(path)
-        return info
-
-    def exists(self, path: str) -> bool:
-        return self._files.get_file_info(_path(path)).type is not FileType.NotFound
-
-    def delete(self, path: str, recursive: bool = False) -> bool:
-        """Deletes a file. Folders are not supported, because manifests need none."""
-        if recursive or not self.exists(path):
-            return False
-        self._files.delete_file(_path(path))
-        return True
-
-    def list_status(self, path: str) -> Any:
-        raise NotImplementedError("manifests are never listed")
-
-    def mkdirs(self, path: str) -> bool:
-        raise NotImplementedError("an object store has no folders")
-
-    def rename(self, src: str, dst: str) -> bool:
-        raise NotImplementedError("a manifest is never renamed")
-
-
-def _path(location: str) -> str:
-    return location.partition("://")[2] or location
