@@ -39,6 +39,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.decisions import waits
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import Literal
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.model_codecs import OFFSETS
 
@@ -203,7 +204,7 @@ class ScriptedTierer:
 
 def equal(column: str, text: str) -> list[sys_catalog_pb2.Filter]:
     """`column = 'text'`, as the plugin asks it."""
-    return [sys_catalog_pb2.Filter(column=column, operator=sys_catalog_pb2.Filter.EQUAL, values=[sys_catalog_pb2.Literal(text=text)])]
+    return [sys_catalog_pb2.Filter(column=column, operator=sys_catalog_pb2.Filter.EQUAL, values=[Literal(text=text)])]
 
 
 async def read(stub: Any, table: str, filters: Sequence[sys_catalog_pb2.Filter], times: list[float]) -> None:

@@ -47,6 +47,7 @@ from support.running.spark_sessions import sessions_started_with
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS, catalog_properties, plugin_jar
+from tiering.rpc.v1.common_pb2 import Literal
 from tiering.wire.channel import Connection
 
 STATUS = "fluss.sys.lake_tiering_status"
@@ -85,7 +86,7 @@ def requests() -> dict[str, pb.ReadTableRequest]:
     table: dict[str, Any] = {"namespace": "sys", "name": "lake_tiering_status", "null_columns": True}
 
     def equal(column: str, text: str) -> list[pb.Filter]:
-        return [pb.Filter(column=column, operator=pb.Filter.EQUAL, values=[pb.Literal(text=text)])]
+        return [pb.Filter(column=column, operator=pb.Filter.EQUAL, values=[Literal(text=text)])]
 
     return {
         "all": pb.ReadTableRequest(**table),

@@ -23,7 +23,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
 from tiering.procedures.base import Progress
-from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse, PbProgress
 from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer, add_TieringControlServicer_to_server
 from tiering.rpc.v1.coordinator_pb2 import PbLakeTieringTableInfo, ReportProgressRequest
 from tiering.wire.procedure_calls import NO_RESULT_HINT, ROUND_GOES_ON_HINT
@@ -165,7 +165,7 @@ def test_a_path_is_checked_before_it_is_a_text(uri: str) -> None:
 def test_a_call_that_ends_without_a_result_says_what_to_do() -> None:
     class Silent(TieringControlServicer):
         def CallProcedure(self, request: CallProcedureRequest, context: grpc.ServicerContext) -> Iterator[CallProcedureResponse]:
-            yield CallProcedureResponse(progress="begun")
+            yield CallProcedureResponse(progress=PbProgress(message="begun"))
 
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port("127.0.0.1:0")

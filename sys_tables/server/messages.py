@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,8 +19,9 @@ from sys_tables.server.plan_token import PlanToken
 from tiering.coordinator.interface import CatalogNames
 from tiering.errors import InvalidArgument
 from tiering.model.names import SYSTEM_DATABASE, check_length
-from tiering.model.sql_types import ArgumentValue, Instant, Value
-from tiering.procedures.arguments import SessionNames
+from tiering.model.sql_types import Value
+from tiering.rpc.v1.common_pb2 import Literal
+from tiering.wire.procedure_calls import literal_from_pb
 
 CAPABILITIES = ("conditions", "order", "aggregates", "described_tables")
 """Features of ReadTable and ListTables beyond their first version (proto `DescribeResponse.capabilities`)."""
@@ -38,7 +39,7 @@ _PAGE_TOKEN_LIMIT = 4_096
 """Characters of a page token: two of the longest names are a fraction of it."""
 
 MAX_NAMED = 1_000
-"""Columns, sort keys, groups and aggregates of one read, and arguments of one CALL: above any table's number of columns."""
+"""Columns, sort keys, groups and aggregates of one read: above any table's number of columns."""
 
 
 def description_to_pb(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
@@ -95,21 +96,6 @@ def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedu
         procedures=procedures,
         names=CatalogNames.spelled(check_length(request.catalog, "catalog"), check_length(request.lake_catalog, "catalog")),
     )
-
-
-def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, ArgumentValue]]:
-    """Names and values of a CALL's arguments, in the caller's order; None is NULL.
-
-    Raises InvalidArgument for too many of them, InvalidName for a name that is too long.
-    """
-    _check_count("arguments", len(request.arguments))
-    return [(check_length(argument.name, "argument"), _argument_from_pb(argument.value)) for argument in request.arguments]
-
-
-def session_names_from_pb(request: pb.CallProcedureRequest) -> SessionNames:
-    """Returns the names by which the caller calls catalogs and databases; an older plugin sends none. Raises InvalidName for a name that is
-    too long."""
-    return SessionNames(check_length(request.catalog, "catalog"), check_length(request.database, "database"))
 
 
 def page_token(namespace: str, last_name: str) -> str:
@@ -223,17 +209,8 @@ def _aggregate_from_pb(aggregate: pb.Aggregate) -> Aggregate:
     return Aggregate(Function[name], check_length(aggregate.column, "column") if aggregate.HasField("column") else None)
 
 
-def _argument_from_pb(literal: pb.Literal) -> ArgumentValue:
-    return dict(literal.numbers.numbers) if literal.WhichOneof("value") == "numbers" else _value_from_pb(literal)
-
-
-def _value_from_pb(literal: pb.Literal) -> Value:
-    kind = literal.WhichOneof("value")
-    if kind == "numbers":
+def _value_from_pb(literal: Literal) -> Value:
+    value = literal_from_pb(literal)
+    if isinstance(value, Mapping):
         raise InvalidArgument("a filter compares with no map")
-    if kind is None:
-        return None
-    if kind == "timestamp_us":
-        return Instant(literal.timestamp_us)
-    value: Value = getattr(literal, kind)
     return value

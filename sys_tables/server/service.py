@@ -1,7 +1,6 @@
 """The SysCatalog service (proto/sys_tables/rpc/v1/sys_catalog.proto), from a coordinator's handle and a registry.
 
-Reads run in a limited pool of threads, and a CALL waits on the event loop: neither can starve the other. Methods raise errors, and
-`tiering.wire.server_guard` ends the call with them.
+Reads are made in bounded threads of their own. Errors are raised: `tiering.wire.server_guard` ends the call with them.
 """
 
 from __future__ import annotations
@@ -16,37 +15,31 @@ import grpc
 import grpc.aio
 import pyarrow as pa
 
-from sys_tables.declare.procedure import Call, Procedure, is_row
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
-from sys_tables.query.arrow_stream import arrow_pieces
 from sys_tables.query.data_tables import describe_data_table, describe_data_tables
 from sys_tables.query.lookup import resolve_database
 from sys_tables.query.reading import read_table
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
+from sys_tables.server.calls import CallService
 from sys_tables.server.fair_pool import FairPool
 from sys_tables.server.last_known_databases import LastKnownDatabases
 from sys_tables.server.messages import (
-    arguments_from_pb,
     data_table_to_pb,
     description_to_pb,
     last_name,
     page_token,
     scan_request_from_pb,
-    session_names_from_pb,
     system_table_to_pb,
 )
 from sys_tables.server.plan_token import PlanToken
-from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
-from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
+from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.model.tables import TableInfo
-from tiering.procedures.arguments import ProcedureInput
-from tiering.procedures.base import Mutation, Progress
-from tiering.redaction.redact import outside_text
+from tiering.rpc.v1.control_pb2_grpc import add_TieringControlServicer_to_server
 from tiering.wire.errors import error_to_pb
 from tiering.wire.server_guard import FailureLog
 
@@ -55,9 +48,6 @@ MAX_PAGE_SIZE = 1_000
 
 MAX_PAGE_BYTES = 1 << 20
 """Bytes after which a page of described tables ends. With one more description it is still below gRPC's 4 MiB."""
-
-KEEP_ALIVE_S = 15.0
-"""Longest time in which a waiting CALL sends nothing, below the idle time-outs of usual proxies (60 s)."""
 
 EXPORTED_HISTORY_ROWS = 10_000
 """Most rows of a table of history if all tables are read at once, for an export."""
@@ -72,10 +62,9 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 class SysCatalogService(SysCatalogServicer):
     """The service. `add_to_server` creates it. Call `close` after the server has stopped."""
 
-    def __init__(self, handle: CoordinatorHandle, registry: Registry, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+    def __init__(self, handle: CoordinatorHandle, registry: Registry) -> None:
         self._handle = handle
         self._registry = registry
-        self._keep_alive_s = keep_alive_s
         self._databases = LastKnownDatabases()
         self._failures = FailureLog()
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
@@ -123,31 +112,7 @@ class SysCatalogService(SysCatalogServicer):
                         yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
             except Exception as error:  # of one table: the others may tell what is wrong
                 self._failures.add("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", context.peer(), error, table=table.name)
-                yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
-
-    async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
-        procedure = self._procedure(request)
-        procedure_input = ProcedureInput(procedure.name, procedure.parameters, arguments_from_pb(request), session_names_from_pb(request))
-        call_request = procedure_input.read(procedure.request_class)
-        call_request = replace(call_request, caller=request.caller)
-        key = None
-        if isinstance(call_request, Mutation):
-            if call_request.idempotency_key is None and request.HasField("idempotency_key"):
-                call_request = replace(call_request, idempotency_key=request.idempotency_key)
-            key = call_request.idempotency_key
-        running = procedure.run(Call(self._handle, self._registry.procedures), call_request)
-        rows: list[object] = []
-        with self._handle.open_calls.during(procedure.name, call_request.caller, key):
-            async with aclosing(with_silence_marked(running, self._keep_alive_s)) as steps:
-                async for step in steps:
-                    if step is None:
-                        yield _progress_to_pb(f"sys.{procedure.name} is still running")
-                    elif is_row(step):
-                        rows.append(step)
-                    else:
-                        yield _progress_to_pb(step)
-            for piece in arrow_pieces(rows, procedure.output_schema):
-                yield pb.CallProcedureResponse(arrow=piece)
+                yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error))
 
     def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
         return description_to_pb(self._registry, self._databases.of(view))
@@ -174,18 +139,13 @@ class SysCatalogService(SysCatalogServicer):
             raise UnknownTable(f"{table_path(request.namespace, request.name)} is not a system table: its rows are in the lake")
         return self._registry.table(check_length(request.name, "table"))
 
-    def _procedure(self, request: pb.CallProcedureRequest) -> Procedure:
-        name = check_length(request.name, "procedure")
-        if not _is_system(request.namespace):
-            namespace = check_length(request.namespace, "namespace")
-            raise UnknownProcedure(f"there is no procedure {namespace}.{name}", hint=f"All procedures are in {SYSTEM_DATABASE}.")
-        return self._registry.procedure(name)
-
 
 def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None) -> SysCatalogService:
-    """Serves `registry` (all that this version has, unless told otherwise) on `server`. The caller closes the service."""
-    service = SysCatalogService(handle, default_registry() if registry is None else registry)
+    """Serves the tables and the CALLs of `registry`, by default of all that this version has. The caller closes the service."""
+    registry = default_registry() if registry is None else registry
+    service = SysCatalogService(handle, registry)
     add_SysCatalogServicer_to_server(service, server)
+    add_TieringControlServicer_to_server(CallService(handle, registry), server)
     return service
 
 
@@ -204,16 +164,6 @@ def _first_bytes(tables: Iterator[pb.DescribeTableResponse]) -> list[pb.Describe
         if size >= MAX_PAGE_BYTES:
             break
     return page
-
-
-def _progress_to_pb(step: object) -> pb.CallProcedureResponse:
-    """A line of progress, with how far the round is where the procedure knows one."""
-    if not isinstance(step, Progress):
-        return pb.CallProcedureResponse(progress=outside_text(str(step)))
-    response = pb.CallProcedureResponse(progress=outside_text(step.message))
-    if step.round is not None:
-        response.records_done, response.records_total = step.round.records_done, step.round.records_total
-    return response
 
 
 def _is_system(namespace: str) -> bool:

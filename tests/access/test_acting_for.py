@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
-from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from support.services.procedure_arguments import CALL
 from tiering.errors import AccessDenied, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
+from tiering.rpc.v1.common_pb2 import Literal
+from tiering.rpc.v1.control_pb2 import Argument
 
 UNKNOWN = (UnknownDatabase, UnknownTable)
 SYS = "/sys_tables.rpc.v1.SysCatalog"
@@ -80,8 +82,8 @@ def test_a_header_that_names_nobody_is_refused(service: GuardedService, user: by
 
 
 def call(service: GuardedService, name: str, table: TablePath, user: str, caller: str) -> list[Any]:
-    argument = pb.Argument(name="table", value=pb.Literal(text=str(table)))
-    return service.call(f"{SYS}/CallProcedure", "spark", user.encode(), namespace="sys", name=name, arguments=[argument], caller=caller)
+    argument = Argument(name="table", value=Literal(text=str(table)))
+    return service.call(CALL, "spark", user.encode(), name=name, arguments=[argument], caller=caller)
 
 
 def test_calls_are_those_of_the_user(service: GuardedService) -> None:
@@ -103,11 +105,11 @@ def test_the_name_in_a_message_gives_nobodys_rights(service: GuardedService) -> 
 
 def test_whoever_may_do_everything_calls_as_themselves_whatever_the_name_of_their_computers_user(service: GuardedService) -> None:
     """IMPERSONATE is among everything."""
-    argument = pb.Argument(name="table", value=pb.Literal(text=str(ORDERS)))
-    service.call(f"{SYS}/CallProcedure", "ops", b"", namespace="sys", name="pause_tiering", arguments=[argument], caller="root")
+    argument = Argument(name="table", value=Literal(text=str(ORDERS)))
+    service.call(CALL, "ops", b"", name="pause_tiering", arguments=[argument], caller="root")
     [status] = service.running.coordinator.view().table_statuses("sales", "orders")
     assert status.paused_by == "ops"
-    service.call(f"{SYS}/CallProcedure", "ops", b"", namespace="sys", name="resume_tiering", arguments=[argument], caller="root")
+    service.call(CALL, "ops", b"", name="resume_tiering", arguments=[argument], caller="root")
 
 
 def test_a_refused_read_says_in_the_audit_for_whom_it_was(service: GuardedService) -> None:

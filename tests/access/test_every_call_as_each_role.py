@@ -13,7 +13,7 @@ import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
 from support.services.method_names import FILES, method_names
-from support.services.procedure_arguments import ARGUMENTS
+from support.services.procedure_arguments import ARGUMENTS, CALL, call_fields
 from support.services.roles import ROLES, is_allowed
 from sys_tables.registry import default_registry
 from tiering.access.requirements import RPCS, On
@@ -93,8 +93,7 @@ def test_a_name_is_checked_before_policies_are_asked(service: GuardedService) ->
     error = error_of(service, "/tiering.rpc.v1.EmbeddedCluster/CreateDatabase", "reader", database_name="x" * 100_000)
     assert isinstance(error, InvalidName)
     assert "at most 200" in error.message
-    arguments = json.dumps({"database": "x" * 2_000})
-    error = error_of(service, "/tiering.rpc.v1.TieringControl/CallProcedure", "reader", procedure="tier_database", arguments_json=arguments)
+    error = error_of(service, CALL, "reader", **call_fields("tier_database", database="x" * 2_000))
     assert isinstance(error, InvalidName)
 
 
@@ -145,8 +144,7 @@ def test_procedures(service: GuardedService, name: str, role: str) -> None:
         arguments["table"] = "sales.orders"
     if name == "tier_database":
         arguments["database"] = "sales"
-    method = "/tiering.rpc.v1.TieringControl/CallProcedure"
-    error = error_of(service, method, role, procedure=name, arguments_json=json.dumps(arguments))
+    error = error_of(service, CALL, role, **call_fields(name, **arguments))
     expected = is_allowed(requirements()[name], role)
     if name == "tier_database":  # each table of the answer: the reader may know of it, and not tier it
         expected = role in ("editor", "operator", "admin")
@@ -156,12 +154,10 @@ def test_procedures(service: GuardedService, name: str, role: str) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_sweep_and_help(service: GuardedService, role: str) -> None:
     service.ensure_table(ORDERS)
-    orders = PbTablePath(database_name="sales", table_name="orders")
-    sweep = "/tiering.rpc.v1.TieringControl/SweepLake"
-    for fields in ({}, {"table_path": orders}):
-        error = error_of(service, sweep, role, dry_run=True, older_than_ms=86_400_000, **fields)
+    for table in (None, "sales.orders"):
+        error = error_of(service, CALL, role, **call_fields("sweep_lake", table=table, dry_run=True, older_than_ms=86_400_000))
         assert is_refused(error) is (role not in ("operator", "admin")), error
-    assert error_of(service, "/sys_tables.rpc.v1.SysCatalog/CallProcedure", role, namespace="sys", name="help") is None
+    assert error_of(service, CALL, role, name="help") is None
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -194,23 +190,21 @@ def test_who_makes_no_name_known_is_refused(service: GuardedService) -> None:
 
 def test_a_cancellation_of_a_hidden_round_is_that_of_an_unknown_one(service: GuardedService) -> None:
     def answer(role: str, round_id: str) -> str:
-        arguments = json.dumps({"round_id": round_id})
-        pieces = service.call("/tiering.rpc.v1.TieringControl/CallProcedure", role, procedure="cancel_tiering", arguments_json=arguments)
-        return b"".join(piece.result_piece for piece in pieces).decode().replace(round_id, "ROUND")
+        answers = service.call(CALL, role, **call_fields("cancel_tiering", round_id=round_id))
+        result = pa.ipc.open_stream(b"".join(answer.arrow for answer in answers)).read_all().to_pylist()
+        return str(result).replace(round_id, "ROUND")
 
     service.storage.append(SALARIES, pa.table({"id": [1]}), "writer", 0)
-    service.call("/tiering.rpc.v1.TieringControl/TierTable", "admin", table_path=PbTablePath(database_name="hr", table_name="salaries"))
+    service.call(CALL, "admin", **call_fields("tier_table", table="hr.salaries", wait=False))
     round_id = next(row["round_id"] for row in read(service, "tiering_rounds", "admin") if row["table_name"] == "salaries")
     assert answer("operator", round_id) == answer("operator", "r-unknown")
 
 
 def test_the_audit_tells_who_did_what_and_who_was_refused(new_service: GuardedService) -> None:
     service = new_service
-    method = "/tiering.rpc.v1.TieringControl/CallProcedure"
-    arguments = json.dumps({"table": "sales.orders"})
-    error_of(service, method, "reader", procedure="pause_tiering", arguments_json=arguments)
-    service.call(method, "operator", procedure="pause_tiering", arguments_json=arguments, options={"idempotency_key": "k1"})
-    error_of(service, method, "reader", procedure="pause_tiering", arguments_json=json.dumps({"table": "hr.salaries"}))
+    error_of(service, CALL, "reader", **call_fields("pause_tiering", table="sales.orders"))
+    service.call(CALL, "operator", **call_fields("pause_tiering", table="sales.orders"), idempotency_key="k1")
+    error_of(service, CALL, "reader", **call_fields("pause_tiering", table="hr.salaries"))
     hidden, ended, started, refused = read(service, "audit", "admin")[:4]
     assert {(row["action"], row["authentication"]) for row in (hidden, ended, started, refused)} == {("sys.pause_tiering", "token")}
     assert [row["outcome"] for row in (refused, started, ended, hidden)] == ["REFUSED", "STARTED", "ANSWERED", "REFUSED"]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
+from support.services.procedure_arguments import CALL, call_fields
 from tiering.access.request_bounds import informative
 from tiering.access.tokens import check_principal
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TablePath
-from tiering.rpc.v1 import common_pb2
 
 SECRETIVE = "pwd:ana"
 """A principal that the redactor masks in every text."""
@@ -62,15 +62,15 @@ def test_a_page_token_shows_nothing_of_before_the_policies_changed(service: Guar
         service.call(STATUSES, "ann", page_size=1, page_token=token)
 
 
-@pytest.mark.parametrize("arguments", ['{"table": "sales.orders"}', '{"table": "sales.orders", "timeout_ms": 1}'])
+@pytest.mark.parametrize("arguments", [{}, {"timeout_ms": 1}])
 @pytest.mark.parametrize("procedure", ["tier_table", "wait_for_tiering"])
 def test_a_call_that_waits_tells_no_more_once_its_caller_may_not_know_of_the_table(
-    service: GuardedService, procedure: str, arguments: str, monkeypatch: pytest.MonkeyPatch
+    service: GuardedService, procedure: str, arguments: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its steps come when something changes: here when no tierer comes, or when its time is over."""
     taken_away = change_policies_when_allowed(service, monkeypatch)
     with pytest.raises(UnknownTable) as raised:
-        service.call("/tiering.rpc.v1.TieringControl/CallProcedure", "ann", procedure=procedure, arguments_json=arguments)
+        service.call(CALL, "ann", **call_fields(procedure, table="sales.orders", **arguments))
     assert taken_away == ["ann"]
     assert raised.value.message == "there is no table sales.orders"
 
@@ -102,18 +102,15 @@ def test_a_database_call_leaves_out_tables_that_were_taken_away_meanwhile(servic
         return end(*arguments)
 
     monkeypatch.setattr(tier_database, "_end", taking_away)
-    call = '{"database": "sales", "only_stale": false, "wait": false}'
-    answers = service.call("/tiering.rpc.v1.TieringControl/CallProcedure", "ann", procedure="tier_database", arguments_json=call)
-    result = b"".join(answer.result_piece for answer in answers)
+    answers = service.call(CALL, "ann", **call_fields("tier_database", database="sales", only_stale=False, wait=False))
+    result = b"".join(answer.arrow for answer in answers)
     assert b"places" in result
     assert b"orders" not in result
 
 
 def test_a_principal_that_looks_like_a_secret_is_authorised_by_what_it_is(service: GuardedService) -> None:
     assert informative(check_principal(SECRETIVE)) != SECRETIVE
-    path = common_pb2.PbTablePath(database_name="sales", table_name="orders")
-    answers = service.call("/tiering.rpc.v1.TieringControl/TierTable", SECRETIVE, table_path=path, dry_run=True)
-    assert answers[-1].HasField("result")
-    hidden = common_pb2.PbTablePath(database_name="hr", table_name="salaries")
+    answers = service.call(CALL, SECRETIVE, **call_fields("tier_table", table="sales.orders", dry_run=True))
+    assert answers[-1].HasField("arrow")
     with pytest.raises(UnknownTable):
-        service.call("/tiering.rpc.v1.TieringControl/TierTable", SECRETIVE, table_path=hidden, dry_run=True)
+        service.call(CALL, SECRETIVE, **call_fields("tier_table", table="hr.salaries", dry_run=True))

@@ -30,7 +30,7 @@ MAX_THREADS = 120
 """Its pools have some 60, Arrow and gRPC a dozen for each core."""
 
 SECONDS = 20.0
-HELD = ("LakeTieringHeartbeat", "TierTable", "CallProcedure")
+HELD = ("LakeTieringHeartbeat", "CallProcedure")
 """They may wait on purpose, for as long as they were asked to."""
 HELD_SECONDS = 1.0
 OF_GRPC = {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}

@@ -24,20 +24,9 @@ from tiering.model.splits import (
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
-from tiering.procedures.base import Progress
-from tiering.procedures.sweep_lake import SweepResult
-from tiering.procedures.tier_table import TierTableResult
 from tiering.redaction.redact import NAME_TEXT_LIMIT
 from tiering.rpc.v1.coordinator_pb2 import PbRoundPlace, PbRoundStats, PbUpkeepStats
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
-from tiering.wire.calls import (
-    sweep_result_from_pb,
-    sweep_result_to_pb,
-    table_name_to_pb,
-    tier_table_result_from_pb,
-    tier_table_result_to_pb,
-    tier_table_step_to_pb,
-)
 from tiering.wire.codec import time_from_pb, time_to_pb
 from tiering.wire.model_codecs import (
     ASSIGNMENT,
@@ -109,7 +98,6 @@ def test_times_survive(time: datetime) -> None:
 
 def test_paths_buckets_and_offsets_survive() -> None:
     assert PATH.from_pb(PATH.to_pb(ORDERS)) == ORDERS
-    assert table_name_to_pb("sales.orders") == table_name_to_pb(ORDERS) == PATH.to_pb(ORDERS)
     assert [BUCKET.from_pb(BUCKET.to_pb(bucket)) for bucket in BUCKETS] == list(BUCKETS)
     assert OFFSETS.from_pb(OFFSETS.to_pb(BUCKETS)) == BUCKETS
     assert OFFSETS.to_pb(BUCKETS) == OFFSETS.to_pb(dict(reversed(BUCKETS.items())))
@@ -178,14 +166,3 @@ def test_leases_survive() -> None:
     leased = tuple(LeasedSnapshot(key, number, 10, (True, False, None)[number % 3]) for number, key in enumerate(keys))
     leases = [KvSnapshotLease("a", NOON, NOON, NOON, 5, leased, "me"), KvSnapshotLease("b", NOON, NOON, NOON, 5, (), None)]
     assert [LEASE.from_pb(LEASE.to_pb(lease)) for lease in leases] == leases
-
-
-def test_results_of_calls_survive() -> None:
-    whole = TierTableResult(ORDERS, "r1", "SUCCEEDED", 2, 3, 4, 5, 6, 7, 8, 9, 10)
-    empty = TierTableResult(ORDERS, None, "EMPTY", 0, None, None, None, None, None, None, None, 0)
-    for result in (whole, empty):
-        assert tier_table_result_from_pb(tier_table_result_to_pb(result)) == result
-        assert tier_table_result_from_pb(tier_table_step_to_pb(result).result) == result
-    assert tier_table_step_to_pb(Progress("half")).progress == "half"
-    for swept in (SweepResult(ORDERS, 1, 2, 3, {"young": 4}), SweepResult(ORDERS, 0, 0, 0, {}, "no lake")):
-        assert sweep_result_from_pb(sweep_result_to_pb(swept)) == swept

@@ -29,6 +29,8 @@ from tiering.cluster.writable import TableSpec
 from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, coordinator_pb2, embedded_pb2
+from tiering.rpc.v1.common_pb2 import Literal
+from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire import server_guard
 
@@ -70,8 +72,8 @@ def case(name: str, request: Message) -> Case:
 
 
 def call_of(procedure: str, **arguments: str) -> Case:
-    values = [sys_catalog_pb2.Argument(name=name, value=sys_catalog_pb2.Literal(text=text)) for name, text in arguments.items()]
-    return case("CallProcedure", sys_catalog_pb2.CallProcedureRequest(namespace="sys", name=procedure, arguments=values))
+    values = [Argument(name=name, value=Literal(text=text)) for name, text in arguments.items()]
+    return case("CallProcedure", CallProcedureRequest(name=procedure, arguments=values))
 
 
 def heavy(table_id: int) -> list[Case]:

@@ -22,6 +22,8 @@ from tiering.access.authentication import AUTHORIZATION, Authenticator, Proof
 from tiering.access.identity import Authentication, Identity, address_of
 from tiering.access.line_limit import LineLimit
 from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse, PbProgress
+from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer, TieringControlStub, add_TieringControlServicer_to_server
 from tiering.wire import server_guard
 from tiering.wire.channel import calling
 from tiering.wire.security import call_authentication
@@ -52,7 +54,7 @@ class Held:
     """Memory that one read holds until its reader has taken it."""
 
 
-class Service(SysCatalogServicer):
+class Service(SysCatalogServicer, TieringControlServicer):
     """CALLs and listings wait until `go` is set, a read of `endless` never ends, and a Describe raises `failure`."""
 
     def __init__(self) -> None:
@@ -61,9 +63,9 @@ class Service(SysCatalogServicer):
         self.failure: BaseException = KeyError("password=hunter2")
         self.held: weakref.WeakSet[Held] = weakref.WeakSet()
 
-    async def CallProcedure(self, request: Any, context: Any) -> AsyncGenerator[pb.CallProcedureResponse, None]:
+    async def CallProcedure(self, request: Any, context: Any) -> AsyncGenerator[CallProcedureResponse, None]:
         self.waiting += 1
-        yield pb.CallProcedureResponse(progress="waiting")
+        yield CallProcedureResponse(progress=PbProgress(message="waiting"))
         await self.go.wait()
 
     async def ReadTable(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
@@ -88,6 +90,7 @@ async def served(guard: RpcGuard | None = None, before_guard: Sequence[Any] = ()
     server = open_server(guard=guard, before_guard=before_guard)
     service = Service()
     add_SysCatalogServicer_to_server(service, server)
+    add_TieringControlServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
@@ -138,9 +141,8 @@ def request_limit_of(room: server_guard.Room) -> int:
     )
 
 
-@pytest.mark.parametrize("method", ["TierTable", "SweepLake", "CallProcedure"])
-def test_calls_of_programs_wait_in_the_room_of_calls(method: str) -> None:
-    assert room_of(f"/tiering.rpc.v1.TieringControl/{method}") is CALLS
+def test_calls_of_programs_wait_in_the_room_of_calls() -> None:
+    assert room_of("/tiering.rpc.v1.TieringControl/CallProcedure") is CALLS
     assert room_of("/grpc.health.v1.Health/Check") is not room_of("/grpc.health.v1.Health/Watch")
 
 
@@ -156,17 +158,17 @@ def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
     async def test() -> None:
         async with served() as (service, uri), channel_of(uri) as channel:
             stub = SysCatalogStub(channel)
-            calls = [stub.CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
+            calls = [stub.CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
             await until(lambda: service.waiting == CALLS.connection)
-            refused = await raised_by(stub.CallProcedure(pb.CallProcedureRequest()).read())
+            refused = await raised_by(stub.CallProcedure(CallProcedureRequest()).read())
             assert isinstance(refused, ServiceBusy)
             assert refused.message == "128 CALLs are open over one connection already: no more are taken"
             assert [piece.arrow async for piece in stub.ReadTable(pb.ReadTableRequest())] == [b"rows"]
             async with channel_of(uri) as other:
-                more = [SysCatalogStub(other).CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
+                more = [TieringControlStub(other).CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
                 await until(lambda: service.waiting == CALLS.caller)
                 async with channel_of(uri) as third:
-                    refused = await raised_by(SysCatalogStub(third).CallProcedure(pb.CallProcedureRequest()).read())
+                    refused = await raised_by(TieringControlStub(third).CallProcedure(CallProcedureRequest()).read())
                     assert "from ipv4:127.0.0.1 already" in refused.message
                 del more
             for call in calls:
@@ -174,8 +176,8 @@ def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
             # Calls that were cancelled hold no place.
             service.waiting = 0
             service.go.set()
-            again = [stub.CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
-            assert [[step.progress async for step in call] for call in again] == [["waiting"]] * CALLS.connection
+            again = [stub.CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
+            assert [[step.progress.message async for step in call] for call in again] == [["waiting"]] * CALLS.connection
 
     run(test)
 
@@ -215,9 +217,9 @@ def test_calls_that_wait_hold_no_bytes_and_nothing_of_other_kinds_of_calls() -> 
     async def test() -> None:
         async with served() as (service, uri):
             channels = [channel_of(uri) for _ in range(2)]
-            large = pb.CallProcedureRequest(name="x" * (server_guard.REQUEST_BYTES - 10))
+            large = CallProcedureRequest(name="x" * (server_guard.REQUEST_BYTES - 10))
             assert CALLS.caller * server_guard.REQUEST_BYTES > CALLS.held_bytes
-            calls = [SysCatalogStub(channel).CallProcedure(large) for channel in channels for _ in range(CALLS.connection)]
+            calls = [TieringControlStub(channel).CallProcedure(large) for channel in channels for _ in range(CALLS.connection)]
             await until(lambda: service.waiting == CALLS.caller)
             async with channel_of(uri) as other:
                 assert [piece.arrow async for piece in SysCatalogStub(other).ReadTable(pb.ReadTableRequest(name="x" * 100_000))] == [
@@ -244,11 +246,11 @@ def test_one_principal_takes_no_place_of_another_one_at_the_same_address() -> No
             channels = [channel_of(uri) for _ in range(CALLS.caller // CALLS.connection + 2)]
             ann, eve = (((AUTHORIZATION, f"Bearer {name}"),) for name in ("ann", "eve"))
             *those_of_eve, another, that_of_ann = (SysCatalogStub(channel) for channel in channels)
-            calls = [stub.CallProcedure(pb.CallProcedureRequest(), metadata=eve) for stub in those_of_eve for _ in range(CALLS.connection)]
+            calls = [stub.CallProcedure(CallProcedureRequest(), metadata=eve) for stub in those_of_eve for _ in range(CALLS.connection)]
             await until(lambda: service.waiting == CALLS.caller)
-            refused = await raised_by(another.CallProcedure(pb.CallProcedureRequest(), metadata=eve).read())
+            refused = await raised_by(another.CallProcedure(CallProcedureRequest(), metadata=eve).read())
             assert "from principal eve already" in refused.message
-            assert (await that_of_ann.CallProcedure(pb.CallProcedureRequest(), metadata=ann).read()).progress == "waiting"
+            assert (await that_of_ann.CallProcedure(CallProcedureRequest(), metadata=ann).read()).progress.message == "waiting"
             for call in calls:
                 call.cancel()
             for channel in channels:

@@ -73,12 +73,9 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "DescribeTable": DESCRIBE_EACH_TABLE,
         "ReadTable": _BY_TABLE,
         "ReadAllTables": _BY_TABLE,
-        "CallProcedure": _BY_PROCEDURE,
     },
     "tiering.rpc.v1.TieringStatus": {"ListTieringStatuses": DESCRIBE_EACH_TABLE, "ListKvSnapshotLeases": DESCRIBE_EACH_TABLE},
     "tiering.rpc.v1.TieringControl": {
-        "TierTable": _BY_PROCEDURE,
-        "SweepLake": _BY_PROCEDURE,
         "CallProcedure": _BY_PROCEDURE,
     },
     "tiering.rpc.v1.TieringCoordinator": {

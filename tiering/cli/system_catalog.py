@@ -14,10 +14,13 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.arrow_answers import collected, decoded
 from tiering.errors import LakewardError, PeerTooOld
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
-from tiering.rpc.v1.common_pb2 import PbError
+from tiering.rpc.v1.common_pb2 import Literal, PbError
+from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.wire.channel import Connection
 from tiering.wire.errors import error_from_pb
 from tiering.wire.pages import readable
+from tiering.wire.procedure_calls import literal_to_pb, pieces_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +64,7 @@ class SystemCatalog:
         is the largest number of rows.
         """
         filters = [
-            pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[pb.Literal(text=value)])
+            pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[Literal(text=value)])
             for name, value in sorted(equal.items())
             if value is not None
         ]
@@ -80,20 +83,16 @@ class SystemCatalog:
 
         `on_progress` gets the progress lines of the procedure. Raises the errors of the procedure.
         """
-        request = pb.CallProcedureRequest(
-            namespace=SYSTEM_DATABASE,
+        request = CallProcedureRequest(
             name=procedure,
-            arguments=[pb.Argument(name=name, value=_literal(value)) for name, value in arguments.items()],
+            arguments=[Argument(name=name, value=literal_to_pb(value)) for name, value in arguments.items()],
             caller=getpass.getuser(),
             catalog=CATALOG,
         )
         pieces: list[bytes] = []
         with self._connection.calling():
-            for step in self._stub.CallProcedure(request):
-                if step.HasField("progress"):
-                    (on_progress or _ignore)(step.progress)
-                else:
-                    pieces.append(step.arrow)
+            for step in TieringControlStub(self._connection.channel).CallProcedure(request):
+                pieces += pieces_of(step, None if on_progress is None else lambda progress: on_progress(progress.message))
         with readable(self._uri):
             rows: list[dict[str, Any]] = decoded(collected(pieces)).to_pylist()
         return rows
@@ -134,37 +133,20 @@ class SystemCatalog:
         self.close()
 
 
-def _ignore(line: str) -> None:
-    """Ignores a progress line, for callers that do not show progress."""
-
-
-def _literal(value: str | int | bool | None) -> pb.Literal | None:
-    """Returns a value as the plugin sends it: NULL is a missing literal."""
-    match value:
-        case None:
-            return None
-        case bool():
-            return pb.Literal(truth=value)
-        case int():
-            return pb.Literal(number=value)
-        case str():
-            return pb.Literal(text=value)
-
-
 def _name(message: pb.ReadAllTablesResponse) -> str:
     return message.name
 
 
 def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTableRead:
-    failures: list[bytes] = []
+    failures: list[PbError] = []
     stream = collected(message.arrow for message in _without_failure(messages, failures))
     if failures:
         with readable(name):
-            return SystemTableRead(name, error=error_from_pb(PbError.FromString(failures[0])))
+            return SystemTableRead(name, error=error_from_pb(failures[0]))
     return _contents(name, stream)
 
 
-def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: list[bytes]) -> Iterator[pb.ReadAllTablesResponse]:
+def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: list[PbError]) -> Iterator[pb.ReadAllTablesResponse]:
     """Yields the messages before a failure, and adds the failure to `failures`."""
     for message in messages:
         if message.HasField("error"):

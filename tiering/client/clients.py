@@ -1,4 +1,4 @@
-"""The two clients: connections, listings, and the calls that have a message of their own.
+"""The two clients: connections, listings, and calls whose methods are not like their procedures.
 
 The methods of the other procedures are in `procedure_methods`.
 """
@@ -11,14 +11,11 @@ from typing import Unpack
 
 from tiering.access.client_access import ClientAccess
 from tiering.client.procedure_methods import AsyncProcedureMethods, ProcedureMethods
-from tiering.errors import ServiceUnreachable
 from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.status import TableStatus
-from tiering.procedures.base import ANSWER_SECONDS, SWEEP_SECONDS, CallRequest, ResultT
-from tiering.procedures.sweep_lake import SweepResult
+from tiering.procedures.base import CallRequest, ResultT
+from tiering.procedures.sweep_lake import DEFAULT_AGE_MS, SweepLake, SweepResult
 from tiering.procedures.tier_database import TierDatabase, TierDatabaseRow
-from tiering.procedures.tier_table import TierTableResult
-from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
     ListKvSnapshotLeasesRequest,
@@ -27,22 +24,14 @@ from tiering.rpc.v1.status_pb2 import (
     ListTieringStatusesResponse,
 )
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.wire.calls import (
-    TableName,
-    progress_from_pb,
-    sweep_lake_request,
-    sweep_result_from_pb,
-    table_name_to_pb,
-    tier_table_request,
-    tier_table_result_from_pb,
-)
 from tiering.wire.channel import AsyncConnection, Connection
-from tiering.wire.model_codecs import LEASE, statuses_from_pb
+from tiering.wire.model_codecs import LEASE, PATH, statuses_from_pb
 from tiering.wire.pages import PagedListing
 from tiering.wire.procedure_calls import (
-    ROUND_GOES_ON_HINT,
     CallOptions,
     OnProgress,
+    TableName,
+    path_of,
     pieces_of,
     request_to_pb,
     result_from_pieces,
@@ -51,9 +40,6 @@ from tiering.wire.procedure_calls import (
 
 READ_TIMEOUT_SECONDS = 30
 """Time limit of an answer with one page."""
-
-SWEEP_GUARD_MS = 24 * 3_600_000
-"""By default, files younger than a day stay."""
 
 
 class LakewardClient(ProcedureMethods):
@@ -99,31 +85,6 @@ class LakewardClient(ProcedureMethods):
             listing.take(page)
         return join_parts(listing.items)
 
-    def tier_table(
-        self,
-        table_path: TableName,
-        *,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-        wait_for_tierer: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> TierTableResult:
-        """Brings the lake up to the table's present end offsets: `CALL sys.tier_table`.
-
-        `on_progress` gets the state of the call and the progress of the round. A key makes a repeat safe: the repeat gets the result of the
-        earlier call. Without `wait_for_tierer` the wait ends after a few seconds while no tierer is connected. Raises UnknownTable,
-        LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
-        """
-        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller, wait_for_tierer)
-        result: TierTableResult | None = None
-        with self._connection.calling():
-            for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
-                result = _take(step, on_progress) or result
-        return _checked(result, self._connection.uri)
-
     def tier_database(
         self,
         database_name: str,
@@ -141,13 +102,12 @@ class LakewardClient(ProcedureMethods):
         return list(self.perform(request, on_progress).rows)
 
     def sweep_lake(
-        self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
+        self, table_path: TableName | None = None, *, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = False, caller: str = ""
     ) -> list[SweepResult]:
         """Deletes files that dead rounds left in one lake table, or in all: `lakeward sweep`. Raises UnknownTable."""
-        request = sweep_lake_request(table_path, older_than_ms, dry_run, caller)
-        with self._connection.calling():
-            answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [sweep_result_from_pb(message) for message in answer.results]
+        path = None if table_path is None else path_of(table_path)
+        results = self.perform(SweepLake(path, older_than_ms, dry_run, caller=caller))
+        return list(results)
 
     def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
         """Performs any declared request. Raises the errors of the procedure, ServiceUnreachable and InvalidAnswer."""
@@ -201,26 +161,6 @@ class AsyncLakewardClient(AsyncProcedureMethods):
             listing.take(page)
         return join_parts(listing.items)
 
-    async def tier_table(
-        self,
-        table_path: TableName,
-        *,
-        wait: bool = True,
-        timeout_ms: int = 300_000,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-        caller: str | None = None,
-        wait_for_tierer: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> TierTableResult:
-        """Does the same as `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
-        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller, wait_for_tierer)
-        result: TierTableResult | None = None
-        with self._connection.calling():
-            async for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
-                result = _take(step, on_progress) or result
-        return _checked(result, self._connection.uri)
-
     async def tier_database(
         self,
         database_name: str,
@@ -238,13 +178,12 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         return list((await self.perform(request, on_progress)).rows)
 
     async def sweep_lake(
-        self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
+        self, table_path: TableName | None = None, *, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = False, caller: str = ""
     ) -> list[SweepResult]:
         """Does the same as `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
-        request = sweep_lake_request(table_path, older_than_ms, dry_run, caller)
-        with self._connection.calling():
-            answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [sweep_result_from_pb(message) for message in answer.results]
+        path = None if table_path is None else path_of(table_path)
+        results = await self.perform(SweepLake(path, older_than_ms, dry_run, caller=caller))
+        return list(results)
 
     async def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
         """Does the same as `LakewardClient.perform`."""
@@ -269,7 +208,7 @@ def _statuses(
     uri: str, table_path: TableName | None, database_name: str | None, statuses: Iterable[str], page_size: int
 ) -> PagedListing[ListTieringStatusesRequest, ListTieringStatusesResponse, TableStatus]:
     request = ListTieringStatusesRequest(
-        table_path=None if table_path is None else table_name_to_pb(table_path),
+        table_path=None if table_path is None else PATH.to_pb(path_of(table_path)),
         database_name=database_name,
         statuses=list(statuses),
         page_size=page_size,
@@ -282,17 +221,3 @@ def _leases(
 ) -> PagedListing[ListKvSnapshotLeasesRequest, ListKvSnapshotLeasesResponse, KvSnapshotLease]:
     request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
     return PagedListing(uri, "leases", request, lambda page: [LEASE.from_pb(lease) for lease in page.leases])
-
-
-def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableResult | None:
-    if step.HasField("result"):
-        return tier_table_result_from_pb(step.result)
-    if on_progress is not None and step.progress:
-        on_progress(progress_from_pb(step))
-    return None
-
-
-def _checked(result: ResultT | None, uri: str) -> ResultT:
-    if result is None:
-        raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint=ROUND_GOES_ON_HINT)
-    return result

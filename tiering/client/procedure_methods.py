@@ -37,10 +37,10 @@ from tiering.procedures.set_freshness import SetFreshness, SetFreshnessResult
 from tiering.procedures.set_table_option import SetTableOption, SetTableOptionResult
 from tiering.procedures.skip_record import SkipRecord, SkipRecordResult
 from tiering.procedures.take_kv_snapshot import TakeKvSnapshot, TakeKvSnapshotResult
+from tiering.procedures.tier_table import TierTable, TierTableResult
 from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.procedures.wait_for_tiering import WaitForTiering, WaitForTieringResult
-from tiering.wire.calls import TableName, path_of
-from tiering.wire.procedure_calls import CallOptions, OnProgress
+from tiering.wire.procedure_calls import CallOptions, OnProgress, TableName, path_of
 
 
 def acquire_kv_snapshot_lease(
@@ -223,6 +223,20 @@ def take_kv_snapshot(table_path: TableName, **options: Unpack[CallOptions]) -> P
     return PreparedCall(TakeKvSnapshot(path=path_of(table_path), **options))
 
 
+def tier_table(
+    table_path: TableName,
+    wait: bool = True,
+    timeout_ms: int = 300000,
+    wait_for_tierer: bool = False,
+    on_progress: OnProgress | None = None,
+    **options: Unpack[CallOptions],
+) -> PreparedCall[TierTableResult]:
+    """Tiers a table now and waits until the lake has caught up."""
+    return PreparedCall(
+        TierTable(path=path_of(table_path), wait=wait, timeout_ms=timeout_ms, wait_for_tierer=wait_for_tierer, **options), on_progress
+    )
+
+
 def validate_table(
     table_path: TableName, level: str = "offsets", snapshot_id: int | None = None, on_progress: OnProgress | None = None, caller: str = ""
 ) -> PreparedCall[tuple[CheckResult, ...]]:
@@ -270,6 +284,7 @@ class ProcedureMethods(Performer):
     set_table_option = method(set_table_option)
     skip_record = method(skip_record)
     take_kv_snapshot = method(take_kv_snapshot)
+    tier_table = method(tier_table)
     validate_table = method(validate_table)
     wait_for_tiering = method(wait_for_tiering)
 
@@ -300,5 +315,6 @@ class AsyncProcedureMethods(AsyncPerformer):
     set_table_option = async_method(set_table_option)
     skip_record = async_method(skip_record)
     take_kv_snapshot = async_method(take_kv_snapshot)
+    tier_table = async_method(tier_table)
     validate_table = async_method(validate_table)
     wait_for_tiering = async_method(wait_for_tiering)

@@ -164,13 +164,16 @@ class Parameter:
         return spark_type(self.arrow_type)
 
 
-def parameters_of(input_class: type) -> tuple[Parameter, ...]:
-    """Returns the parameters of a dataclass: its own in order, then those of its base classes. Raises TypeError for an impossible field."""
-    return _parameters_of(input_class)
+def parameters_of(input_class: type, with_hidden: bool = False) -> tuple[Parameter, ...]:
+    """Returns the parameters of a dataclass: its own in order, then those of its base classes. Raises TypeError for an impossible field.
+
+    `with_hidden`: also those that only programs have.
+    """
+    return _parameters_of(input_class, with_hidden)
 
 
 @cache
-def _parameters_of(input_class: type) -> tuple[Parameter, ...]:
+def _parameters_of(input_class: type, with_hidden: bool) -> tuple[Parameter, ...]:
     hints = typing.get_type_hints(input_class)
     inherited = {field.name for base in input_class.__bases__ if dataclasses.is_dataclass(base) for field in dataclasses.fields(base)}
     fields = sorted(dataclasses.fields(input_class), key=lambda field: field.name in inherited)
@@ -178,7 +181,7 @@ def _parameters_of(input_class: type) -> tuple[Parameter, ...]:
     return tuple(
         _parameter_of(input_class, field, declaration, hints[field.name])
         for field, declaration in declarations
-        if declaration.comment is not None
+        if declaration.comment is not None or with_hidden
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument
-from tiering.model.declare import Parameter, parameters_of
+from tiering.model.declare import Parameter
 from tiering.model.names import CATALOG, parse_table_path
 from tiering.model.sql_types import ArgumentValue, Instant, shown
 
@@ -67,7 +67,7 @@ class ProcedureInput:
 
     def read(self, input_class: type[InputT]) -> InputT:
         """Returns the request. Raises InvalidArgument for an argument that is missing or has another type."""
-        fields = parameters_of(input_class)
+        fields = self._parameters.values()
         for field in fields:
             if field.required and field.name not in self._values:
                 raise self._invalid(f"the argument {field.name!r} of {self._sql_name} is required")

@@ -11,6 +11,9 @@ from tiering.model.declare import column, parameter
 from tiering.model.tables import TablePath
 from tiering.procedures.base import SWEEP_SECONDS, CallRequest, Pool
 
+DEFAULT_AGE_MS = 24 * 3_600_000
+"""One day."""
+
 
 @dataclass(frozen=True)
 class SweepResult:
@@ -35,9 +38,9 @@ class SweepLake(CallRequest[tuple[SweepResult, ...]]):
     answer_seconds = SWEEP_SECONDS
     row_class = SweepResult
     in_sql = False
-    path: TablePath | None = parameter("The table: db.t or cat.db.t; NULL = all lake tables.", name="table")
-    older_than_ms: int = parameter("The age below which files stay, in milliseconds.")
-    dry_run: bool = parameter("Whether to only show what would be done.", default=False)
+    path: TablePath | None = parameter("The table: db.t or cat.db.t; NULL = all lake tables.", name="table", default=None)
+    older_than_ms: int = parameter("The age below which files stay, in milliseconds.", default=DEFAULT_AGE_MS)
+    dry_run: bool = parameter("Whether to say only what would be done.", default=False)
 
     def rows(self, result: tuple[SweepResult, ...]) -> Iterable[SweepResult]:
         """Returns a row per table."""

@@ -94,7 +94,6 @@ MAX_CALLS = 4_096
 """Calls of every kind and client; the rooms together have fewer, so that only calls that are being refused can fill it."""
 
 _ROOMS = {
-    "/sys_tables.rpc.v1.SysCatalog/CallProcedure": CALLS,
     "/sys_tables.rpc.v1.SysCatalog/ReadTable": READS,
     "/sys_tables.rpc.v1.SysCatalog/ReadAllTables": READS,
     "/grpc.health.v1.Health/Watch": WATCHES,

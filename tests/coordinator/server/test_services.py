@@ -16,8 +16,10 @@ from support.worlds.coordinator_world import World
 from tiering.coordinator.server.serving import serve
 from tiering.errors import Fenced, InvalidArgument, SetupError, UnknownTable
 from tiering.model.tables import TablePath
+from tiering.procedures.tier_table import TierTable
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
-from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
+from tiering.wire.procedure_calls import result_from_pieces
 
 
 def test_the_service_config_holds_no_secret() -> None:
@@ -123,7 +125,7 @@ def test_waiting_calls_starve_neither_reads_nor_tierers() -> None:
         tierer = served.world.tierer()
         await served.heartbeat(tierer)
 
-        async def whole(call: grpc.aio.UnaryStreamCall[TierTableRequest, TierTableResponse]) -> list[TierTableResponse]:
+        async def whole(call: grpc.aio.UnaryStreamCall[CallProcedureRequest, CallProcedureResponse]) -> list[CallProcedureResponse]:
             return [step async for step in call]
 
         calls = [asyncio.ensure_future(whole(served.tier())) for _ in range(60)]
@@ -140,7 +142,8 @@ def test_waiting_calls_starve_neither_reads_nor_tierers() -> None:
         owner.sequence = 10
         owner.running[assignment.round_id] = assignment
         await asyncio.to_thread(owner.run, assignment)
-        results = [steps[-1].result for steps in await asyncio.gather(*calls)]
+        request = TierTable(served.world.table.path)
+        results = [result_from_pieces(request, [steps[-1].arrow], "test") for steps in await asyncio.gather(*calls)]
         assert {result.state for result in results} == {"SUCCEEDED"}
         served.world.clock.advance(40)
         await asyncio.gather(*held)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from support.services.procedure_arguments import call_fields
 from support.services.served import Served, error_of, over_grpc
 from support.worlds.coordinator_world import World
 from tiering.access.request_bounds import ID_LIMIT, caller_name, check_id
@@ -15,8 +16,8 @@ from tiering.model.tables import TablePath
 from tiering.procedures.cancel_tiering import CancelTiering
 from tiering.procedures.pause_tiering import PauseTiering
 from tiering.redaction.redact import MESSAGE_LIMIT
-from tiering.rpc.v1 import common_pb2, coordinator_pb2
-from tiering.rpc.v1.control_pb2 import TierTableRequest
+from tiering.rpc.v1 import coordinator_pb2
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest
 from tiering.wire import error_status
 from tiering.wire.errors import error_to_pb
 
@@ -97,7 +98,6 @@ def test_an_id_that_cannot_be_is_refused(text: str) -> None:
 
 def test_ids_and_callers_are_checked_where_requests_enter() -> None:
     async def test(served: Served) -> None:
-        path = common_pb2.PbTablePath(database_name="sales", table_name="orders")
         for tierer_id in ("t" * 3_000_000, "t\x1b"):
             tierer = coordinator_pb2.PbTierer(tierer_id=tierer_id, sequence=1)
             _, error = await error_of(served.tierers.LakeTieringHeartbeat(coordinator_pb2.LakeTieringHeartbeatRequest(tierer=tierer)))
@@ -108,7 +108,9 @@ def test_ids_and_callers_are_checked_where_requests_enter() -> None:
         assert SECRET not in known.host
         assert len(known.application_id) <= 200
         assert not STEERING & set(known.host + known.version)
-        call = served.control.TierTable(TierTableRequest(table_path=path, caller=HOSTILE, idempotency_key="k\x1b"))
+        call = served.control.CallProcedure(
+            CallProcedureRequest(**call_fields("tier_table", table="sales.orders"), caller=HOSTILE, idempotency_key="k\x1b")
+        )
         _, error = await error_of(call.read())
         assert isinstance(error, InvalidArgument)
         assert not STEERING & set(error.message)

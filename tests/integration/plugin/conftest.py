@@ -22,10 +22,13 @@ from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
+from sys_tables.server.calls import CallService
 from sys_tables.server.service import SysCatalogService
 from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.spark.jars import SPARK_JARS, jar_path
 from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
+from tiering.rpc.v1.control_pb2_grpc import add_TieringControlServicer_to_server
 from tiering.wire.server import open_server
 
 _PATIENCE_S = 60
@@ -41,8 +44,8 @@ class GrowingRegistry(Registry):
 class WatchedService(SysCatalogService):
     """Remembers what the plugin asked."""
 
-    def watch(self, reads: list[pb.ReadTableRequest], calls: list[pb.CallProcedureRequest], lookups: list[Any]) -> None:
-        self._reads_seen, self._calls_seen, self._lookups_seen = reads, calls, lookups
+    def watch(self, reads: list[pb.ReadTableRequest], lookups: list[Any]) -> None:
+        self._reads_seen, self._lookups_seen = reads, lookups
 
     async def ListTables(self, request: pb.ListTablesRequest, context: Any) -> pb.ListTablesResponse:
         self._lookups_seen.append(request)
@@ -57,7 +60,15 @@ class WatchedService(SysCatalogService):
         async for piece in super().ReadTable(request, context):
             yield piece
 
-    async def CallProcedure(self, request: pb.CallProcedureRequest, context: Any) -> AsyncGenerator[pb.CallProcedureResponse, None]:
+
+class WatchedCalls(CallService):
+    """Stores the requests of CALLs."""
+
+    def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry, calls: list[CallProcedureRequest]) -> None:
+        super().__init__(handle, registry)
+        self._calls_seen = calls
+
+    async def CallProcedure(self, request: CallProcedureRequest, context: Any) -> AsyncGenerator[CallProcedureResponse, None]:
         self._calls_seen.append(request)
         async for step in super().CallProcedure(request, context):
             yield step
@@ -70,7 +81,7 @@ class Server:
         self.handle = handle
         self.registry = registry
         self.reads: list[pb.ReadTableRequest] = []
-        self.calls: list[pb.CallProcedureRequest] = []
+        self.calls: list[CallProcedureRequest] = []
         self.lookups: list[pb.ListTablesRequest | pb.DescribeTableRequest] = []
         self._held_port = HeldPort(host.strip("[]"))
         self._loop = asyncio.new_event_loop()
@@ -99,8 +110,10 @@ class Server:
     async def _start(self) -> None:
         self._server = open_server()
         self._service = WatchedService(self.handle, self.registry)
-        self._service.watch(self.reads, self.calls, self.lookups)
+        self._service.watch(self.reads, self.lookups)
         add_SysCatalogServicer_to_server(self._service, self._server)
+        calls = WatchedCalls(self.handle, self.registry, self.calls)
+        add_TieringControlServicer_to_server(calls, self._server)
         self._server.add_insecure_port(self.uri)
         await self._server.start()
 

@@ -14,7 +14,7 @@ from tiering.procedures.registry import declarations
 
 FILE = ROOT / "tiering" / "client" / "procedure_methods.py"
 
-OTHER_METHODS = frozenset({"help", "tier_table", "tier_database", "sweep_lake"})
+OTHER_METHODS = frozenset({"help", "tier_database", "sweep_lake"})
 """`help` is about SQL; the methods of the others are in `tiering/client/clients.py`."""
 
 IN_CLIENT = {"path": "table_path"}
@@ -36,8 +36,7 @@ from typing import Unpack
 
 from tiering.client.methods import AsyncPerformer, Performer, PreparedCall, async_method, method
 {imports}
-from tiering.wire.calls import TableName, path_of
-from tiering.wire.procedure_calls import CallOptions, OnProgress
+from tiering.wire.procedure_calls import CallOptions, OnProgress, TableName, path_of
 
 
 '''

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from sys_tables.declare.procedure import Procedure
 from sys_tables.registry import default_registry
-from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.model.declare import Parameter
+from tiering.rpc.v1.common_pb2 import Literal, NumbersByText
+from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
 
 TABLES = ("sales.logs", "sales.primary_keys", "sales.parts", "sales.plain")
 """Existing tables."""
@@ -74,48 +75,48 @@ _REALS = (0.0, -0.0, 0.5, 1.0, 1e308, 5e-324, float("nan"), float("inf"), float(
 _MOMENTS = (0, 1, -1, 1_767_225_600_000_000, 253_402_300_799_999_999, 253_402_300_800_000_000, -(2**63), 2**63 - 1)
 
 
-def literal(rng: random.Random) -> pb.Literal | None:
+def literal(rng: random.Random) -> Literal | None:
     """Returns a literal of any kind; None is NULL, and one without a value has no meaning."""
     texts = (*_ODD_TEXTS, *_WORDS, *_NAMES)
     return rng.choice(
         (
             lambda: None,
-            pb.Literal,
-            lambda: pb.Literal(text=rng.choice(texts)),
-            lambda: pb.Literal(number=rng.choice(_NUMBERS)),
-            lambda: pb.Literal(real=rng.choice(_REALS)),
-            lambda: pb.Literal(truth=rng.random() < 0.5),
-            lambda: pb.Literal(timestamp_us=rng.choice(_MOMENTS)),
+            Literal,
+            lambda: Literal(text=rng.choice(texts)),
+            lambda: Literal(number=rng.choice(_NUMBERS)),
+            lambda: Literal(real=rng.choice(_REALS)),
+            lambda: Literal(truth=rng.random() < 0.5),
+            lambda: Literal(timestamp_us=rng.choice(_MOMENTS)),
             lambda: _offsets(rng),
         )
     )()
 
 
-def _offsets(rng: random.Random) -> pb.Literal:
+def _offsets(rng: random.Random) -> Literal:
     buckets = rng.choices(("0", "1", "7", "-1", "17/3", "/", "", "zero"), k=rng.randrange(3))
-    return pb.Literal(numbers=pb.NumbersByText(numbers={bucket: rng.choice(_NUMBERS) for bucket in buckets}))
+    return Literal(numbers=NumbersByText(numbers={bucket: rng.choice(_NUMBERS) for bucket in buckets}))
 
 
-def _likely(rng: random.Random, name: str, kind: str, rounds: Sequence[str]) -> pb.Literal:
+def _likely(rng: random.Random, name: str, kind: str, rounds: Sequence[str]) -> Literal:
     """A value of the right type, right or extreme."""
     if name == "table":
-        return pb.Literal(text=rng.choice((*TABLES, *TABLES, *_NAMES)))
+        return Literal(text=rng.choice((*TABLES, *TABLES, *_NAMES)))
     if name == "round_id" and rounds and rng.random() < 0.7:
-        return pb.Literal(text=rng.choice(rounds))
+        return Literal(text=rng.choice(rounds))
     if name == "timeout_ms":
-        return pb.Literal(number=rng.choice((-1, 0, 1, 5)))
+        return Literal(number=rng.choice((-1, 0, 1, 5)))
     if name == "idempotency_key":
-        return pb.Literal(text=rng.choice(KEYS))
+        return Literal(text=rng.choice(KEYS))
     match kind:
         case "BOOLEAN":
-            return pb.Literal(truth=rng.random() < 0.5)
+            return Literal(truth=rng.random() < 0.5)
         case "INT" | "BIGINT":
-            return pb.Literal(number=rng.choice(_NUMBERS))
+            return Literal(number=rng.choice(_NUMBERS))
         case "TIMESTAMP":
-            return pb.Literal(timestamp_us=rng.choice(_MOMENTS))
+            return Literal(timestamp_us=rng.choice(_MOMENTS))
         case "MAP<STRING, BIGINT>":
             return _offsets(rng)
-    return pb.Literal(text=rng.choice((*_WORDS, *_ODD_TEXTS)))
+    return Literal(text=rng.choice((*_WORDS, *_ODD_TEXTS)))
 
 
 _PLAIN_VALUES = {
@@ -137,23 +138,23 @@ class Calls:
     rng: random.Random
     rounds: Callable[[], Sequence[str]]
 
-    def request(self) -> pb.CallProcedureRequest:
+    def request(self) -> CallProcedureRequest:
         """Half of them as they should be, but for their values, so that they reach what is behind the first checks."""
         rng = self.rng
         procedure = rng.choice(default_registry().procedures)
         odd = rng.random() < ODD_CALLS
         arguments = [
-            pb.Argument(name=self._name(p.name, odd), value=self._value(p.name, p.type, odd)) for p in self._parameters(procedure, odd)
+            Argument(name=self._name(p.name, odd), value=self._value(p.name, p.type, odd)) for p in self._parameters(procedure, odd)
         ]
         rng.shuffle(arguments)
         if not odd:
             key = rng.choice((None, None, None, *KEYS, f"key-{rng.randrange(10_000)}"))
-            return pb.CallProcedureRequest(namespace="sys", name=procedure.name, arguments=arguments, idempotency_key=key, caller="ann")
+            return CallProcedureRequest(name=procedure.name, arguments=arguments, idempotency_key=key, caller="ann")
         if rng.random() < 0.05:
-            arguments.append(pb.Argument(name=rng.choice(_ODD_TEXTS), value=literal(rng)))
+            arguments.append(Argument(name=rng.choice(_ODD_TEXTS), value=literal(rng)))
         if arguments and rng.random() < 0.03:
             arguments.append(rng.choice(arguments))
-        return pb.CallProcedureRequest(
+        return CallProcedureRequest(
             namespace="sys" if rng.random() < 0.98 else rng.choice(("SYS", "sales", *_ODD_TEXTS)),
             name=procedure.name if rng.random() < 0.97 else rng.choice((procedure.name.upper(), *_ODD_TEXTS)),
             arguments=arguments,
@@ -170,10 +171,10 @@ class Calls:
         plain = not odd or name == "timeout_ms" or self.rng.random() < 0.97
         return name if plain else self.rng.choice((name.upper(), f"`{name}`", f" {name}"))
 
-    def _value(self, name: str, kind: str, odd: bool) -> pb.Literal | None:
+    def _value(self, name: str, kind: str, odd: bool) -> Literal | None:
         rng = self.rng
         if not odd and name in _PLAIN_VALUES:
-            return pb.Literal(text=rng.choice(_PLAIN_VALUES[name]))
+            return Literal(text=rng.choice(_PLAIN_VALUES[name]))
         likely = not odd or name == "timeout_ms" or rng.random() < 0.85
         return _likely(rng, name, kind, self.rounds()) if likely else literal(rng)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import grpc.aio
 import pyarrow as pa
+from google.rpc.error_details_pb2 import ErrorInfo, LocalizedMessage
+from google.rpc.status_pb2 import Status
 from pyarrow import ipc
 
 from sys_tables.registry import default_registry
@@ -19,9 +21,11 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from sys_tables.server.messages import description_to_pb
 from tiering.rpc.v1 import embedded_pb2, status_pb2
-from tiering.rpc.v1.common_pb2 import PbError
+from tiering.rpc.v1.control_pb2 import CallProcedureResponse, PbProgress
+from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer, add_TieringControlServicer_to_server
 from tiering.rpc.v1.embedded_pb2_grpc import EmbeddedClusterServicer, add_EmbeddedClusterServicer_to_server
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusServicer, add_TieringStatusServicer_to_server
+from tiering.wire.error_status import DOMAIN
 
 TABLE = "hostile"
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("text", pa.string())])
@@ -72,7 +76,7 @@ def answers() -> dict[str, bytes]:
     }
 
 
-class HostileCatalog(SysCatalogServicer):
+class HostileCatalog(SysCatalogServicer, TieringControlServicer):
     """Describes one table and one procedure; `answer` says what else it does."""
 
     def __init__(self) -> None:
@@ -96,12 +100,15 @@ class HostileCatalog(SysCatalogServicer):
 
     async def ReadTable(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
         if self.answer == "huge trailers":
-            await context.abort(grpc.StatusCode.INTERNAL, "x" * 100_000, (("lakeward-error-bin", b"x" * 1_000_000),))
+            await context.abort(grpc.StatusCode.INTERNAL, "x" * 100_000, (("grpc-status-details-bin", b"x" * 1_000_000),))
         if self.answer == "trailers that are no error":
-            await context.abort(grpc.StatusCode.INTERNAL, "x", (("lakeward-error-bin", b"\xff" * 100),))
+            await context.abort(grpc.StatusCode.INTERNAL, "x", (("grpc-status-details-bin", b"\xff" * 100),))
         if self.answer == "ids that are arguments":
-            odd = PbError(error_class="InvalidArgument", message="odd", ids={"hint": "a", "message": "b", "self": "c", "table_id": "7"})
-            await context.abort(grpc.StatusCode.INTERNAL, "x", (("lakeward-error-bin", odd.SerializeToString()),))
+            status = Status(code=grpc.StatusCode.INTERNAL.value[0], message="x")
+            ids = {"hint": "a", "message": "b", "self": "c", "table_id": "7"}
+            status.details.add().Pack(ErrorInfo(reason="InvalidArgument", domain=DOMAIN, metadata=ids))
+            status.details.add().Pack(LocalizedMessage(message="odd"))
+            await context.abort(grpc.StatusCode.INTERNAL, "x", (("grpc-status-details-bin", status.SerializeToString()),))
         if self.answer == "bytes without end":
             yield pb.ReadTableResponse(arrow=SCHEMA.serialize().to_pybytes())
             while True:
@@ -109,10 +116,10 @@ class HostileCatalog(SysCatalogServicer):
         for piece in _pieces(self.streams[self.answer]):
             yield pb.ReadTableResponse(arrow=piece)
 
-    async def CallProcedure(self, request: Any, context: Any) -> AsyncGenerator[pb.CallProcedureResponse, None]:
+    async def CallProcedure(self, request: Any, context: Any) -> AsyncGenerator[CallProcedureResponse, None]:
         for piece in _pieces(self.streams[self.answer]):
-            yield pb.CallProcedureResponse(progress="y" * 100_000)
-            yield pb.CallProcedureResponse(arrow=piece)
+            yield CallProcedureResponse(progress=PbProgress(message="y" * 100_000))
+            yield CallProcedureResponse(arrow=piece)
 
 
 class HostileStatus(TieringStatusServicer):
@@ -160,6 +167,7 @@ def hostile_service() -> Iterator[tuple[str, HostileCatalog]]:
     async def start() -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server()
         add_SysCatalogServicer_to_server(catalog, server)
+        add_TieringControlServicer_to_server(catalog, server)
         add_TieringStatusServicer_to_server(HostileStatus(), server)
         add_EmbeddedClusterServicer_to_server(HostileCluster(), server)
         port = server.add_insecure_port("127.0.0.1:0")

@@ -16,7 +16,7 @@ from pyarrow import ipc
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.model.sql_types import spark_type
-from tiering.rpc.v1 import control_pb2, coordinator_pb2, embedded_pb2, status_pb2
+from tiering.rpc.v1 import common_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2
 
 FILES = (sys_catalog_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2)
 DATABASE, LOG_TABLE, PRIMARY_KEY_TABLE = "fuzz", "orders", "primary_keys"
@@ -242,35 +242,35 @@ def _fit(chance: random.Random, tested: sys_catalog_pb2.Filter, field: Any) -> N
         tested.values.extend(_fitting(chance, spark_type(field.type)) for _ in range(count))
 
 
-def _call(chance: random.Random) -> sys_catalog_pb2.CallProcedureRequest:
+def _call(chance: random.Random) -> control_pb2.CallProcedureRequest:
     procedure = chance.choice(default_registry().procedures)
-    request = sys_catalog_pb2.CallProcedureRequest(namespace="sys", name=procedure.name, caller=chance.choice(TEXTS))
+    request = control_pb2.CallProcedureRequest(name=procedure.name, caller=chance.choice(TEXTS))
     for parameter in procedure.parameters:
-        literal: Any = extreme(chance, sys_catalog_pb2.Literal.DESCRIPTOR)
+        literal: Any = extreme(chance, common_pb2.Literal.DESCRIPTOR)
         if parameter.table_path and chance.random() < 0.8:
-            literal = sys_catalog_pb2.Literal(text=f"{DATABASE}.{chance.choice([LOG_TABLE, PRIMARY_KEY_TABLE])}")
+            literal = common_pb2.Literal(text=f"{DATABASE}.{chance.choice([LOG_TABLE, PRIMARY_KEY_TABLE])}")
         elif chance.random() < 0.7:
             literal = _fitting(chance, parameter.type)
         if parameter.required or chance.random() < 0.6:
-            request.arguments.append(sys_catalog_pb2.Argument(name=parameter.name, value=literal))
+            request.arguments.append(control_pb2.Argument(name=parameter.name, value=literal))
     if chance.random() < 0.3:
         request.idempotency_key = chance.choice(TEXTS)
     return request
 
 
-def _fitting(chance: random.Random, kind: str) -> sys_catalog_pb2.Literal:
+def _fitting(chance: random.Random, kind: str) -> common_pb2.Literal:
     """Returns a literal of the parameter's type with an extreme value."""
     match kind:
         case "STRING":
-            return sys_catalog_pb2.Literal(text=chance.choice((*TEXTS, "accept", "retier", "adopt", "offsets", "rows")))
+            return common_pb2.Literal(text=chance.choice((*TEXTS, "accept", "retier", "adopt", "offsets", "rows")))
         case "BOOLEAN":
-            return sys_catalog_pb2.Literal(truth=chance.random() < 0.5)
+            return common_pb2.Literal(truth=chance.random() < 0.5)
         case "TIMESTAMP":
-            return sys_catalog_pb2.Literal(timestamp_us=chance.choice(INTEGERS))
+            return common_pb2.Literal(timestamp_us=chance.choice(INTEGERS))
         case "DOUBLE":
-            return sys_catalog_pb2.Literal(real=chance.choice(REALS))
+            return common_pb2.Literal(real=chance.choice(REALS))
         case _:
-            return sys_catalog_pb2.Literal(number=chance.choice(INTEGERS))
+            return common_pb2.Literal(number=chance.choice(INTEGERS))
 
 
 def _named(all_methods: list[MethodDescriptor], name: str) -> MethodDescriptor:

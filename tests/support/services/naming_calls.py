@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from google.protobuf import message_factory
 
 from support.services.guarded_service import GuardedService
 from support.services.method_names import FILES
-from support.services.procedure_arguments import ARGUMENTS
+from support.services.procedure_arguments import ARGUMENTS, CALL, call_fields
 from tiering.access.requirements import RPCS, On
 from tiering.errors import LakewardError
 from tiering.model.tables import TablePath
@@ -36,8 +35,6 @@ PAIRS = {
 
 NO_TABLE_ID = 987_654
 
-CONTROL = "/tiering.rpc.v1.TieringControl/CallProcedure"
-CATALOG = "/sys_tables.rpc.v1.SysCatalog/CallProcedure"
 
 OF_A_DATABASE = ("SysCatalog/ListTables", "EmbeddedCluster/ListTables", "CALL tier_database")
 NAMING_FIELDS = {"table_path", "table_id", "database_name", "namespace"}
@@ -61,8 +58,8 @@ def _all_calls(service: GuardedService, channel: grpc.Channel) -> Iterator[tuple
             yield method.rpartition(".")[2], _rpc(service, channel, method)
     for name, requirement in requirements().items():
         if requirement.on in (On.TABLE, On.EVERY_TABLE) or name == "release_kv_snapshot_lease":
-            yield f"CALL {name}", _procedure(service, channel, name, CONTROL)
-            yield f"CALL {name} (SQL)", _procedure(service, channel, name, CATALOG)
+            yield f"CALL {name}", _procedure(service, channel, name, whole_result=True)
+            yield f"CALL {name} (SQL)", _procedure(service, channel, name, whole_result=False)
 
 
 def _descriptor(method: str) -> Any:
@@ -93,22 +90,14 @@ def _rpc(service: GuardedService, channel: grpc.Channel, method: str) -> Call:
     return call
 
 
-def _procedure(service: GuardedService, channel: grpc.Channel, name: str, method: str) -> Call:
+def _procedure(service: GuardedService, channel: grpc.Channel, name: str, *, whole_result: bool) -> Call:
     def call(named: Named) -> str:
         path, _ = named
         about = {"database": path.database_name} if name == "tier_database" else {"table": str(path)}
         arguments = {**about, **ARGUMENTS.get(name, {})}
-        if method == CONTROL:
-            return _answer(service, channel, method, {"procedure": name, "arguments_json": json.dumps(arguments)})
-        as_sql = [_argument(argument, value) for argument, value in arguments.items()]
-        return _answer(service, channel, method, {"namespace": "sys", "name": name, "arguments": as_sql})
+        return _answer(service, channel, CALL, call_fields(name, whole_result=whole_result, **arguments))
 
     return call
-
-
-def _argument(name: str, value: Any) -> dict[str, Any]:
-    kind = "truth" if isinstance(value, bool) else "number" if isinstance(value, int) else "text"
-    return {"name": name, "value": {kind: value}}
 
 
 def _answer(service: GuardedService, channel: grpc.Channel, method: str, fields: dict[str, Any]) -> str:

@@ -1,8 +1,13 @@
-"""Arguments with which every procedure can be called, but for the table or database that it is about."""
+"""Arguments with which every procedure can be called, without the table or database that it is about, and the fields of a call."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from tiering.rpc.v1.control_pb2 import Argument
+from tiering.wire.procedure_calls import literal_to_pb
+
+CALL = "/tiering.rpc.v1.TieringControl/CallProcedure"
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "acquire_kv_snapshot_lease": {"lease_id": "l1"},
@@ -22,3 +27,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "wait_for_tiering": {"timeout_ms": 1},
     "validate_table": {"level": "offsets"},
 }
+
+
+def call_fields(procedure: str, /, *, whole_result: bool = True, **arguments: Any) -> dict[str, Any]:
+    """Returns the fields by their names; None as an argument is NULL."""
+    literals = [Argument(name=name, value=literal_to_pb(value)) for name, value in arguments.items()]
+    return {"name": procedure, "arguments": literals, "whole_result": whole_result}

@@ -17,16 +17,20 @@ from support.clusters.memory_cluster import log_table
 from support.worlds.calling import until
 from support.worlds.coordinator_world import HandTierer, World
 from support.worlds.lake_world import InlineDeployment
+from sys_tables.registry import default_registry
+from sys_tables.server.calls import CallService
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.server.serving import RunningServer, serve
+from tiering.coordinator.server.serving import Registration, RunningServer, serve
 from tiering.errors import LakewardError
 from tiering.model.tables import TablePath
-from tiering.rpc.v1 import common_pb2, coordinator_pb2, status_pb2
-from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
-from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
+from tiering.procedures.tier_table import TierTable
+from tiering.rpc.v1 import coordinator_pb2, status_pb2
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub, add_TieringControlServicer_to_server
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.channel import calling
+from tiering.wire.procedure_calls import request_to_pb
 from tiering.wire.security.server_tls import ServerTls
 
 OPTIONS = CoordinatorOptions(
@@ -73,15 +77,20 @@ class Served:
         with self.world.coordinator.table_records.changing():  # what handles the last of them holds this lock
             return calls
 
-    def tier(self, **fields: object) -> grpc.aio.UnaryStreamCall[TierTableRequest, TierTableResponse]:
-        path = common_pb2.PbTablePath(database_name="sales", table_name="orders")
-        request = TierTableRequest(**({"table_path": path, "wait": True, "timeout_ms": 300_000, "caller": "alice"} | fields))  # type: ignore[arg-type]
-        return self.control.TierTable(request)  # type: ignore[return-value]
+    def tier(self, **fields: Any) -> grpc.aio.UnaryStreamCall[CallProcedureRequest, CallProcedureResponse]:
+        request = TierTable(**({"path": TablePath("sales", "orders"), "caller": "alice"} | fields))
+        return self.control.CallProcedure(request_to_pb(request))  # type: ignore[return-value]
+
+
+def calls_of(world: World | InlineDeployment) -> Registration:
+    """Adds the service of CALLs, as the process of a coordinator does."""
+    service = CallService(world.coordinator, default_registry())
+    return lambda server: add_TieringControlServicer_to_server(service, server)
 
 
 @asynccontextmanager
 async def serving(world: World) -> AsyncIterator[Served]:
-    server = await serve(world.coordinator, "127.0.0.1", 0)
+    server = await serve(world.coordinator, "127.0.0.1", 0, [calls_of(world)])
     channel = grpc.aio.insecure_channel(server.address)
     try:
         yield Served(world, server, TieringStatusStub(channel), TieringCoordinatorStub(channel), TieringControlStub(channel))
@@ -100,7 +109,7 @@ def at_uri(
     thread.start()
 
     async def start() -> RunningServer:
-        return await serve(world.coordinator, "127.0.0.1", port, interceptors=interceptors, tls=tls)
+        return await serve(world.coordinator, "127.0.0.1", port, [calls_of(world)], interceptors=interceptors, tls=tls)
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
     try:

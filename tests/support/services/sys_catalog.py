@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import grpc.aio
@@ -17,10 +16,15 @@ from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
+from sys_tables.server.calls import CallService
 from sys_tables.server.service import SysCatalogService
 from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import LakewardError
+from tiering.rpc.v1.common_pb2 import Literal
+from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub, add_TieringControlServicer_to_server
 from tiering.wire.channel import calling
+from tiering.wire.procedure_calls import literal_to_pb
 from tiering.wire.server import open_server
 from tiering.wire.server_guard import RpcGuard
 
@@ -30,6 +34,7 @@ class Client:
     """Typed short forms over the stub. `raises` of a call is the error the trailing metadata carries."""
 
     stub: Any
+    control: Any
     port: int = 0
     """Port of the server, for other clients."""
 
@@ -55,27 +60,17 @@ class Client:
     async def call(self, procedure: str, /, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> tuple[list[str], pa.Table]:
         answers = [answer async for answer in self.start(procedure, key=key, caller=caller, **arguments)]
         arrow = b"".join(answer.arrow for answer in answers)
-        return [answer.progress for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
+        return [answer.progress.message for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
 
     def start(self, procedure: str, /, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
-        messages = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
-        request = pb.CallProcedureRequest(namespace="sys", name=procedure, arguments=messages, idempotency_key=key, caller=caller)
-        return self.stub.CallProcedure(request)
-
-
-def literal(value: Any) -> pb.Literal | None:
-    """Returns the literal of a value; None is NULL: no value at all."""
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return pb.Literal(timestamp_us=round(value.timestamp() * 1_000_000))
-    kind = {bool: "truth", int: "number", float: "real", str: "text"}[type(value)]
-    return pb.Literal(**{kind: value})
+        messages = [Argument(name=argument, value=literal_to_pb(value)) for argument, value in arguments.items()]
+        request = CallProcedureRequest(name=procedure, arguments=messages, idempotency_key=key, caller=caller)
+        return self.control.CallProcedure(request)
 
 
 def where(column: str, operator: str, *values: Any) -> pb.Filter:
     """A filter as the plugin sends it; None is the NULL literal."""
-    literals = [literal(value) or pb.Literal() for value in values]
+    literals = [literal_to_pb(value) or Literal() for value in values]
     return pb.Filter(column=column, operator=pb.Filter.Operator.Value(operator), values=literals)
 
 
@@ -95,13 +90,15 @@ async def serving(
 ) -> AsyncGenerator[Client, None]:
     """A client of a server that serves `handle`; the server has gRPC's `options`."""
     server = open_server(options, guard)
-    service = SysCatalogService(handle, registry or default_registry(), keep_alive_s)
+    registry = registry or default_registry()
+    service = SysCatalogService(handle, registry)
     add_SysCatalogServicer_to_server(service, server)
+    add_TieringControlServicer_to_server(CallService(handle, registry, keep_alive_s), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield Client(SysCatalogStub(channel), port)
+            yield Client(SysCatalogStub(channel), TieringControlStub(channel), port)
     finally:
         await server.stop(grace=None)
         service.close()

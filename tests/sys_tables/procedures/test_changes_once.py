@@ -12,6 +12,7 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pytest
 from support.background import tick
 from support.clusters.older_version import TWICE, older_write
 from support.operators import pause
+from support.services.procedure_arguments import call_fields
 from support.services.served import at_uri
 from support.services.sys_catalog import Client, error_of, serving
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
@@ -29,12 +31,15 @@ from tiering.access.request_bounds import ID_LIMIT
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.decisions.records import EventRecord, TableRecord
 from tiering.coordinator.memory.idempotency import stored_key
-from tiering.coordinator.server.procedures_by_name import request_of
-from tiering.errors import InvalidArgument, UnknownProcedure, UnknownTable
+from tiering.errors import InvalidArgument, LakewardError, UnknownTable
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, TableBucket, TableInfo, TablePath
+from tiering.procedures.pause_tiering import PauseTiering
 from tiering.procedures.pause_upkeep import PauseUpkeep
+from tiering.procedures.registry import declarations
 from tiering.round.steps import actions as act
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest
+from tiering.wire.procedure_calls import request_from_pb, request_to_pb
 
 RUNNING = "the running round"
 """Stands for its id."""
@@ -328,32 +333,33 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
 
 
 @pytest.mark.parametrize(
-    ("procedure", "text", "problem"),
+    ("procedure", "arguments", "problem"),
     [
-        ("pause_tiering", "[]", "not a JSON object"),
-        ("pause_tiering", "{", "not a JSON object"),
-        ("pause_tiering", '{"table": "sales.orders", "why": "x"}', "has no argument 'why'"),
-        ("pause_tiering", '{"table": "sales.orders", "until": "soon"}', "the argument 'until' is invalid"),
-        ("pause_tiering", '{"table": "sales.orders", "until": "2030-01-01T00:00:00"}', "has no time zone"),
-        ("pause_tiering", '{"reason": "x"}', "the argument 'path' is invalid"),
-        ("pause_tiering", '{"table": "sales.orders", "dry_run": true}', "has no argument 'dry_run'"),
-        (
-            "pause_tiering",
-            '{"table": "sales.orders", "until": "0001-01-01T00:00:00+01:00"}',
-            "the argument 'until' is not a time in the years",
-        ),
-        ("pause_tiering", '{"path": {"database_name": "..", "table_name": "x"}}', "has no argument 'path'"),
-        ("pause_tiering", '{"table": {"database_name": "..", "table_name": "x"}}', "the argument 'table' is invalid: it is not a text"),
-        ("skip_record", '{"table": "sales.orders", "bucket_id": "a", "offset": 0}', "the argument 'bucket_id' is invalid"),
-        ("tier_database", '{"database_name": "sales"}', "has no argument 'database_name'"),
-        ("wait_for_tiering", '{"table": "sales.orders", "offsets": {"0": "a"}}', "the argument 'offsets.0' is invalid"),
+        ("pause_tiering", {"table": "sales.orders", "why": "x"}, "has no argument 'why'"),
+        ("pause_tiering", {"table": "sales.orders", "until": "soon"}, "the argument 'until' of sys.pause_tiering must be TIMESTAMP"),
+        ("pause_tiering", {"reason": "x"}, "the argument 'table' of sys.pause_tiering is required"),
+        ("pause_tiering", {"path": "sales.x"}, "has no argument 'path'"),
+        ("pause_tiering", {"table": 7}, "the argument 'table' of sys.pause_tiering must be STRING"),
+        ("skip_record", {"table": "sales.orders", "bucket_id": "a", "offset": 0}, "'bucket_id' of sys.skip_record must be INT"),
+        ("tier_database", {"database_name": "sales"}, "has no argument 'database_name'"),
+        ("wait_for_tiering", {"table": "sales.orders", "offsets": "a"}, "'offsets' of sys.wait_for_tiering must be MAP"),
     ],
 )
-def test_arguments_that_cannot_be_are_refused_by_name(procedure: str, text: str, problem: str) -> None:
+def test_arguments_of_programs_are_refused_by_name(procedure: str, arguments: dict[str, Any], problem: str) -> None:
+    message = CallProcedureRequest(**call_fields(procedure, **arguments))
     with pytest.raises(InvalidArgument, match=problem):
-        request_of(procedure, text, {"caller": "ann", "dry_run": False, "idempotency_key": None})
+        request_from_pb(message, declarations()[procedure])
 
 
-def test_a_procedure_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UnknownProcedure, match="there is no procedure 'nothing'"):
-        request_of("nothing", "{}", {"caller": "ann", "dry_run": False, "idempotency_key": None})
+def test_a_time_without_a_zone_is_not_sent() -> None:
+    with pytest.raises(InvalidArgument, match="until has no time zone"):
+        request_to_pb(PauseTiering(TablePath("sales", "orders"), until=datetime(2030, 1, 1)))
+
+
+def test_a_procedure_that_programs_cannot_call_is_refused(world: LakeWorld) -> None:
+    async def refusals() -> list[LakewardError]:
+        async with serving(world.coordinator) as client:
+            names = ("nothing", "help")
+            return [await error_of(client.control.CallProcedure(CallProcedureRequest(**call_fields(name))).read()) for name in names]
+
+    assert [str(error) for error in asyncio.run(refusals())] == ["there is no procedure 'nothing'", "there is no procedure 'help'"]

@@ -21,7 +21,7 @@ from support.background import tick
 from support.depth import examples
 from support.running.processes import wait_for
 from support.services.fuzzed_calls import TABLES, Calls
-from support.services.sys_catalog import Client, error_of, pb, serving
+from support.services.sys_catalog import Client, error_of, serving
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
@@ -34,6 +34,7 @@ from tiering.model.tables import TablePath
 from tiering.procedures.tier_table import TierTable
 from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.rpc.v1.common_pb2 import PbError
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest
 from tiering.validate.results import level_of
 from tiering.validate.run import validate
 from tiering.wire.error_status import sent_error
@@ -116,10 +117,10 @@ async def passing_time(coordinator: Coordinator) -> AsyncIterator[None]:
         waking.cancel()
 
 
-async def answer_to(client: Client, request: pb.CallProcedureRequest) -> Answer:
+async def answer_to(client: Client, request: CallProcedureRequest) -> Answer:
     """Rows, or the error; what is wrong with either raises AssertionError."""
     try:
-        pieces = [step.arrow async for step in client.stub.CallProcedure(request, timeout=SECONDS)]
+        pieces = [step.arrow async for step in client.control.CallProcedure(request, timeout=SECONDS)]
     except grpc.RpcError as error:
         return "error", _checked(error)
     return "rows", pa.ipc.open_stream(b"".join(pieces)).read_all().to_pylist()
@@ -140,11 +141,11 @@ def _check_class(name: str) -> None:
     assert hasattr(errors, name), f"{name} is none of Lakeward's errors"
 
 
-def is_dry(request: pb.CallProcedureRequest) -> bool:
+def is_dry(request: CallProcedureRequest) -> bool:
     return any(argument.name.lower() == "dry_run" and argument.value.truth for argument in request.arguments)
 
 
-def named(request: pb.CallProcedureRequest) -> bool:
+def named(request: CallProcedureRequest) -> bool:
     """Whether it has an idempotency key, and a procedure that takes one."""
     key = request.HasField("idempotency_key") or any(argument.name == "idempotency_key" for argument in request.arguments)
     return key and any(procedure.name == request.name.lower() and procedure.mutates for procedure in default_registry().procedures)

@@ -21,6 +21,7 @@ from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import InvalidArgument
 from tiering.model.declare import column
 from tiering.model.status import TableStatus
+from tiering.rpc.v1.common_pb2 import Literal
 
 Run = Callable[[Any], None]
 
@@ -102,7 +103,7 @@ def test_rows_that_come_in_several_batches_keep_their_columns_types(run: Run) ->
         ([where("status", "EQUAL", None)], []),
         ([where("lag_ms", "IN", None, 0)], ["d.b"]),
         (
-            [pb.Filter(column="round_started_time", operator=pb.Filter.EQUAL, values=[pb.Literal(timestamp_us=1_772_366_400_000_000)])],
+            [pb.Filter(column="round_started_time", operator=pb.Filter.EQUAL, values=[Literal(timestamp_us=1_772_366_400_000_000)])],
             ["d.b"],
         ),
         ([where("database_name", "EQUAL", "d"), where("database_name", "EQUAL", "e")], []),

@@ -15,24 +15,25 @@ import grpc
 import grpc.aio
 import pytest
 
-from support.services.sys_catalog import error_of, pb, serving
+from support.services.sys_catalog import error_of, serving
 from support.worlds.calling import until
 from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
-from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.errors import TablePaused
 from tiering.procedures.tier_table import TierTable
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.wire.server import server_options
 
 Run = Callable[[Any], None]
-REQUEST = pb.CallProcedureRequest(namespace="sys", name="tier_table", caller="ann", idempotency_key="k")
+REQUEST = CallProcedureRequest(name="tier_table", caller="ann", idempotency_key="k")
 REQUEST.arguments.add(name="table").value.text = "demo.Flights"
 
 CLIENT = """
 import sys, grpc
-from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-request = pb.CallProcedureRequest.FromString(bytes.fromhex(sys.argv[2]))
-for step in SysCatalogStub(grpc.insecure_channel(sys.argv[1])).CallProcedure(request):
+from tiering.rpc.v1.control_pb2 import CallProcedureRequest
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
+request = CallProcedureRequest.FromString(bytes.fromhex(sys.argv[2]))
+for step in TieringControlStub(grpc.insecure_channel(sys.argv[1])).CallProcedure(request):
     pass
 """
 
@@ -59,7 +60,7 @@ def test_a_call_is_listed_while_it_waits_and_gone_once_it_is_interrupted(run: Ru
     async def scenario() -> None:
         handle = coordinator()
         async with serving(handle) as client:
-            call = client.stub.CallProcedure(REQUEST)
+            call = client.control.CallProcedure(REQUEST)
             reading = asyncio.ensure_future(call.read())
             await waiting(handle)
             [listed] = (await client.read("open_calls")).to_pylist()
@@ -79,7 +80,7 @@ def test_a_deadline_ends_the_call_on_the_server_too(run: Run) -> None:
         async with serving(handle) as client:
             for seconds in (0.3, 3, 30):  # on a busy machine a call may not arrive before its deadline
                 with pytest.raises(grpc.aio.AioRpcError) as raised:
-                    await client.stub.CallProcedure(REQUEST, timeout=seconds).read()
+                    await client.control.CallProcedure(REQUEST, timeout=seconds).read()
                 assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
                 if handle.calls:
                     break
@@ -131,7 +132,7 @@ def test_a_client_that_falls_silent_without_a_goodbye_is_noticed_by_a_ping(run: 
             cable(client.port) as (port, pull),
             grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
         ):
-            call = SysCatalogStub(channel).CallProcedure(REQUEST)
+            call = TieringControlStub(channel).CallProcedure(REQUEST)
             reading = asyncio.ensure_future(call.read())
             await waiting(handle)
             # Several pings long: a client that answers pings stays connected without other traffic.

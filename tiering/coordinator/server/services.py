@@ -1,4 +1,4 @@
-"""The coordinator's gRPC services: TieringStatus, TieringCoordinator, TieringControl (proto/tiering/rpc/v1).
+"""The coordinator's gRPC services: TieringStatus, TieringCoordinator (proto/tiering/rpc/v1).
 
 Blocking work runs in pools, separated by what it may wait for, so that it starves no other work: heartbeats wait only for the store, leases
 for the cluster, acks for the lake (`commits`), readers for none of them. Held requests and waiting CALLs use no thread. Errors are raised,
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
@@ -25,7 +25,6 @@ from tiering.access.privileges import SERVICE, Privilege
 from tiering.clock import RandomIds
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
-from tiering.coordinator.server.procedures_by_name import request_of, result_pieces
 from tiering.coordinator.tierers.bound_identity import bind_tierer
 from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
@@ -35,11 +34,7 @@ from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
-from tiering.procedures.base import Progress
-from tiering.procedures.sweep_lake import SweepLake
-from tiering.procedures.tier_table import TierTable
-from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
+from tiering.rpc.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire.codec import time_to_pb
 from tiering.wire.model_codecs import LEASE, status_to_pb
 
@@ -280,59 +275,8 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             return await self._pools.for_tierer(heartbeats.try_again, hold) if heartbeats.worth_trying(hold) else None
 
 
-class ControlService(control_pb2_grpc.TieringControlServicer):
-    """The service for users and programs."""
-
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-
-    async def TierTable(self, request: control_pb2.TierTableRequest, context: Context) -> AsyncIterator[control_pb2.TierTableResponse]:
-        call = TierTable(
-            path=_path(request.table_path),
-            caller=request.caller,
-            wait=request.wait,
-            timeout_ms=request.timeout_ms,
-            dry_run=request.dry_run,
-            idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
-            wait_for_tierer=request.wait_for_tierer,
-        )
-        with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
-            steps = self._coordinator.control.perform_with_progress(call)
-            async with aclosing(steps):
-                async for step in steps:
-                    yield tier_table_step_to_pb(step)
-
-    async def SweepLake(self, request: control_pb2.SweepLakeRequest, context: Context) -> control_pb2.SweepLakeResponse:
-        path = None
-        if request.HasField("table_path"):
-            path = _path(request.table_path)
-        call = SweepLake(path, request.older_than_ms, request.dry_run, caller=request.caller)
-        results = await self._coordinator.control.perform(call)
-        return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
-
-    async def CallProcedure(
-        self, request: control_pb2.CallProcedureRequest, context: Context
-    ) -> AsyncIterator[control_pb2.CallProcedureResponse]:
-        call = request_of(request.procedure, request.arguments_json, _options(request.options))
-        with self._coordinator.open_calls.during(call.procedure, call.caller, getattr(call, "idempotency_key", None)):
-            steps = self._coordinator.control.perform_with_progress(call)
-            async with aclosing(steps):
-                async for step in steps:
-                    if isinstance(step, Progress):
-                        yield control_pb2.CallProcedureResponse(progress=step.message)
-                    else:
-                        for piece in result_pieces(call, step):
-                            yield control_pb2.CallProcedureResponse(result_piece=piece)
-
-
 def _path(message: common_pb2.PbTablePath) -> TablePath:
     return table_path(message.database_name, message.table_name)
-
-
-def _options(message: control_pb2.PbCallOptions) -> dict[str, Any]:
-    """Returns the fields of a `Mutation`."""
-    key = message.idempotency_key if message.HasField("idempotency_key") else None
-    return {"caller": message.caller, "dry_run": message.dry_run, "idempotency_key": key}
 
 
 def _size_in_answer(message: Message) -> int:

@@ -15,9 +15,9 @@ from tiering import crash_points
 from tiering.access.loopback import connected_host
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.coordinator.server.services import ControlService, Pools, StatusService, TiererService
+from tiering.coordinator.server.services import Pools, StatusService, TiererService
 from tiering.errors import Fenced, SetupError
-from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
+from tiering.rpc.v1 import coordinator_pb2_grpc, status_pb2_grpc
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.security.server_tls import ServerTls, server_credentials
@@ -103,7 +103,6 @@ async def serve(
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
-    control_pb2_grpc.add_TieringControlServicer_to_server(ControlService(coordinator), server)
     for register in extra:
         register(server)
     health = _add_health(server)

@@ -218,10 +218,8 @@ def _answered(call: AuditedCall) -> None:
 def _action(method: str, request: Any) -> str:
     """Returns the procedure or system table, else the RPC."""
     name = method.rpartition("/")[2]
-    if name == "TierTable":
-        return "sys.tier_table"
     if name == "CallProcedure":
-        return f"sys.{request.name if 'name' in request.DESCRIPTOR.fields_by_name else request.procedure}"
+        return f"sys.{request.name}"
     return f"SELECT sys.{request.name}" if name == "ReadTable" else rpc_name(method)
 
 
@@ -230,7 +228,7 @@ def _shown_object(request: Any) -> str | None:
     names = {} if request is None else request.DESCRIPTOR.fields_by_name
     if "table_path" in names:
         return f"{request.table_path.database_name}.{request.table_path.table_name}"
-    for name in ("arguments_json", "database_name", "lease_id"):
+    for name in ("database_name", "lease_id"):
         if name in names:
             return str(getattr(request, name))[:_SHOWN_CHARACTERS]
     if "arguments" in names:
@@ -247,7 +245,4 @@ def _shown_argument(argument: Any) -> str:
 
 def _key(request: Any) -> str | None:
     names = {} if request is None else request.DESCRIPTOR.fields_by_name
-    holder = request.options if "options" in names else request
-    if request is None or "idempotency_key" not in holder.DESCRIPTOR.fields_by_name or not holder.HasField("idempotency_key"):
-        return None
-    return str(holder.idempotency_key)
+    return str(request.idempotency_key) if "idempotency_key" in names and request.HasField("idempotency_key") else None

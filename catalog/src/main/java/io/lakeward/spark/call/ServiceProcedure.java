@@ -1,13 +1,13 @@
 package io.lakeward.spark.call;
 
+import io.lakeward.rpc.v1.Argument;
+import io.lakeward.rpc.v1.CallProcedureRequest;
+import io.lakeward.rpc.v1.Literal;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.Literals;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.spark.service.SessionDatabase;
 import io.lakeward.spark.service.SparkUser;
-import io.lakeward.sys.rpc.v1.Argument;
-import io.lakeward.sys.rpc.v1.CallProcedureRequest;
-import io.lakeward.sys.rpc.v1.Literal;
 import io.lakeward.sys.rpc.v1.Parameter;
 import io.lakeward.sys.rpc.v1.Procedure;
 import java.util.Iterator;
@@ -112,7 +112,6 @@ public final class ServiceProcedure implements UnboundProcedure {
   private CallProcedureRequest request(InternalRow input) throws LakewardException {
     CallProcedureRequest.Builder request =
         CallProcedureRequest.newBuilder()
-            .setNamespace(procedure.getNamespace())
             .setName(procedure.getName())
             .setCaller(SparkUser.current())
             .setCatalog(catalog)

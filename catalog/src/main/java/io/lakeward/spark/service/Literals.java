@@ -1,7 +1,7 @@
 package io.lakeward.spark.service;
 
-import io.lakeward.sys.rpc.v1.Literal;
-import io.lakeward.sys.rpc.v1.NumbersByText;
+import io.lakeward.rpc.v1.Literal;
+import io.lakeward.rpc.v1.NumbersByText;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.types.BooleanType;

@@ -6,11 +6,13 @@ import io.grpc.Context;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.AbstractStub;
 import io.grpc.stub.MetadataUtils;
+import io.lakeward.rpc.v1.CallProcedureRequest;
+import io.lakeward.rpc.v1.CallProcedureResponse;
+import io.lakeward.rpc.v1.TieringControlGrpc;
 import io.lakeward.spark.connection.ServiceChannels;
 import io.lakeward.spark.error.LakewardException;
-import io.lakeward.sys.rpc.v1.CallProcedureRequest;
-import io.lakeward.sys.rpc.v1.CallProcedureResponse;
 import io.lakeward.sys.rpc.v1.DescribeRequest;
 import io.lakeward.sys.rpc.v1.DescribeResponse;
 import io.lakeward.sys.rpc.v1.DescribeTableRequest;
@@ -19,8 +21,8 @@ import io.lakeward.sys.rpc.v1.ListTablesRequest;
 import io.lakeward.sys.rpc.v1.ListTablesResponse;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.ReadTableResponse;
-import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
+import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -54,8 +56,8 @@ public final class ServiceClient {
 
   /** One call of the service. Throws StatusRuntimeException if it fails. */
   @FunctionalInterface
-  private interface Rpc<T> {
-    T run(SysCatalogBlockingStub stub) throws LakewardException;
+  private interface Rpc<S, T> {
+    T run(S stub) throws LakewardException;
   }
 
   private final CatalogOptions options;
@@ -153,7 +155,7 @@ public final class ServiceClient {
       throws LakewardException {
     RetryBackoff backoff =
         new RetryBackoff(options.retryTimeout(), System::nanoTime, Thread::sleep);
-    ProgressLog progress = new ProgressLog(LOG, request.getNamespace() + "." + request.getName());
+    ProgressLog progress = new ProgressLog(LOG, "sys." + request.getName());
     while (true) {
       try {
         return attempt(
@@ -163,7 +165,7 @@ public final class ServiceClient {
                         stub.callProcedure(request), step -> received(step, backoff, progress)),
                     new StructType(),
                     options.limits()),
-            connected(user));
+            connected(TieringControlGrpc.newBlockingStub(channel), user));
       } catch (StatusRuntimeException error) {
         if (!ServiceErrors.isUnreachable(error)) {
           throw errors.translate(error);
@@ -171,10 +173,7 @@ public final class ServiceClient {
         if (!backoff.pause()) {
           throw errors.lostCall(request, error);
         }
-        LOG.warn(
-            "CALL {}.{}: the service went away; asking again",
-            request.getNamespace(),
-            request.getName());
+        LOG.warn("CALL sys.{}: the service went away; asking again", request.getName());
       }
     }
   }
@@ -183,17 +182,19 @@ public final class ServiceClient {
       CallProcedureResponse step, RetryBackoff backoff, ProgressLog progress) {
     backoff.reset();
     if (step.hasProgress()) {
-      progress.add(step.getProgress());
+      progress.add(step.getProgress().getMessage());
     }
     return step.getArrow();
   }
 
-  private <T> T read(String user, Rpc<T> rpc) throws LakewardException {
+  private <T> T read(String user, Rpc<SysCatalogBlockingStub, T> rpc) throws LakewardException {
     return read(user, rpc, errors::translate);
   }
 
   private <T> T read(
-      String user, Rpc<T> rpc, Function<StatusRuntimeException, LakewardException> translate)
+      String user,
+      Rpc<SysCatalogBlockingStub, T> rpc,
+      Function<StatusRuntimeException, LakewardException> translate)
       throws LakewardException {
     RetryBackoff backoff = new RetryBackoff(takeOver, System::nanoTime, Thread::sleep);
     for (int failures = 1; ; failures++) {
@@ -212,7 +213,7 @@ public final class ServiceClient {
   }
 
   /** Makes one attempt; whatever of the answer is left unread is cancelled. */
-  private static <T> T attempt(Rpc<T> rpc, SysCatalogBlockingStub stub) throws LakewardException {
+  private static <S, T> T attempt(Rpc<S, T> rpc, S stub) throws LakewardException {
     Context.CancellableContext context = Context.current().withCancellation();
     Context before = context.attach();
     try {
@@ -224,15 +225,15 @@ public final class ServiceClient {
   }
 
   private SysCatalogBlockingStub limited(String user) {
-    return connected(user).withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
+    return connected(SysCatalogGrpc.newBlockingStub(channel), user)
+        .withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
   }
 
   /** A stub that connects at once, even when the last attempt failed a moment ago. */
-  private SysCatalogBlockingStub connected(String user) {
+  private <S extends AbstractStub<S>> S connected(S stub, String user) {
     if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
       channel.enterIdle();
     }
-    SysCatalogBlockingStub stub = SysCatalogGrpc.newBlockingStub(channel);
     if (user.isEmpty()) {
       return stub;
     }

@@ -8,11 +8,11 @@ import com.google.rpc.LocalizedMessage;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
+import io.lakeward.rpc.v1.CallProcedureRequest;
 import io.lakeward.spark.connection.ClientAccess;
 import io.lakeward.spark.connection.TlsProblems;
-import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.error.LakewardException.Missing;
-import io.lakeward.sys.rpc.v1.CallProcedureRequest;
+import io.lakeward.spark.error.LakewardException;
 import java.time.Duration;
 import java.util.Optional;
 
@@ -72,8 +72,8 @@ final class ServiceErrors {
   /** The error for a CALL whose service went away and did not come back. */
   LakewardException lostCall(CallProcedureRequest request, StatusRuntimeException error) {
     String unknown =
-        "whether CALL %s.%s took effect is unknown: %s"
-            .formatted(request.getNamespace(), request.getName(), text(error));
+        "whether CALL sys.%s took effect is unknown: %s"
+            .formatted(request.getName(), text(error));
     String repeat =
         request.hasIdempotencyKey()
             ? " To learn it without doing it twice, repeat the CALL with idempotency_key => '%s'."
