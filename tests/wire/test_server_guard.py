@@ -157,10 +157,10 @@ def test_the_rooms_together_are_smaller_than_the_service_and_a_connection_has_st
 def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
     async def test() -> None:
         async with served() as (service, uri), channel_of(uri) as channel:
-            stub = SysCatalogStub(channel)
-            calls = [stub.CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
+            stub, control = SysCatalogStub(channel), TieringControlStub(channel)
+            calls = [control.CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
             await until(lambda: service.waiting == CALLS.connection)
-            refused = await raised_by(stub.CallProcedure(CallProcedureRequest()).read())
+            refused = await raised_by(control.CallProcedure(CallProcedureRequest()).read())
             assert isinstance(refused, ServiceBusy)
             assert refused.message == "128 CALLs are open over one connection already: no more are taken"
             assert [piece.arrow async for piece in stub.ReadTable(pb.ReadTableRequest())] == [b"rows"]
@@ -176,7 +176,7 @@ def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
             # Calls that were cancelled hold no place.
             service.waiting = 0
             service.go.set()
-            again = [stub.CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
+            again = [control.CallProcedure(CallProcedureRequest()) for _ in range(CALLS.connection)]
             assert [[step.progress.message async for step in call] for call in again] == [["waiting"]] * CALLS.connection
 
     run(test)
@@ -245,7 +245,7 @@ def test_one_principal_takes_no_place_of_another_one_at_the_same_address() -> No
         async with served(before_guard=[CallAuthentication(ByToken())]) as (service, uri):
             channels = [channel_of(uri) for _ in range(CALLS.caller // CALLS.connection + 2)]
             ann, eve = (((AUTHORIZATION, f"Bearer {name}"),) for name in ("ann", "eve"))
-            *those_of_eve, another, that_of_ann = (SysCatalogStub(channel) for channel in channels)
+            *those_of_eve, another, that_of_ann = (TieringControlStub(channel) for channel in channels)
             calls = [stub.CallProcedure(CallProcedureRequest(), metadata=eve) for stub in those_of_eve for _ in range(CALLS.connection)]
             await until(lambda: service.waiting == CALLS.caller)
             refused = await raised_by(another.CallProcedure(CallProcedureRequest(), metadata=eve).read())
