@@ -74,12 +74,12 @@ class Codec(Generic[ValueT, MessageT]):
         if differing or not hints.keys() >= {*elsewhere}:
             raise TypeError(f"{value_class.__name__} and {message_class.__name__} differ in {sorted(differing) or elsewhere}")
         parts = [_Part(hints[name], described[name], reading, writing) for name in names]
-        writes = [f"{part.name}={part.write(f'value.{part.name}')}" for part in parts]
-        reads = [f"{part.name}={part.read('message')}" for part in parts]
+        writes = [f"{part.name}={part.write(f'value.{part.name}')}" for part in parts] + ["**beside"] * bool(beside)
+        reads = [f"{part.name}={part.read('message')}" for part in parts] + ["**elsewhere"] * bool(elsewhere)
         # Generated, as the __init__ of a dataclass is: a loop over the fields takes twice as long.
-        self.write = _function("value, **beside" if beside else "value", message_class, writes, parts)
+        self.write = _function(f"value{', **beside' * bool(beside)}", f"make({', '.join(writes)})", parts, message_class)
         """`to_pb` without types."""
-        self.read = _function("message, **elsewhere" if elsewhere else "message", value_class, reads, parts)
+        self.read = _function(f"message{', **elsewhere' * bool(elsewhere)}", f"make({', '.join(reads)})", parts, value_class)
         """`from_pb` without types."""
 
     def to_pb(self, value: ValueT, **beside: Any) -> MessageT:
@@ -107,9 +107,9 @@ class MappingCodec(Generic[KeyT, ValueT, MessageT]):
     ) -> None:
         key_field, value_field = entry_class.DESCRIPTOR.fields
         key, value = _Part(key_type, key_field, reading, writing), _Part(value_type, value_field, reading, writing)
-        writes = [f"{key.name}={key.write('item[0]')}", f"{value.name}={value.write('item[1]')}"]
-        self._write = _function("item", entry_class, writes, (key, value))
-        self._read = _function("entry", _pair, [key.read("entry"), value.read("entry")], (key, value))
+        entry = f"make({key.name}={key.write('item[0]')}, {value.name}={value.write('item[1]')})"
+        self._write = _function("item", entry, (key, value), entry_class)
+        self._read = _function("entry", f"({key.read('entry')}, {value.read('entry')})", (key, value))
         self._order = getattr(key_type, "sort_key", None)
 
     def to_pb(self, mapping: Mapping[KeyT, ValueT]) -> list[MessageT]:
@@ -200,19 +200,18 @@ class _Part:
             raise self._mismatch(kind)
         part, make = _Part(kind, wrapper.fields[0], *self._converters), GetMessageClass(wrapper)
         return (
-            _function("value", make, [f"{part.name}={part.write('value')}"], [part]),
-            _function("message", _same, [part.read("message")], [part]),
+            _function("value", f"make({part.name}={part.write('value')})", [part], make),
+            _function("message", part.read("message"), [part]),
         )
 
     def _mismatch(self, kind: Any) -> TypeError:
         return TypeError(f"the field {self._field.full_name} cannot hold {kind}")
 
 
-def _function(parameters: str, make: Convert, arguments: Iterable[str], parts: Iterable[_Part]) -> Convert:
-    """Returns the function that calls `make` with these expressions."""
-    rest = [parameter for parameter in parameters.split(", ") if parameter.startswith("**")]
+def _function(parameters: str, expression: str, parts: Iterable[_Part], make: Convert | None = None) -> Convert:
+    """Returns the function with this expression, which may call `make` and the functions of the parts."""
     names = {f"write_{part.name}": part.writer for part in parts} | {f"read_{part.name}": part.reader for part in parts} | {"make": make}
-    function: Convert = eval(f"lambda {parameters}: make({', '.join([*arguments, *rest])})", names)
+    function: Convert = eval(f"lambda {parameters}: {expression}", names)
     return function
 
 
@@ -225,11 +224,3 @@ def time_to_pb(time: datetime) -> Timestamp:
 def time_from_pb(pb: Timestamp) -> datetime:
     """Returns the time in UTC. Raises OverflowError for a year that Python's datetime cannot represent."""
     return EPOCH + timedelta(seconds=pb.seconds, microseconds=pb.nanos // 1_000)
-
-
-def _pair(key: Any, value: Any) -> tuple[Any, Any]:
-    return key, value
-
-
-def _same(value: Any) -> Any:
-    return value
