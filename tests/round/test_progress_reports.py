@@ -109,16 +109,13 @@ def test_a_coordinator_that_forgot_is_told_all_again() -> None:
     assert not wire.open
 
 
-def test_an_older_coordinator_gets_the_sum_alone_and_one_that_refuses_nothing() -> None:
+def test_a_coordinator_that_refuses_gets_no_more_reports() -> None:
     wire = Wire()
     sender = reports(wire)
     sender.pass_on(reading(*range(5)))
-    wire.answer(ReportAnswer.NO_SPLITS)
-    sender.pass_on(reading(1))
-    assert wire.sent[-1] == ProgressReport(RoundProgress(0, 9, 1, 9))
     wire.answer(ReportAnswer.REFUSED)
     sender.pass_on(reading(1))
-    assert len(wire.sent) == 2
+    assert len(wire.sent) == 1
 
 
 def test_a_transport_that_raises_harms_nobody() -> None:

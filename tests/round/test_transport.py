@@ -118,23 +118,6 @@ def test_an_ack_carries_the_marker_bucket_by_bucket(serve: Callable[..., int], c
     assert offsets == [(None, 0, 5), (9, 1, 4)]
 
 
-def test_an_older_coordinator_is_warned_of_once_and_works(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
-    transport = connect(serve(OldCoordinator()))
-    with structlog.testing.capture_logs() as logs:
-        transport.record_plan(ASSIGNMENT, "uuid", {BucketKey(None, 0): 5}, 1, None)
-        transport.record_plan(ASSIGNMENT, "uuid", {BucketKey(None, 0): 5}, 1, None)
-    assert [entry["log_level"] for entry in logs] == ["warning"]
-    with pytest.raises(PeerTooOld):
-        transport.commit_lake_snapshot(ASSIGNMENT, MARKER, 1)
-
-
-class BeforeSplits(OldCoordinator):
-    """Takes reports of progress, of a version that knows no splits."""
-
-    def ReportProgress(self, request: pb.ReportProgressRequest, context: Any) -> pb.ReportProgressResponse:
-        return pb.ReportProgressResponse()
-
-
 def answers_to(transport: GrpcTransport, *reports: ProgressReport) -> list[ReportAnswer]:
     """Returns the outcome of each report, one after the other."""
     answers: list[ReportAnswer] = []
@@ -150,15 +133,14 @@ def answers_to(transport: GrpcTransport, *reports: ProgressReport) -> list[Repor
     return answers
 
 
-def test_reports_of_progress_that_an_older_coordinator_cannot_take_are_warned_of_once(
+def test_reports_of_progress_that_the_coordinator_refuses_are_warned_of_once(
     serve: Callable[..., int], connect: Callable[[int], GrpcTransport]
 ) -> None:
     split = SplitProgress(TieringLogSplit(ASSIGNMENT.path, BucketKey(None, 0), None, 0, 5, 5), SplitPosition())
     report = ProgressReport(RoundProgress(0, 1, 0, 5), 1, [(0, split)])
-    for servicer, answer in ((OldCoordinator(), ReportAnswer.REFUSED), (BeforeSplits(), ReportAnswer.NO_SPLITS)):
-        with structlog.testing.capture_logs() as logs:
-            assert answers_to(connect(serve(servicer)), report, report) == [answer, answer]
-        assert [entry["log_level"] for entry in logs] == ["warning"]
+    with structlog.testing.capture_logs() as logs:
+        assert answers_to(connect(serve(OldCoordinator())), report, report) == [ReportAnswer.REFUSED, ReportAnswer.REFUSED]
+    assert [entry["log_level"] for entry in logs] == ["warning"]
     with structlog.testing.capture_logs() as logs:
         assert answers_to(connect(NOBODY), report) == [ReportAnswer.LOST]
     assert logs == []

@@ -146,6 +146,4 @@ def progress_to_pb(
 
 def report_answer(response: pb.ReportProgressResponse) -> ReportAnswer:
     """Returns what the coordinator did with a report that it answered."""
-    if not response.HasField("send_all"):
-        return ReportAnswer.NO_SPLITS
     return ReportAnswer.SEND_ALL if response.send_all else ReportAnswer.TAKEN

@@ -48,7 +48,6 @@ class ReportAnswer(Enum):
 
     TAKEN = "taken"
     SEND_ALL = "taken, but splits of earlier reports are missing"
-    NO_SPLITS = "taken without the splits: the coordinator is older"
     LOST = "lost, or its outcome is unknown"
     REFUSED = "refused, as all later reports will be"
 

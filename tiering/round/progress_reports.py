@@ -92,8 +92,6 @@ class ProgressReports:
                     self._acknowledged = set(page)
                     self._unsent = dict.fromkeys(task for task in self._latest if task not in self._acknowledged)
                     self._is_due = True
-                case ReportAnswer.NO_SPLITS:
-                    self._keeps_splits = False
                 case ReportAnswer.LOST:  # no call follows at once: the next reading triggers one
                     self._unsent = {**dict.fromkeys(page), **self._unsent}
                     self._is_due = False

@@ -156,7 +156,7 @@ class Tierer:
             self._watch.heartbeat_failed()
             return RETRY_MS
         self._watch.heartbeat_answered()
-        self._settle(request, answer, reports)
+        self._settle(answer, reports)
         started = self._start(answer)
         held_ms = self._world.clock.monotonic_ms() - sent_ms
         return 0 if started or reports else self._interval(held_ms)
@@ -202,7 +202,6 @@ class Tierer:
             tiering_tables=[renewal_to_pb(assignment) for assignment in running],
             finished_tables=[report_to_pb(report) for report in reports if report.finished],
             failed_tables=[report_to_pb(report) for report in reports if not report.finished],
-            force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=wants_table,
             max_wait_ms=0 if reports or running or not wants_table else options.service_timeout_ms // 4,
             stopping=stopping,
@@ -241,7 +240,7 @@ class Tierer:
                     _log_end(outcome)
                 self._watch.round_ended(running.assignment, outcome, self._world.clock.monotonic_ms() - running.started_ms)
 
-    def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
+    def _settle(self, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
         """Processes an answer: removes the reports that it answers, and cancels the rounds that it refuses."""
         with self._lock:
             self._outbox = [report for report in self._outbox if report not in reports]
@@ -253,7 +252,7 @@ class Tierer:
             )
         self._fenced = answer.fenced
         for item in answer.tiering_table_resp:
-            refused = running.get(answered_round(item, request) or "")
+            refused = running.get(item.round_id)
             if refused is not None and (item.cancel or item.HasField("error")):
                 why = item.cancel_message or item.error.message or "the coordinator cancelled the round"
                 if refused.runner.cancel(why):
@@ -338,18 +337,6 @@ class Tierer:
                     outcome = RoundOutcome(RoundState.CANCELLED, error=Cancelled("tierer stopped"))
                     self._outbox.append(RoundReport(running_round.assignment, outcome, tierer_stopped=True))
             self._running.clear()
-
-
-def answered_round(item: pb.PbHeartbeatRespForTable, request: pb.LakeTieringHeartbeatRequest) -> str | None:
-    """Returns the id of the round that an answer refers to; None if that is unclear.
-
-    An older coordinator names only the table. That suffices if the request listed a single round of it. A tierer may still run a fenced
-    round of a table beside the new one, and an unclear answer must not end a round; the fence will.
-    """
-    if item.HasField("round_id"):
-        return item.round_id
-    listed = [report.round_id for report in request.tiering_tables if report.table_id == item.table_id]
-    return listed[0] if len(listed) == 1 else None
 
 
 def _lines_of(assignment: Assignment) -> AbstractContextManager[object]:

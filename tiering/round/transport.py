@@ -75,7 +75,6 @@ class GrpcTransport:
         self._connection = Connection(uri)
         self._stub = TieringCoordinatorStub(self._connection.channel)
         self._stop = threading.Event()
-        self._warned_of_age = False
         self._warned_of_reports = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
@@ -98,12 +97,7 @@ class GrpcTransport:
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
-        try:
-            self._patiently(self._stub.RecordPlan, request, self._metadata(assignment))
-        except PeerTooOld as error:  # the fence works without a recorded plan
-            if not self._warned_of_age:
-                log.warning("the coordinator is older than this tierer; rounds continue without recording their plans", error=error.message)
-            self._warned_of_age = True
+        self._patiently(self._stub.RecordPlan, request, self._metadata(assignment))
 
     def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         request = proposed_commit_to_pb(assignment, self._tierer_id, proposed, self._incarnation)
@@ -135,25 +129,20 @@ class GrpcTransport:
     ) -> None:
         request = progress_to_pb(assignment, self._tierer_id, phase, report, self._incarnation)
         call = self._stub.ReportProgress.future(request, timeout=REPORT_TIMEOUT_SECONDS)
-        call.add_done_callback(lambda _: answered(self._report_answer(call, bool(report.splits))))
+        call.add_done_callback(lambda _: answered(self._report_answer(call)))
 
-    def _report_answer(self, call: grpc.CallFuture[pb.ReportProgressResponse], has_splits: bool) -> ReportAnswer:
+    def _report_answer(self, call: grpc.CallFuture[pb.ReportProgressResponse]) -> ReportAnswer:
         try:
             with self._connection.calling():
-                answer = report_answer(call.result())
+                return report_answer(call.result())
         except (PeerTooOld, InvalidArgument) as error:
-            self._warn_of_reports(error.message)
+            if not self._warned_of_reports:
+                message = "the coordinator does not accept the progress reports of this tierer; rounds continue without them"
+                log.warning(message, reason=error.message)
+            self._warned_of_reports = True
             return ReportAnswer.REFUSED
         except (LakewardError, grpc.FutureCancelledError):
             return ReportAnswer.LOST
-        if answer is ReportAnswer.NO_SPLITS and has_splits:
-            self._warn_of_reports("it stores no splits of running rounds")
-        return answer
-
-    def _warn_of_reports(self, reason: str) -> None:
-        if not self._warned_of_reports:
-            log.warning("the coordinator does not accept all progress reports of this tierer; rounds continue without them", reason=reason)
-        self._warned_of_reports = True
 
     def stop(self) -> None:
         """Ends all waiting: calls that cannot reach the coordinator now fail at once."""

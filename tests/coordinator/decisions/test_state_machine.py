@@ -149,9 +149,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(name=TIERERS, empty=st.booleans(), forced=st.booleans())
     def finish(self, name: str, empty: bool, forced: bool) -> None:
         tierer = self.tierers[name]
-        reports = tuple(tierer.about(info, empty=empty, stats=upkeep_stats(5)) for info in tierer.running.values())
+        reports = tuple(tierer.about(info, empty=empty, forced=forced, stats=upkeep_stats(5)) for info in tierer.running.values())
         tierer.running.clear()
-        tierer.beat(finished=reports, forced=(self.world.table.table_id,) if forced else ())
+        tierer.beat(finished=reports)
 
     @rule()
     def its_files_get_small(self) -> None:

@@ -149,9 +149,8 @@ class TimeMachine(RuleBasedStateMachine):
         for info in given_up:
             del tierer.running[info.round_id]
         failure = {"error_message": "no disk left", "error_class": "OSError", "error_retryable": retryable}
-        reports = tuple(tierer.about(info, **({"empty": True} if well else failure)) for info in given_up)
-        ids = tuple(info.table_id for info in given_up) if forced else ()
-        self._quietly(lambda: tierer.beat(finished=reports, forced=ids) if well else tierer.beat(failed=reports))
+        reports = tuple(tierer.about(info, **({"empty": True, "forced": forced} if well else failure)) for info in given_up)
+        self._quietly(lambda: tierer.beat(finished=reports) if well else tierer.beat(failed=reports))
 
     @rule(table_id=TABLE_IDS)
     def call(self, table_id: int) -> None:

@@ -67,7 +67,7 @@ def test_a_round_that_stopped_early_goes_on_at_once_under_a_new_epoch(world: Wor
     tierer.commit(assignment)
     tierer.ack(assignment)
     tierer.running.clear()
-    response = tierer.beat(finished=(tierer.about(assignment),), forced=(1,), request=True)
+    response = tierer.beat(finished=(tierer.about(assignment, forced=True),), request=True)
     assert response.tiering_table.tiering_epoch == assignment.tiering_epoch + 1
     assert response.tiering_table.round_id != assignment.round_id
     stored = world.store.round(assignment.round_id)
@@ -253,23 +253,14 @@ def test_answers_name_the_round_that_they_are_about(world: World) -> None:
     assert (answers[new.round_id].HasField("error"), answers[new.round_id].cancel) == (False, False)
 
 
-def test_an_older_tierer_without_round_ids_is_answered_without(world: World) -> None:
-    tierer, assignment = world.assigned()
-    assignment.round_id = ""  # as its report has it
-    [answer] = tierer.beat().tiering_table_resp
-    assert not answer.HasField("round_id")
-    assert not answer.HasField("error")
-
-
 @pytest.mark.parametrize("forced", [True, False])
 def test_a_report_says_itself_whether_its_round_stopped_early(world: World, forced: bool) -> None:
-    """The list of tables may name this one because of another round that is reported beside it."""
     world.append()
     tierer, assignment = world.assigned()
     tierer.commit(assignment)
     tierer.ack(assignment)
     tierer.running.clear()
-    tierer.beat(finished=(tierer.about(assignment, forced=forced),), forced=(1,))
+    tierer.beat(finished=(tierer.about(assignment, forced=forced),))
     ended = world.store.round(assignment.round_id)
     assert ended is not None
     assert ended.state is (RoundState.FORCE_FINISHED if forced else RoundState.SUCCEEDED)

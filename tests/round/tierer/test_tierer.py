@@ -296,7 +296,8 @@ def test_a_round_that_was_not_asked_for_takes_no_thread(coordinator: ScriptedCoo
 
 def test_a_refused_renewal_cancels_the_round(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
     coordinator.open_plan.clear()
-    refused = pb.PbHeartbeatRespForTable(table_id=1, error=PbError(error_class="Fenced", message="an older epoch"), cancel=True)
+    error = PbError(error_class="Fenced", message="an older epoch")
+    refused = pb.PbHeartbeatRespForTable(table_id=1, round_id="r1", error=error, cancel=True)
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
         renewals = sum(1 for request in coordinator.requests if request.tiering_tables)
@@ -413,7 +414,7 @@ def test_the_loop_survives_an_answer_that_makes_no_sense(coordinator: ScriptedCo
     wait_for("the round after it", lambda: "r2" in coordinator.finished())
 
 
-def refusal(table_id: int, round_id: str | None) -> pb.PbHeartbeatRespForTable:
+def refusal(table_id: int, round_id: str) -> pb.PbHeartbeatRespForTable:
     error = PbError(error_class="Fenced", message=f"refused {round_id}")
     return pb.PbHeartbeatRespForTable(table_id=table_id, error=error, cancel=True, round_id=round_id)
 
@@ -446,17 +447,6 @@ def test_the_refusal_of_an_old_round_ends_that_round_and_not_the_new_one_of_its_
     [report, *_] = wait_for("the old round's end", lambda: coordinator.failed())
     assert (report.round_id, report.error_message) == ("r1", "refused r1")
     wait_for("the new round's end", lambda: "r2" in coordinator.finished())
-
-
-def test_an_older_coordinators_refusal_ends_no_round_when_the_tierer_runs_two_of_the_table(
-    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]
-) -> None:
-    """It names the table alone. The fence ends the right one."""
-    coordinator.open_plan.clear()
-    coordinator.answer = two_rounds_of_one_table(coordinator, refusal(1, None))
-    start(3)
-    wait_for("both ends", lambda: len(set(coordinator.finished()) | {report.round_id for report in coordinator.failed()}) == 2)
-    assert "refused None" not in {report.error_message for report in coordinator.failed()}
 
 
 def test_every_log_line_of_a_round_names_round_table_and_epoch(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:

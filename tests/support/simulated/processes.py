@@ -81,7 +81,6 @@ class TiererProcess:
             tiering_tables=[renewal_to_pb(assignment) for assignment, _ in self.running.values()],
             finished_tables=[report_to_pb(report) for report in reports if report.finished],
             failed_tables=[report_to_pb(report) for report in reports if not report.finished],
-            force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=len(self.running) < self.slots,
         )
         return request, reports

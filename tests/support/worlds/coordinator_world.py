@@ -183,7 +183,6 @@ class HandTierer:
         request: bool = False,
         finished: tuple[pb.PbHeartbeatReqForTable, ...] = (),
         failed: tuple[pb.PbHeartbeatReqForTable, ...] = (),
-        forced: tuple[int, ...] = (),
         max_wait_ms: int = 0,
         stopping: bool = False,
     ) -> pb.LakeTieringHeartbeatRequest:
@@ -200,7 +199,6 @@ class HandTierer:
             tiering_tables=[self.about(info) for info in self.running.values()],
             finished_tables=finished,
             failed_tables=failed,
-            force_finished_tables=forced,
             request_table=request,
             max_wait_ms=max_wait_ms,
             stopping=stopping,

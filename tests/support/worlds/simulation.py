@@ -450,7 +450,6 @@ class Simulation:
             tiering_tables=[renewal_to_pb(assignment) for assignment in running],
             finished_tables=[report_to_pb(report) for report in reports if report.finished],
             failed_tables=[report_to_pb(report) for report in reports if not report.finished],
-            force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=not running,
         )
         if self._lost():

@@ -85,7 +85,7 @@ class Verdict:
             table_id=self.ref.table_id,
             error=error_to_pb(round_lifecycle.fenced_error(self.record, self.ref)) if self.is_refused else None,
             cancel=self.cancel or self.cancelled is not None,
-            round_id=self.ref.round_id or None,
+            round_id=self.ref.round_id,
             cancel_message=None if self.cancelled is None else cancel_text(self.cancelled),
         )
 
@@ -142,14 +142,13 @@ class Heartbeats:
     def _handle(
         self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds
     ) -> tuple[pb.LakeTieringHeartbeatResponse, Verdicts, HeldRequest | None]:
-        tierer, forced_tables = request.tierer, set(request.force_finished_tables)
-        sender = self._meet(request)
+        tierer, sender = request.tierer, self._meet(request)
         note_named_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
         verdicts = Verdicts(  # judged in the order of the module's docstring
             failed=[self._fail(report, tierer, former) for report in request.failed_tables],
             renewed=[self._renew(report, tierer) for report in request.tiering_tables],
-            finished=[self._finish(report, tierer, forced_tables, former) for report in request.finished_tables],
+            finished=[self._finish(report, tierer, former) for report in request.finished_tables],
         )
         if sender.overtaken:
             return response, verdicts, None
@@ -358,14 +357,12 @@ class Heartbeats:
         self._table_records.put(change)
         return Verdict(ref, cancelled=_cancelled(change.record, ref))
 
-    def _finish(
-        self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, forced_tables: Collection[int], former: FormerRounds
-    ) -> Verdict:
+    def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> Verdict:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is not None:
             self._note_passed_head(record, passed_head_from_pb(report))
-            finished = finished_from_pb(report, forced_tables, self._table_records.now().wall)
+            finished = finished_from_pb(report, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
             self._tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_WELL, former):
@@ -375,8 +372,6 @@ class Heartbeats:
     def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> Verdict:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
-        if not report.HasField("error_message"):
-            self._warn_of_age(tierer)
         if record is not None:
             self._note_passed_head(record, passed_head_from_pb(report))
             failure = failure_from_pb(report, self._table_records.now().wall)
@@ -385,12 +380,6 @@ class Heartbeats:
         elif not self._ended(ref, ENDED_BADLY, former):
             return self._refused(ref)
         return Verdict(ref)
-
-    def _warn_of_age(self, tierer: pb.PbTierer) -> None:
-        tierer_record = self._tierers.get(key_of(tierer))
-        if tierer_record is not None and not tierer_record.warned_of_age:
-            self._tierers.put(replace(tierer_record, warned_of_age=True))
-            _log.warning("an older tierer gives no reason for its failures", tierer_id=tierer.tierer_id)
 
     def _current(self, ref: RoundRef) -> TableRecord | None:
         record = self._table_records.get(ref.table_id)
@@ -436,6 +425,6 @@ def _cancelled(record: TableRecord | None, ref: RoundRef) -> RoundRecord | None:
 
 
 def _check_size(request: pb.LakeTieringHeartbeatRequest) -> None:
-    reports = len(request.tiering_tables) + len(request.finished_tables) + len(request.failed_tables) + len(request.force_finished_tables)
+    reports = len(request.tiering_tables) + len(request.finished_tables) + len(request.failed_tables)
     if reports > MAX_REPORTS:
         raise errors.InvalidArgument(f"a heartbeat has at most {MAX_REPORTS} reports; this one has {reports}")

@@ -102,7 +102,6 @@ class KnownTierers:
             superseded=0 if earlier is None else max(earlier.superseded - 1, 0),
             took_over=earlier is not None and earlier.took_over,
             fenced=(key[0], process_digest(key[1])) in self._fenced,
-            warned_of_age=earlier is not None and earlier.warned_of_age,
             rounds=0 if earlier is None else earlier.rounds,
         )
         self._note_absence(renewed, now)

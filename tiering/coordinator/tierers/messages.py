@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -21,7 +21,7 @@ from tiering.wire.codec import Codec
 from tiering.wire.model_codecs import OFFSETS, not_negative, split_from_pb, stats_from_pb
 
 UNEXPLAINED = "the tierer gave no reason"
-"""The text for a failure of an older tierer, which sends no error_message."""
+"""The text for a failure without error_message."""
 
 MAX_ROUND_ID_LENGTH = 200
 """Upper bound of a round id. The coordinator's own ids are shorter; a longer one would be stored and repeated in errors."""
@@ -78,20 +78,16 @@ def checked_round_id(text: str) -> str:
     return text
 
 
-def finished_from_pb(message: pb.PbHeartbeatReqForTable, forced_tables: Collection[int], now: datetime) -> Finished:
-    """Returns a round that ended well. Its only possible error is that of a bucket that stopped.
-
-    An older tierer reports early stops per table, in `forced_tables`, and sends no error here.
-    """
-    forced = message.forced if message.HasField("forced") else message.table_id in forced_tables
+def finished_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Finished:
+    """Returns a round that ended well. Its only possible error is that of a bucket that stopped."""
     stopped = _error_from_pb(message, now) if message.error_class == BucketStopped.__name__ else None
-    return Finished(_stats_from_pb(message), message.empty, forced, stopped)
+    return Finished(_stats_from_pb(message), message.empty, message.forced, stopped)
 
 
 def failure_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Failure:
     """Returns a failed round.
 
-    Its texts are redacted and truncated here, too. A failure of an older tierer has no error and is retryable.
+    Its texts are redacted and truncated here, too. A failure without an error is retryable.
     """
     error = _error_from_pb(message, now)
     return Failure(error, fenced=message.fenced, stopped=message.tierer_stopped, stats=_stats_from_pb(message))

@@ -6,14 +6,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from support.clusters.embedded import DAYS as PARTITIONED
-from support.clusters.embedded import PATH, ManualClock, days, make_table, orders, served
+from support.clusters.embedded import PATH, ManualClock, days, make_table, orders
 from tiering.cluster.embedded.log.log_index import SEGMENTS_BELOW
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.errors import PeerTooOld
 from tiering.model.tables import BucketKey
 
 ONLY = BucketKey(None, 0)
@@ -66,16 +64,3 @@ def test_a_long_log_is_not_walked(storage: EmbeddedStorage) -> None:
     looks = [row.detail for row in plan if " USING PRIMARY KEY " in row.detail]
     assert len(looks) == 2
     assert all("partition_id=? AND bucket_id=? AND starting_offset" in look for look in looks)
-
-
-def test_an_older_service_has_none(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make_table(storage)
-    storage.append(PATH, orders(0, 10), "writer", 0)
-
-    def unimplemented(*_: object, **__: object) -> None:
-        raise PeerTooOld("UNIMPLEMENTED")
-
-    with served(storage) as remote:
-        assert remote.record_traces(table, {ONLY: 10}) == storage.record_traces(table, {ONLY: 10}) != {}
-        monkeypatch.setattr(remote._stub, "ListRecordTraces", unimplemented)
-        assert not remote.record_traces(table, {ONLY: 10})

@@ -37,7 +37,7 @@ from tiering.cluster.embedded.rpc.messages import (
 from tiering.cluster.log_writer import as_batch
 from tiering.cluster.table_options import check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
-from tiering.errors import InvalidData, PeerTooOld, ServiceBusy, ServiceUnreachable
+from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -69,7 +69,6 @@ class RemoteEmbeddedCluster:
         self._connection = Connection(uri)
         self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._connection.channel)
         self._has_answered = False
-        self._has_traces = True
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(self._may_come_back),
             wait=tenacity.wait_exponential(multiplier=0.1, max=2),
@@ -244,16 +243,11 @@ class RemoteEmbeddedCluster:
         return TIMESTAMPS.from_pb(answer.timestamps)
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        """Returns the traces of records; none for an older service without traces. Implements `RewritableLogs.record_traces`."""
-        if not offsets or not self._has_traces:
+        """Returns the traces of records. Implements `RewritableLogs.record_traces`."""
+        if not offsets:
             return {}
         request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=OFFSETS.to_pb(offsets))
-        try:
-            answer = self._repeatable(partial(self._stub.ListRecordTraces, request, timeout=CALL_TIMEOUT_S))
-        except PeerTooOld as error:
-            self._has_traces = False
-            _log.warning("the service is older: rewrites of its log are not detected", uri=self._uri, error=error.message)
-            return {}
+        answer = self._repeatable(partial(self._stub.ListRecordTraces, request, timeout=CALL_TIMEOUT_S))
         return TRACES.from_pb(answer.traces)
 
     def settle(self, table: TableInfo) -> None:

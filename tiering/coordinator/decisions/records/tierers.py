@@ -11,7 +11,7 @@ class TiererRecord:
     """A tierer process, as its heartbeats describe it. It is not stored: heartbeats restore it after a restart.
 
     `superseded`: a newer process uses its id, and up to this many of its own late heartbeats are still expected. `took_over`: it has taken
-    over the rounds of earlier processes with its id. `warned_of_age`: the log already says that it runs an older version.
+    over the rounds of earlier processes with its id.
     """
 
     tierer_id: str
@@ -29,7 +29,6 @@ class TiererRecord:
     took_over: bool = False
     fenced: bool = False
     """A user took it out of service: it gets no table."""
-    warned_of_age: bool = False
     rounds: int = 0
     """Rounds that ended since this coordinator first heard from it."""
 
