@@ -9,17 +9,19 @@ so datagrams from other senders are ignored.
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from tiering.model.splits import SplitPosition, SplitState
 from tiering.round.tasks.task_reports import TaskReport
+from tiering.rpc.v1.coordinator_pb2 import PbTaskReport
+from tiering.wire.codec import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +31,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TOKEN_BYTES = 16
-_HEAD = struct.Struct(f"!{TOKEN_BYTES}sIIIBHQq")
-"""Layout of a datagram: token of the round; first place of the task, number of ended splits, place; state, attempt, records and offset (-1
-= none) at that place. The executor's name follows.
-"""
-_EXECUTOR_BYTES = 255
-_STATES = tuple(SplitState)
+_DATAGRAM_BYTES = 1_024
+"""Upper bound of a datagram. The name of the executor has the most of it."""
+_EXECUTOR_CHARACTERS = 200
+_REPORT = Codec(TaskReport, PbTaskReport, beside=("token",))
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,16 @@ def send_report(address: ProgressAddress | None, report: TaskReport) -> None:
 
 
 def _encoded(token: bytes, report: TaskReport) -> bytes:
-    position = report.position
-    offset = -1 if position.current_offset is None else position.current_offset
-    places, state = (report.first, report.ended, report.place), _STATES.index(position.state)
-    head = _HEAD.pack(token, *places, state, position.attempt, position.records, offset)
-    return head + (position.executor or "").encode()[:_EXECUTOR_BYTES]
+    position = replace(report.position, executor=(report.position.executor or "")[:_EXECUTOR_CHARACTERS] or None)
+    return _REPORT.to_pb(replace(report, position=position), token=token).SerializeToString()
 
 
 def _decoded(content: bytes) -> tuple[bytes, TaskReport]:
-    """Returns token and report. Raises ValueError or struct.error for content that is not a progress datagram."""
-    token, first, ended, place, state, attempt, records, offset = _HEAD.unpack_from(content)
-    if state >= len(_STATES) or len(content) > _HEAD.size + _EXECUTOR_BYTES:
+    """Returns token and report. Raises ValueError or DecodeError for content that is not a progress datagram."""
+    if len(content) > _DATAGRAM_BYTES:
         raise ValueError("the datagram is not a progress report")
-    executor = content[_HEAD.size :].decode(errors="replace") or None
-    position = SplitPosition(_STATES[state], attempt, executor, None if offset < 0 else offset, records)
-    return token, TaskReport(first, ended, place, position)
+    message = PbTaskReport.FromString(content)
+    return message.token, _REPORT.from_pb(message)
 
 
 class ProgressReceiver:
@@ -106,7 +101,7 @@ class ProgressReceiver:
 
     def _receive(self, listening: socket.socket) -> None:
         while True:
-            content = listening.recv(_HEAD.size + _EXECUTOR_BYTES + 1)
+            content = listening.recv(_DATAGRAM_BYTES + 1)
             try:
                 self._take(content)
             except Exception:  # without this thread no round would show its progress any more
@@ -115,7 +110,7 @@ class ProgressReceiver:
     def _take(self, content: bytes) -> None:
         try:
             token, report = _decoded(content)
-        except (ValueError, struct.error):
+        except (ValueError, DecodeError):
             return
         with self._lock:
             entry = self._meters.get(token)
