@@ -340,7 +340,7 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
         ("pause_tiering", {"reason": "x"}, "the argument 'table' of sys.pause_tiering is required"),
         ("pause_tiering", {"path": "sales.x"}, "has no argument 'path'"),
         ("pause_tiering", {"table": 7}, "the argument 'table' of sys.pause_tiering must be STRING"),
-        ("skip_record", {"table": "sales.orders", "bucket_id": "a", "offset": 0}, "'bucket_id' of sys.skip_record must be INT"),
+        ("skip_record", {"table": "sales.orders", "bucket_id": "a", "offset": 0}, "'bucket_id' of sys.skip_record must be BIGINT"),
         ("tier_database", {"database_name": "sales"}, "has no argument 'database_name'"),
         ("wait_for_tiering", {"table": "sales.orders", "offsets": "a"}, "'offsets' of sys.wait_for_tiering must be MAP"),
     ],
