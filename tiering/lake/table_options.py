@@ -224,7 +224,7 @@ TABLE_OPTIONS: Mapping[str, TableOption[Any]] = {
 
 
 def with_options(table: TableInfo, options: Mapping[str, str], defaults: Mapping[str, str]) -> TableInfo:
-    """Returns the table with these options and the values that follow from them. `defaults` replace the defaults of the lines.
+    """Returns the table with these options and the values that follow from them. `defaults` replace the declared defaults.
 
     Raises InvalidArgument that names an option.
     """

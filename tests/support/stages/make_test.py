@@ -41,6 +41,7 @@ UNIT = (
     "tests/test_client.py",
     "tests/test_docs.py",
     "tests/test_durations.py",
+    "tests/test_language.py",
     "tests/test_name_matching.py",
     "tests/test_pace.py",
     "tests/test_stages.py",
