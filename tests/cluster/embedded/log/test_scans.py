@@ -124,8 +124,7 @@ def test_any_scan_is_the_rows_appended(storage: EmbeddedStorage, sizes: list[int
     assert rows["id"].to_pylist() == rows["__offset"].to_pylist() == list(range(start, stop))
 
 
-@pytest.mark.parametrize("older_service", [False, True])
-def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch, older_service: bool) -> None:
+def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(storage) as remote:
         table = make_table(remote)
         remote.append(PATH, orders(0, 10), "writer", 0)
@@ -135,13 +134,11 @@ def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pyte
         def counted(call: Any) -> Any:
             answer = ask(call)
             requests.append(type(answer).__name__)
-            if older_service and requests[-1] == "ListSegmentsResponse":
-                answer.ClearField("bounds")
             return answer
 
         monkeypatch.setattr(remote, "_repeatable", counted)
         reader = remote.reader(table, split_of(table, 0, 2, 7))
-        assert requests == ["ListSegmentsResponse", "ListOffsetsResponse"][: 2 if older_service else 1]
+        assert requests == ["ListSegmentsResponse"]
         assert [batch.num_rows for batch in reader.read()] == [5]
         with pytest.raises(InvalidArgument, match="whose log ends at 10"):
             remote.reader(table, split_of(table, 0, 2, 11))
