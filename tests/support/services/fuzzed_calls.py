@@ -155,7 +155,6 @@ class Calls:
         if arguments and rng.random() < 0.03:
             arguments.append(rng.choice(arguments))
         return CallProcedureRequest(
-            namespace="sys" if rng.random() < 0.98 else rng.choice(("SYS", "sales", *_ODD_TEXTS)),
             name=procedure.name if rng.random() < 0.97 else rng.choice((procedure.name.upper(), *_ODD_TEXTS)),
             arguments=arguments,
             idempotency_key=rng.choice((None, *KEYS, *_ODD_TEXTS)),
