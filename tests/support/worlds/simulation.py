@@ -48,6 +48,7 @@ from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbRecordedSnapshot
 from tiering.wire.model_codecs import ASSIGNMENT, OFFSETS
 
 SERVICE_TIMEOUT_MS = 10_000
@@ -400,7 +401,7 @@ class Simulation:
         commits, heartbeats = self.coordinator.commits, self.coordinator.heartbeats
         report = pb.PbHeartbeatReqForTable(**named, error_message="made up", error_retryable=False, passed_head=4_711)
         thief = pb.PbTierer(tierer_id=ref.tierer_id, sequence=2**63 - 1, started_at_ms=2**63 - 1)
-        ack = pb.CommitLakeSnapshotRequest(round=ref, marker=pb.PbRecordedSnapshot(lake_snapshot_id=4_711, offsets=far))
+        ack = pb.CommitLakeSnapshotRequest(round=ref, marker=PbRecordedSnapshot(lake_snapshot_id=4_711, offsets=far))
         messages: list[Callable[[], object]] = [
             lambda: commits.commit_lake_snapshot(ack),
             lambda: commits.record_plan(pb.RecordPlanRequest(round=ref, lake_table_uuid="made-up", planned_stops=far)),
