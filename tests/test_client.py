@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
@@ -14,15 +15,18 @@ import pytest
 import tiering.client
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
-from support.services import client_methods
 from support.services.served import at_uri
 from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.client import AsyncLakewardClient, LakewardClient
+from tiering.client.procedure_methods import ProcedureMethods
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
 from tiering.procedures.base import Progress
+from tiering.procedures.pause_tiering import PauseTiering
+from tiering.procedures.registry import declarations
+from tiering.procedures.resume_tiering import ResumeTieringResult
 from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse, PbProgress
 from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer, add_TieringControlServicer_to_server
 from tiering.rpc.v1.coordinator_pb2 import PbLakeTieringTableInfo, ReportProgressRequest
@@ -246,5 +250,20 @@ def test_the_public_names() -> None:
     assert tiering.client.__all__ == ["AsyncLakewardClient", "ClientAccess", "LakewardClient"]
 
 
-def test_the_methods_of_the_clients_are_those_that_the_declarations_make() -> None:
-    assert client_methods.FILE.read_text(encoding="utf-8") == client_methods.rendered()
+def test_the_clients_have_a_method_for_each_procedure_but_help() -> None:
+    named_otherwise = declarations().keys() - {"help"} - vars(ProcedureMethods).keys()
+    assert named_otherwise == {"tier_database", "sweep_lake"}
+    assert named_otherwise <= vars(LakewardClient).keys() & vars(AsyncLakewardClient).keys()
+
+
+def test_a_method_has_the_arguments_and_the_comment_of_its_declaration() -> None:
+    arguments = inspect.signature(LakewardClient.pause_tiering).parameters
+    assert list(arguments)[:3] == ["table_path", "reason", "until"]
+    assert arguments.keys() >= {"dry_run", "idempotency_key", "caller", "on_progress"}
+    assert LakewardClient.pause_tiering.__doc__ == PauseTiering.comment
+
+
+def test_a_table_is_a_keyword_too(uri: str) -> None:
+    with LakewardClient(uri) as lakeward:
+        resume_tiering: Callable[..., ResumeTieringResult] = lakeward.resume_tiering
+        assert str(resume_tiering(table_path="sales.t1").path) == "sales.t1"

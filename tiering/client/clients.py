@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Unpack
 
 from tiering.access.client_access import ClientAccess
-from tiering.client.procedure_methods import AsyncProcedureMethods, ProcedureMethods
+from tiering.client.procedure_methods import ProcedureMethods
 from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.status import TableStatus
 from tiering.procedures.base import CallRequest, ResultT
@@ -29,7 +29,6 @@ from tiering.wire.model_codecs import LEASE, PATH, statuses_from_pb
 from tiering.wire.pages import PagedListing
 from tiering.wire.procedure_calls import (
     CallOptions,
-    OnProgress,
     TableName,
     path_of,
     pieces_of,
@@ -94,12 +93,11 @@ class LakewardClient(ProcedureMethods):
         only_stale: bool = True,
         wait: bool = True,
         timeout_ms: int = 300_000,
-        on_progress: OnProgress | None = None,
         **options: Unpack[CallOptions],
     ) -> list[TierDatabaseRow]:
         """Brings the lake up to now for the tables of a database: `CALL sys.tier_database`. Returns a row per table."""
         request = TierDatabase(database_name, include, exclude, only_stale, wait, timeout_ms, **options)
-        return list(self.perform(request, on_progress).rows)
+        return list(self.perform(request).rows)
 
     def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = False, caller: str = ""
@@ -109,12 +107,12 @@ class LakewardClient(ProcedureMethods):
         results = self.perform(SweepLake(path, older_than_ms, dry_run, caller=caller))
         return list(results)
 
-    def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
+    def perform(self, request: CallRequest[ResultT]) -> ResultT:
         """Performs any declared request. Raises the errors of the procedure, ServiceUnreachable and InvalidAnswer."""
         pieces: list[bytes] = []
         with self._connection.calling():
             for step in self._control.CallProcedure(request_to_pb(request), timeout=timeout_seconds(request)):
-                pieces += pieces_of(step, on_progress)
+                pieces += pieces_of(step, request.on_progress)
         return result_from_pieces(request, pieces, self._connection.uri)
 
     def close(self) -> None:
@@ -128,7 +126,7 @@ class LakewardClient(ProcedureMethods):
         self.close()
 
 
-class AsyncLakewardClient(AsyncProcedureMethods):
+class AsyncLakewardClient(ProcedureMethods):
     """The client for asyncio. Create it inside the event loop that uses it."""
 
     def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
@@ -170,12 +168,11 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         only_stale: bool = True,
         wait: bool = True,
         timeout_ms: int = 300_000,
-        on_progress: OnProgress | None = None,
         **options: Unpack[CallOptions],
     ) -> list[TierDatabaseRow]:
         """Does the same as `LakewardClient.tier_database`."""
         request = TierDatabase(database_name, include, exclude, only_stale, wait, timeout_ms, **options)
-        return list((await self.perform(request, on_progress)).rows)
+        return list((await self.perform(request)).rows)
 
     async def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = False, caller: str = ""
@@ -185,12 +182,12 @@ class AsyncLakewardClient(AsyncProcedureMethods):
         results = await self.perform(SweepLake(path, older_than_ms, dry_run, caller=caller))
         return list(results)
 
-    async def perform(self, request: CallRequest[ResultT], on_progress: OnProgress | None = None) -> ResultT:
+    async def perform(self, request: CallRequest[ResultT]) -> ResultT:
         """Does the same as `LakewardClient.perform`."""
         pieces: list[bytes] = []
         with self._connection.calling():
             async for step in self._control.CallProcedure(request_to_pb(request), timeout=timeout_seconds(request)):
-                pieces += pieces_of(step, on_progress)
+                pieces += pieces_of(step, request.on_progress)
         return result_from_pieces(request, pieces, self._connection.uri)
 
     async def close(self) -> None:

@@ -65,6 +65,7 @@ class Declared:
     is_free_text: bool = False
     identifies: bool = True
     is_last: bool = False
+    is_argument: bool = True
 
 
 def column(
@@ -103,6 +104,11 @@ def parameter(
 def hidden(*, default: Any = dataclasses.MISSING) -> Any:
     """Returns a dataclass field that SQL does not see. Programs have it."""
     return dataclasses.field(default=default, metadata={_DECLARED: Declared(identifies=False)})
+
+
+def attached(*, default: Any) -> Any:
+    """Returns a field of a request that is not an argument of the call, such as its caller."""
+    return dataclasses.field(default=default, metadata={_DECLARED: Declared(identifies=False, is_argument=False)})
 
 
 def declared(row_class: type, field: dataclasses.Field[Any]) -> Declared:
@@ -181,7 +187,7 @@ def _parameters_of(input_class: type, with_hidden: bool) -> tuple[Parameter, ...
     return tuple(
         _parameter_of(input_class, field, declaration, hints[field.name])
         for field, declaration in declarations
-        if declaration.comment is not None or with_hidden
+        if declaration.comment is not None or (with_hidden and declaration.is_argument)
     )
 
 

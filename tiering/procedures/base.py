@@ -15,7 +15,7 @@ declared with `column()` are the columns in SQL.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -25,7 +25,7 @@ from tiering.access.privileges import Privilege
 from tiering.access.request_bounds import caller_name
 from tiering.access.requirements import On, Requirement
 from tiering.errors import InvalidArgument
-from tiering.model.declare import column, declared, hidden, parameter
+from tiering.model.declare import attached, column, declared, hidden, parameter
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
 from tiering.model.upkeep import UpkeepStats
@@ -62,9 +62,20 @@ class Pool(StrEnum):
     VALIDATION = "validation"
 
 
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a waiting call: a line for people, and the progress of its round once the round reads."""
+
+    message: str
+    round: RoundProgress | None = None
+
+
+OnProgress = Callable[[Progress], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CallRequest(Generic[ResultT]):
-    """The arguments of one call of a procedure, and its caller.
+    """The arguments of one call of a procedure, and its caller. `on_progress` gets its progress; only the request of a client has it.
 
     `procedure` is its name in SQL. `pool` has the threads of its effect; None for an effect that reports progress, which chooses a pool for
     each of its steps. `answer_seconds` is a client's time limit, to which the client adds the argument `timeout_ms`. `row_class` has the
@@ -79,7 +90,8 @@ class CallRequest(Generic[ResultT]):
     result_class: ClassVar[Any]
     row_class: ClassVar[type]
     in_sql: ClassVar[bool] = True
-    caller: str = hidden(default="")
+    caller: str = attached(default="")
+    on_progress: OnProgress | None = attached(default=None)
 
     def __init_subclass__(cls) -> None:
         """Takes the class of the result from the base class: `CallRequest[PauseTieringResult]`."""
@@ -138,14 +150,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, tuple) else value
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a waiting call: a line for people, and the progress of its round once the round reads."""
-
-    message: str
-    round: RoundProgress | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 import getpass
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -21,7 +21,7 @@ from tiering.model.names import check_length, parse_table_path, table_path
 from tiering.model.sql_types import ArgumentValue, Instant
 from tiering.model.tables import TablePath
 from tiering.procedures.arguments import ProcedureInput, SessionNames
-from tiering.procedures.base import CallRequest, Mutation, Progress, ResultT
+from tiering.procedures.base import CallRequest, Mutation, OnProgress, Progress, ResultT
 from tiering.redaction.redact import outside_text
 from tiering.rpc.v1.common_pb2 import Literal, NumbersByText
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest, CallProcedureResponse, PbProgress
@@ -29,7 +29,6 @@ from tiering.wire.codec import Codec
 
 TableName = TablePath | str
 """A path, or `database.table` as SQL has it."""
-OnProgress = Callable[[Progress], None]
 
 MAX_ARGUMENTS = 1_000
 """Upper bound of arguments of one call."""
@@ -46,6 +45,7 @@ NO_RESULT_HINT = "Call again, with an idempotency key if it changes something: t
 class CallOptions(TypedDict, total=False):
     """The options of every call that changes something. Without a caller it is the user of this process."""
 
+    on_progress: OnProgress | None
     dry_run: bool
     idempotency_key: str | None
     caller: str
@@ -96,7 +96,7 @@ def literal_from_pb(literal: Literal) -> ArgumentValue:
 
 def request_to_pb(request: CallRequest[Any]) -> CallProcedureRequest:
     """Returns the message with which a program asks for the whole result. Raises InvalidArgument for a time without a zone, InvalidName."""
-    parameters = [p for p in parameters_of(type(request), with_hidden=True) if p.attribute != "caller"]
+    parameters = parameters_of(type(request), with_hidden=True)
     return CallProcedureRequest(
         name=request.procedure,
         arguments=[Argument(name=p.name, value=literal_to_pb(getattr(request, p.attribute), p.name)) for p in parameters],
