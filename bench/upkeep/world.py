@@ -130,7 +130,7 @@ class AgingWorld(FolderWorld):
 
     def _look_at_health(self) -> None:
         self.coordinator.lake_health.observe()
-        self.coordinator.upkeep.look()
+        self.coordinator.upkeep.refresh()
 
     def _upkeep_rounds(self) -> Iterator[RoundFigures]:
         for _ in range(MOST_UPKEEP_ROUNDS):

@@ -47,7 +47,7 @@ def look(table: StoryTable) -> None:
     coordinator = table.deployment.coordinator
     tick(coordinator)
     coordinator.lake_health.observe()
-    coordinator.upkeep.look()
+    coordinator.upkeep.refresh()
 
 
 def begin(table: StoryTable) -> SteppedRound:

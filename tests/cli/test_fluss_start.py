@@ -23,7 +23,7 @@ from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import main
 from tiering.cluster.fluss import kind
-from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.memory import FlussMemory, RecordedTable
 from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, MODE
 from tiering.cluster.fluss.settings import CLUSTER_ID as CLUSTER_ID_FACT
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -144,15 +144,15 @@ def test_another_cluster_under_the_address_is_told_by_its_tables(
         memory = FlussMemory(folder)
         (tmp_path / "data" / "VERSION").write_text("1\n")
         memory.set_fact(CLUSTER_ID_FACT, CLUSTER_ID)
-        memory.remember_tables([KnownTable(table.table_id, TablePath("sales", "of_the_former_cluster"), 1)])
-        known = memory.known_tables()
+        memory.remember_tables([RecordedTable(table.table_id, TablePath("sales", "of_the_former_cluster"), 1)])
+        known = memory.visible_tables()
         memory.close()
     ended = start(fluss.bootstrap_servers)
     assert ended.status == 1
     assert f"another Fluss cluster answers where '{CLUSTER_ID}' was" in ended.err
     assert "sales.of_the_former_cluster" in ended.err
     memory = FlussMemory(folder)
-    assert memory.known_tables() == known
+    assert memory.visible_tables() == known
     memory.close()
     tables.drop(table)
 

@@ -34,7 +34,7 @@ from tiering.lake.base import Committable, Lake, LakeTieringFactory, LakeView, W
 from tiering.lake.maintenance import LakeMaintenance
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
-from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
+from tiering.lake.rules.base_check import CommitOutcome, ExpectedLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, round_of, sweep_verdicts
 from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
@@ -140,8 +140,8 @@ def view(world: LakeUnderTest, table: TableInfo = TABLE) -> LakeView:
     return current
 
 
-def known(base: LakeView | None = None) -> KnownLake:
-    return KnownLake(CLUSTER, TABLE.table_id, None if base is None else base.table_uuid, None if base is None else base.head)
+def known(base: LakeView | None = None) -> ExpectedLake:
+    return ExpectedLake(CLUSTER, TABLE.table_id, None if base is None else base.table_uuid, None if base is None else base.head)
 
 
 def offsets(*ends: tuple[BucketKey, int]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from support.simulated.chance import PanicException
-from tiering.coordinator.observing.lake_looks import LakeLook
+from tiering.coordinator.observing.lake_probes import LakeProbe
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import LakewardError
 
@@ -37,7 +37,7 @@ class DeferredPool:
 class LooksAtOnce:
     """In place of the threads that look at failed tables."""
 
-    def wait(self, patience_ms: int, look: LakeLook) -> None:
+    def wait(self, patience_ms: int, look: LakeProbe) -> None:
         """Looks."""
         look.work(lambda side: None)
 

@@ -33,7 +33,7 @@ LakeStatement = Callable[[str], object]
 
 def next_action(coordinator: Coordinator, table: TableInfo, names: CatalogNames | None = None) -> str | None:
     """The cell of `sys.lake_tiering_status`, after a look at the failed tables."""
-    coordinator.repair_inspector.look(patience_ms=LOOK_MS)
+    coordinator.repair_inspector.inspect_all(patience_ms=LOOK_MS)
     scan = ScanRequest() if names is None else ScanRequest(names=names)
     rows = REGISTRY.table("lake_tiering_status").rows(coordinator.view(), scan)
     paths = zip(rows.column("database_name").to_pylist(), rows.column("table_name").to_pylist(), strict=True)  # type: ignore[union-attr]

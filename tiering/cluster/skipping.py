@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import CountingReader, uncounted
-from tiering.cluster.log_look import traces_at
+from tiering.cluster.log_state import traces_at
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
 

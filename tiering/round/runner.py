@@ -14,7 +14,7 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
-from tiering.cluster.log_look import look_at_log, traces_at
+from tiering.cluster.log_state import read_log_state, traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
@@ -282,7 +282,7 @@ class RoundRunner:
 
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
         cluster, table = self._world.cluster, action.table
-        look = look_at_log(cluster, table, action.tiered, settle=action.settle)
+        look = read_log_state(cluster, table, action.tiered, settle=action.settle)
         # Called after the log was read: if the log is cut after this check, the next round finds other traces at the log's end offsets.
         self._skipped = still_skipped(cluster, table, self._assignment.skipped)
         return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces, self._skipped)

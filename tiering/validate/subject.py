@@ -19,7 +19,7 @@ from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import continued
 from tiering.lake.proof.file_footer import Run
-from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.model.assignments import ServiceMode
 from tiering.model.tables import TIMESTAMP_COLUMN, BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 
@@ -104,7 +104,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     # After the lake, because the base check needs that order, and after the logs: a partition dropped in between counts as vanished.
     names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     copies = () if recorded is None else (recorded,)
-    known = KnownLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
+    known = ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
     if service_mode_of(source) is ServiceMode.SHARED:
         shared = SharedRecords(cluster=recorded)
         known, view = replace(known, shared=shared), with_foreign_commits(source, lake, table, view, shared, None)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tiering.cluster.fluss.cluster import CLOCK_SKEW_MS, check_identity
-from tiering.cluster.fluss.memory import KnownTable
+from tiering.cluster.fluss.memory import RecordedTable
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import TablePath
 
 HOUR_MS = 3_600_000
 
 
-def table(table_id: int, name: str = "orders", created_ms: int = HOUR_MS) -> KnownTable:
-    return KnownTable(table_id, TablePath("sales", name), created_ms)
+def table(table_id: int, name: str = "orders", created_ms: int = HOUR_MS) -> RecordedTable:
+    return RecordedTable(table_id, TablePath("sales", name), created_ms)
 
 
 KNOWN = {known.table_id: known for known in (table(3), table(8, "planes", 2 * HOUR_MS))}
@@ -29,7 +29,7 @@ KNOWN = {known.table_id: known for known in (table(3), table(8, "planes", 2 * HO
     ],
     ids=["all tables dropped", "the same", "dropped and made anew", "missed before"],
 )
-def test_the_same_cluster_is_recognised_whatever_became_of_its_tables(listed: list[KnownTable]) -> None:
+def test_the_same_cluster_is_recognised_whatever_became_of_its_tables(listed: list[RecordedTable]) -> None:
     check_identity("north", KNOWN, listed)
 
 
@@ -38,7 +38,7 @@ def test_the_same_cluster_is_recognised_whatever_became_of_its_tables(listed: li
     [[table(3, "flights")], [table(3, created_ms=HOUR_MS + 1)], [table(0, "flights", 5 * HOUR_MS)]],
     ids=["another name", "another time", "an early id made late"],
 )
-def test_another_cluster_is_told_by_its_tables(listed: list[KnownTable]) -> None:
+def test_another_cluster_is_told_by_its_tables(listed: list[RecordedTable]) -> None:
     with pytest.raises(ClusterUnavailable, match="another Fluss cluster answers where 'north' was") as refused:
         check_identity("north", KNOWN, listed)
     assert "--fluss" in refused.value.hint

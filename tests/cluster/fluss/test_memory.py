@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.memory import FlussMemory, RecordedTable
 from tiering.errors import SetupError
 from tiering.model.tables import TablePath
 
-ORDERS = KnownTable(0, TablePath("sales", "orders"), 17)
+ORDERS = RecordedTable(0, TablePath("sales", "orders"), 17)
 
 
 def test_facts_tables_and_options_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_facts_tables_and_options_are_there_after_a_restart(tmp_path: Path) -> N
     again = FlussMemory(tmp_path)
     assert again.fact("cluster-id") == "north"
     assert again.fact("unknown") is None
-    assert again.known_tables() == {0: ORDERS}
+    assert again.visible_tables() == {0: ORDERS}
     assert again.table_options() == {0: {"owner": "ada"}}
     again.close()
 
@@ -34,7 +34,7 @@ def test_remembering_a_table_twice_does_no_harm(tmp_path: Path) -> None:
     memory.remember_tables([ORDERS])
     memory.remember_tables([ORDERS])
     memory.remember_tables([])
-    assert list(memory.known_tables()) == [0]
+    assert list(memory.visible_tables()) == [0]
     memory.close()
 
 

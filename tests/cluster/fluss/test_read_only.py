@@ -12,7 +12,7 @@ from support.clusters.fluss_server import PASSWORD, USER
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.kind import CLUSTER_KIND
-from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.memory import FlussMemory, RecordedTable
 from tiering.cluster.fluss.remote_storage import ENDPOINT
 from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, MODE
 from tiering.cluster.fluss.settings import CLUSTER_ID as CLUSTER_ID_FACT
@@ -21,7 +21,7 @@ from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.model.tables import TableInfo, TablePath
 
 
-def remember(folder: Path, servers: str, known: KnownTable | None = None) -> None:
+def remember(folder: Path, servers: str, known: RecordedTable | None = None) -> None:
     """Writes the files of a coordinator into `folder`."""
     memory = FlussMemory(folder)
     for name, value in ((CLUSTER_ID_FACT, CLUSTER_ID), (BOOTSTRAP_SERVERS, servers), (MODE, "exclusive")):
@@ -79,7 +79,7 @@ def test_no_signed_request_goes_to_a_storage_that_the_folder_alone_names(tmp_pat
 
 
 def test_another_cluster_under_the_address_is_not_read_for_the_folders(fluss: LocalFlussCluster, table: TableInfo, tmp_path: Path) -> None:
-    remember(tmp_path, fluss.bootstrap_servers, KnownTable(table.table_id, TablePath("sales", "of_the_former_cluster"), 1))
+    remember(tmp_path, fluss.bootstrap_servers, RecordedTable(table.table_id, TablePath("sales", "of_the_former_cluster"), 1))
     cluster = CLUSTER_KIND.open_read_only(tmp_path)
     with pytest.raises(ClusterUnavailable, match="another Fluss cluster answers"):
         cluster.table(table.path)

@@ -19,7 +19,7 @@ from support.worlds.calling import connect, during, until
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.calls import tier_database, tier_table
-from tiering.coordinator.observing.lake_looks import THREADS
+from tiering.coordinator.observing.lake_probes import THREADS
 from tiering.lake.base import LakeView
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo, TablePath
@@ -92,7 +92,7 @@ def test_a_call_that_does_not_wait_answers_and_its_repeat_has_the_same_round(
 
     before = world.record()
     lake.answers.set()
-    asyncio.run(until(lambda: not world.coordinator.call_parts.looks._tables))
+    asyncio.run(until(lambda: not world.coordinator.call_parts.probes._tables))
     assert world.record() == before, "the look that was given up has no effect"
     tierer = world.tierer()
     tierer.run(tierer.get())

@@ -17,7 +17,7 @@ from pyiceberg.types import DoubleType
 
 from support.flink.flink_on_iceberg import share
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
-from support.lake_kinds.ways_out import (
+from support.lake_kinds.repairs import (
     FLINK_CASES,
     LOG,
     NEVER_FROM,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from support.lake_kinds.ways_out import RETIER
+from support.lake_kinds.repairs import RETIER
 from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors

@@ -11,13 +11,13 @@ from tiering.model.tables import BucketKey
 def test_what_another_service_tiered_is_shown_as_derived(shared: World) -> None:
     shared.append()
     shared.cluster.recorded[shared.table.table_id] = RecordedLakeSnapshot(77, {BucketKey(None, 0): 10, BucketKey(None, 1): 0})
-    shared.coordinator.other_services.look()
+    shared.coordinator.other_services.observe()
     [status] = shared.coordinator.view().table_statuses()
     assert (status.status_source, status.lake_snapshot_id, status.pending_records) == ("derived", 77, 0)
     assert status.status_reason == "waits for the cluster to assign it"
     assert status.last_tiered_time == shared.clock.wall
     begun(shared)
-    shared.coordinator.other_services.look()
+    shared.coordinator.other_services.observe()
     [status] = shared.coordinator.view().table_statuses()
     assert (status.status_source, status.lake_snapshot_id) == ("coordinator", None)
 

@@ -390,7 +390,7 @@ def test_a_call_ends_when_another_service_has_done_it(shared: World) -> None:
         assert view is not None
         assert view.tiered is not None
         shared.cluster.recorded[shared.table.table_id] = RecordedLakeSnapshot(view.tiered, {BucketKey(None, 0): 10, BucketKey(None, 1): 0})
-        shared.coordinator.other_services.look()
+        shared.coordinator.other_services.observe()
         shared.later(1)
 
     assert during(shared, act).state == "SUCCEEDED"

@@ -13,7 +13,7 @@ from support.operators import cancel
 from support.services.served import Served, over_grpc
 from support.worlds.coordinator_world import BEGINS, HandTierer, World
 from tiering import errors
-from tiering.coordinator.tierers import heartbeats, known_tierers
+from tiering.coordinator.tierers import heartbeats, tierer_registry
 from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
@@ -227,7 +227,7 @@ def test_a_held_request_of_a_forgotten_tierer_ends_without_a_table(world: World)
 
 def test_no_more_tierers_are_kept_than_there_is_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invented tierers push out the tierers that were silent for longest, and lock out no real one."""
-    monkeypatch.setattr(known_tierers, "KEPT_TIERERS", 10)
+    monkeypatch.setattr(tierer_registry, "KEPT_TIERERS", 10)
     tierer = world.process("honest")
     world.due()
     assignment = tierer.get()

@@ -114,9 +114,9 @@ def test_the_next_upkeep_waits_for_the_interval_and_for_a_new_look(world: Upkeep
 def test_what_a_round_left_is_rewritten_at_once(world: UpkeepWorld, tierer: HandTierer) -> None:
     world.degrade()
     run_upkeep(tierer, tierer.get(), upkeep_stats(bytes_left=50 * MB))
-    world.coordinator.upkeep.look()
+    world.coordinator.upkeep.refresh()
     run_upkeep(tierer, tierer.get(), upkeep_stats(bytes_left=0))
-    world.coordinator.upkeep.look()
+    world.coordinator.upkeep.refresh()
     assert not tierer.beat(request=True).HasField("tiering_table")
 
 

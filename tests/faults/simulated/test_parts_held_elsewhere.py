@@ -14,7 +14,7 @@ from faults.stories.weakenings import Weakening, without
 
 from support.upkeep.unchecked_rewrites import all_rewrites
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender
+from tiering.coordinator.tierers.tierer_registry import Sender, TiererRegistry
 from tiering.errors import CannotReconcile
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.round.steps import actions as act
@@ -22,12 +22,12 @@ from tiering.round.steps import steps_to_write
 from tiering.round.steps.round_state import Round, Step
 
 
-def takes_overtaken_heartbeats(tierers: KnownTierers, message: Any, now: Moment, *, stopping: bool = False) -> Sender:
+def takes_overtaken_heartbeats(tierers: TiererRegistry, message: Any, now: Moment, *, stopping: bool = False) -> Sender:
     """Does not look at the number of a heartbeat."""
     return replace(_meet(tierers, message, now, stopping=stopping), overtaken=False, may_take=True)
 
 
-_meet = KnownTierers.meet
+_meet = TiererRegistry.meet
 
 
 def takes_names_for_equal(offsets: RowOffsets, place: Place, of_rows: Any) -> None:
@@ -53,7 +53,7 @@ WEAKENINGS = (
         variant="[sqlite]",
     ),
     Weakening("commit-request-late", without("tiering.lake.paimon.commit.committer._check_head"), fails_with=Exception),
-    Weakening("request-late", without("tiering.coordinator.tierers.known_tierers.KnownTierers.meet", by=takes_overtaken_heartbeats)),
+    Weakening("request-late", without("tiering.coordinator.tierers.tierer_registry.TiererRegistry.meet", by=takes_overtaken_heartbeats)),
     Weakening("kv-snapshot-superseded", without("tiering.round.steps.steps_to_write.snapshots_leased", by=goes_on_without_snapshots)),
     Weakening("lease-expired", without("tiering.round.runner.RoundRunner.lose_snapshots")),
     Weakening("lease-dropped", without("tiering.round.lease_keeper.LeaseKeeper._all_snapshot_ids", by=lambda _: {})),

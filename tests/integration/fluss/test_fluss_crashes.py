@@ -98,7 +98,7 @@ def test_a_table_made_anew_in_the_middle_of_a_round_is_tiered_instead(deployment
     wait_stopped(tierer)
     table = make_orders(tables, "anew_in_round")
     deployment.write(tables, table, 0, COUNT // 2)
-    wait_for("the new table is known", lambda: deployment.known_tables().get(table.path) == table.table_id)
+    wait_for("the new table is known", lambda: deployment.visible_tables().get(table.path) == table.table_id)
     wake(tierer)
     deployment.wait_tiered(table.path)
     assert_all_is_known(deployment, table, COUNT // 2)

@@ -128,7 +128,7 @@ def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: Flus
     deployment.start_tierer("first")
     deployment.wait_tiered(table.path)
     tables.set_option(table, "table.datalake.enabled", "false")
-    wait_for("no round tiers what comes now", lambda: table.path not in deployment.known_tables())
+    wait_for("no round tiers what comes now", lambda: table.path not in deployment.visible_tables())
     for start in range(COUNT, COUNT + 20_000, 1_000):
         tables.append(table, rows(start, 1_000).to_batches())
     log = BucketLog(tables.client, table.path, table.table_id, BucketKey(None, 0))

@@ -46,7 +46,7 @@ def sql(world: LakeWorld, serve: Callable[..., Any], jvm: SparkSession) -> Itera
 def follow(world: LakeWorld, sql: Sql) -> list[str]:
     ran: list[str] = []
     while True:
-        world.coordinator.repair_inspector.look(patience_ms=60_000)
+        world.coordinator.repair_inspector.inspect_all(patience_ms=60_000)
         [row] = sql("SELECT next_action FROM stream.sys.lake_tiering_status WHERE table_name = 'orders'")
         if row.next_action is None:
             return ran

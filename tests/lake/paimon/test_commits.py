@@ -22,7 +22,7 @@ from tiering.lake.paimon.commit import committer as publishing
 from tiering.lake.paimon.commit import manifests
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.storage.local import LocalTableFolder
-from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, resolve_commit
+from tiering.lake.rules.base_check import CommitOutcome, ExpectedLake, check_base, resolve_commit
 
 Interlude = Callable[[], object]
 
@@ -116,7 +116,7 @@ def test_a_commit_that_wakes_up_after_its_successors_expired_is_no_part_of_the_t
     table = kit.log_table()
     kit.tier(table, "r1", [1])
     stale = kit.prepare(table, "stale", {"id": [9], "name": ["x"]})
-    base = check_base(stale.base, KnownLake(CLUSTER_ID, table.table_id, None, None))
+    base = check_base(stale.base, ExpectedLake(CLUSTER_ID, table.table_id, None, None))
 
     def others_went_on() -> None:
         for number in (2, 3, 4):

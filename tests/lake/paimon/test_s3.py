@@ -26,7 +26,7 @@ from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import open_paimon, warehouse_in_s3
 from tiering.lake.paimon.reading.loading import marker_folder, read_marker_file, write_marker_file
 from tiering.lake.paimon.storage.s3 import PROBE, S3Storage
-from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import SnapshotRetention
 
@@ -129,7 +129,7 @@ def test_a_commit_that_comes_late_is_no_base_of_a_table_that_was_made_anew(kit: 
     assert view is not None
     assert view.table_uuid != waiting.base.table_uuid
     with pytest.raises(LakeTableReplaced):
-        check_base(view, KnownLake(CLUSTER_ID, table.table_id, view.table_uuid, None))
+        check_base(view, ExpectedLake(CLUSTER_ID, table.table_id, view.table_uuid, None))
 
 
 def test_a_table_that_was_made_anew_meanwhile_takes_no_commit(kit: KitInS3, warehouse: PaimonWarehouse) -> None:

@@ -11,7 +11,7 @@ from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk, SharedRecords
 from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.marker import TieredRange
-from tiering.lake.rules.base_check import KnownLake
+from tiering.lake.rules.base_check import ExpectedLake
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import Situation, emptied
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -29,7 +29,7 @@ def anew(bucket: BucketKey, told_by: str, problem: PermanentTieringError | None 
     ranges = {bucket: TieredRange(0, 5)} if told_by == "walk" else {}
     walk = ForeignWalk(ranges, moved_back=frozenset({bucket} if told_by == "moved back" else ()), problem=problem)
     view = LakeView(TablePath("sales", "users"), "uuid", 1, None, None, {snapshot.snapshot_id: snapshot for snapshot in snapshots})
-    known = KnownLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
+    known = ExpectedLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
     log, place = {bucket: BucketOffsets(0, 9)}, (None if bucket.partition_id is None else "eu", 0)
     situation = Situation(TableType.PRIMARY_KEY, LakeSurvey(view, None), known, log, {bucket: place}, walk=walk, replaceable=frozenset(log))
     held = RowOffsets()

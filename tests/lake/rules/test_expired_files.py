@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW, FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
+from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW, FilesOfRounds, LandedRound, Lineage, OrphanCandidates, lineage_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -34,35 +34,35 @@ def test_a_lineage_is_the_chain_of_bases_as_far_as_the_ledger_reaches() -> None:
 
 
 def test_a_file_is_dead_since_the_first_look_that_found_it_so() -> None:
-    sightings, lineage = FileSightings(), lineage_of("t", "r2", "r1", chain("r1", "r2"))
-    assert sightings.look(1, lineage, of_dead("a"), NOW) == {"a": NOW}
-    assert sightings.look(1, lineage, of_dead("a", "b"), NOW + HOUR) == {"a": NOW, "b": NOW + HOUR}
-    assert sightings.look(1, lineage, of_dead("b"), NOW + 2 * HOUR) == {"b": NOW + HOUR}
-    assert sightings.waiting(1) == 1
+    candidates, lineage = OrphanCandidates(), lineage_of("t", "r2", "r1", chain("r1", "r2"))
+    assert candidates.observe(1, lineage, of_dead("a"), NOW) == {"a": NOW}
+    assert candidates.observe(1, lineage, of_dead("a", "b"), NOW + HOUR) == {"a": NOW, "b": NOW + HOUR}
+    assert candidates.observe(1, lineage, of_dead("b"), NOW + 2 * HOUR) == {"b": NOW + HOUR}
+    assert candidates.waiting(1) == 1
 
 
 def test_files_of_a_round_that_is_not_on_the_chain_belong_to_a_copy() -> None:
     """The table was set back to r1 and reconciled; r2 and r3 are those of the copy that was put aside."""
     lineage = lineage_of("t", "repair", "r1", [*chain("r1", "r2", "r3"), LandedRound("repair", "r1")])
-    assert FileSightings().look(1, lineage, of_dead("a", round_id="r3"), NOW) == {}
-    assert FileSightings().look(1, lineage, of_dead("a", round_id="r1"), NOW) == {"a": NOW}
+    assert OrphanCandidates().observe(1, lineage, of_dead("a", round_id="r3"), NOW) == {}
+    assert OrphanCandidates().observe(1, lineage, of_dead("a", round_id="r1"), NOW) == {"a": NOW}
 
 
 def test_a_file_of_a_pruned_round_is_dead_only_if_it_was_seen_alive_before() -> None:
-    sightings = FileSightings()
+    candidates = OrphanCandidates()
     first, second = lineage_of("t", "r1", None, ()), lineage_of("t", "r2", "r1", ())
-    assert sightings.look(1, first, FilesOfRounds({}, ("a",), ("b",)), NOW) == {}
-    assert sightings.look(1, second, FilesOfRounds({}, (), ("a", "b")), NOW + HOUR) == {"a": NOW + HOUR}
-    assert sightings.look(1, second, FilesOfRounds({}, (), ("a", "b")), NOW + 2 * HOUR) == {"a": NOW + HOUR}
+    assert candidates.observe(1, first, FilesOfRounds({}, ("a",), ("b",)), NOW) == {}
+    assert candidates.observe(1, second, FilesOfRounds({}, (), ("a", "b")), NOW + HOUR) == {"a": NOW + HOUR}
+    assert candidates.observe(1, second, FilesOfRounds({}, (), ("a", "b")), NOW + 2 * HOUR) == {"a": NOW + HOUR}
 
 
 def test_what_was_seen_before_a_set_back_counts_no_longer() -> None:
-    sightings = FileSightings()
-    sightings.look(1, lineage_of("t", "r3", "r2", chain("r1", "r2")), FilesOfRounds({}, ("a",), ()), NOW)
+    candidates = OrphanCandidates()
+    candidates.observe(1, lineage_of("t", "r3", "r2", chain("r1", "r2")), FilesOfRounds({}, ("a",), ()), NOW)
     repaired = lineage_of("t", "repair", "r1", chain("r1"))
-    assert sightings.look(1, repaired, FilesOfRounds({}, (), ("a",)), NOW + HOUR) == {}
-    sightings.look(1, lineage_of("u", "repair", "r1", chain("r1")), FilesOfRounds({}, ("b",), ()), NOW)
-    assert sightings.look(1, repaired, FilesOfRounds({}, (), ("b",)), NOW + HOUR) == {}, "another lake table"
+    assert candidates.observe(1, repaired, FilesOfRounds({}, (), ("a",)), NOW + HOUR) == {}
+    candidates.observe(1, lineage_of("u", "repair", "r1", chain("r1")), FilesOfRounds({}, ("b",), ()), NOW)
+    assert candidates.observe(1, repaired, FilesOfRounds({}, (), ("b",)), NOW + HOUR) == {}, "another lake table"
 
 
 def verdict(
@@ -110,7 +110,7 @@ def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside
     newer one as a copy, and reconciles."""
     ledger: list[LandedRound] = [LandedRound("r0", None)]
     snapshots, tip, copies, count = ["r0"], ["r0"], list[list[str]](), 1  # rounds whose snapshots are there; the line of rounds
-    sightings, files = FileSightings(), {"r0"}
+    candidates, files = OrphanCandidates(), {"r0"}
     now = NOW
 
     def named(line: list[str], shown: list[str]) -> set[str]:
@@ -137,14 +137,14 @@ def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside
         elif step == "prune":
             ledger = ledger[-3:]
         elif step == "restart":
-            sightings = FileSightings()
+            candidates = OrphanCandidates()
         elif step == "look":
             live = named(tip, snapshots)
             known = {row.round_id for row in ledger}
             dead = {name: name for name in files - live if name in known and name not in snapshots}
             pruned = files - known
             lineage = lineage_of("t", tip[-1], tip[-2] if len(tip) > 1 else None, ledger)
-            for name in sightings.look(1, lineage, FilesOfRounds(dead, pruned & live, pruned - live), now):
+            for name in candidates.observe(1, lineage, FilesOfRounds(dead, pruned & live, pruned - live), now):
                 files.discard(name)
         for line in [tip, *copies]:
             newest = line[-3:] if line is not tip else sorted(named(tip, snapshots))
@@ -155,6 +155,6 @@ def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside
 
 
 def test_a_lineage_of_another_table_forgets() -> None:
-    sightings = FileSightings()
-    sightings.look(1, Lineage("t", "r1", {"r1"}), of_dead("a"), NOW)
-    assert sightings.look(1, Lineage("u", "r1", {"r1"}), of_dead("a"), NOW + HOUR) == {"a": NOW + HOUR}
+    candidates = OrphanCandidates()
+    candidates.observe(1, Lineage("t", "r1", {"r1"}), of_dead("a"), NOW)
+    assert candidates.observe(1, Lineage("u", "r1", {"r1"}), of_dead("a"), NOW + HOUR) == {"a": NOW + HOUR}

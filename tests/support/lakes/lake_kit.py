@@ -18,7 +18,7 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
-from tiering.lake.rules.base_check import KnownLake
+from tiering.lake.rules.base_check import ExpectedLake
 from tiering.lake.user_settings import CATALOG_NAME
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
@@ -146,9 +146,9 @@ class LakeKit:
         assert view is not None
         return view
 
-    def known(self, table: TableInfo, view: LakeView | None = None, **more: object) -> KnownLake:
+    def known(self, table: TableInfo, view: LakeView | None = None, **more: object) -> ExpectedLake:
         uuid = None if view is None else view.table_uuid
-        return KnownLake(CLUSTER_ID, table.table_id, uuid, **{"passed_head": None, **more})  # type: ignore[arg-type]
+        return ExpectedLake(CLUSTER_ID, table.table_id, uuid, **{"passed_head": None, **more})  # type: ignore[arg-type]
 
     def offsets_in_lake(self, table: TableInfo) -> list[tuple[int, int]]:
         """(bucket, offset) of every row, sorted: each once if nothing was lost or doubled."""

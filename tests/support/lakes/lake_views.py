@@ -11,14 +11,14 @@ from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TablePath
 
 PATH = TablePath("sales", "orders")
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 MARKER = Marker("cluster", 7, "uuid", "r2", 2, "r1", {B0: TieredRange(0, 20), B1: TieredRange(5, 9)})
-KNOWN = KnownLake("cluster", 7, "uuid", None, ())
+KNOWN = ExpectedLake("cluster", 7, "uuid", None, ())
 RECORDED = RecordedLakeSnapshot(2, {B0: 20, B1: 9})
 
 
@@ -44,7 +44,7 @@ OURS = (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))
 EMPTY = LakeView(PATH, "uuid", None, None, None, {})
 
 
-def refused(kind: type[errors.LakewardError], lake: LakeView | None, known: KnownLake = KNOWN) -> errors.LakewardError:
+def refused(kind: type[errors.LakewardError], lake: LakeView | None, known: ExpectedLake = KNOWN) -> errors.LakewardError:
     """The permanent error, whose hint names nothing that does not exist."""
     with pytest.raises(kind) as caught:
         check_base(lake, known)

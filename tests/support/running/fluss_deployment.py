@@ -52,7 +52,7 @@ class FlussDeployment(Deployment):
         """Says that rows were written otherwise: an older look at the log does not count any more."""
         self.appended_at = datetime.now(UTC)
 
-    def known_tables(self) -> Mapping[TablePath, int]:
+    def visible_tables(self) -> Mapping[TablePath, int]:
         """Ids of the tables that the coordinator has now, by path."""
         with LakewardClient(self.uri) as client:
             return {TablePath(status.database_name, status.table_name): status.table_id for status in client.list_tiering_statuses()}

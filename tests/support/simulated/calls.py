@@ -26,7 +26,7 @@ from tiering.coordinator.calls.skip_record import skip_record
 from tiering.coordinator.calls.tier_database import tier_database
 from tiering.coordinator.calls.validate_table import validate_table
 from tiering.coordinator.calls.wait_for_tiering import wait_for_tiering
-from tiering.coordinator.observing.lake_looks import LakeLook, LakeLooks
+from tiering.coordinator.observing.lake_probes import LakeProbe, LakeProbes
 from tiering.library_guards.panics import contained
 from tiering.model.tables import TableInfo
 from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
@@ -60,13 +60,13 @@ class ThreadsOfOne(CallThreads):
         return done
 
 
-class LooksOfOne(LakeLooks):
+class LooksOfOne(LakeProbes):
     """Looks at once, for as long as it takes."""
 
     def __init__(self) -> None:
         """Starts no thread."""
 
-    async def within(self, milliseconds: float, look: LakeLook[Any]) -> Any:
+    async def within(self, milliseconds: float, look: LakeProbe[Any]) -> Any:
         return contained(look.work)(lambda side: None)
 
 

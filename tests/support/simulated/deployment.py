@@ -26,7 +26,7 @@ from tiering.coordinator.decisions.upkeep.rounds import COORDINATOR
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.coordinator.tierers.known_tierers import process_digest
+from tiering.coordinator.tierers.tierer_registry import process_digest
 from tiering.errors import Fenced, LakewardError, PermanentTieringError
 from tiering.model.rounds import Assignment, RoundMode, RoundState
 from tiering.model.tables import TablePath

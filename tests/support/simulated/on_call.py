@@ -32,7 +32,7 @@ class OnCall:
         """Looks, and runs what is named then. False: nothing is, though the table still waits for a person; its hint may say more."""
         world = self._world
         try:
-            world.coordinator.repair_inspector.look()
+            world.coordinator.repair_inspector.inspect_all()
         except SimulatedDeath:
             world.coordinator_died()
             return True

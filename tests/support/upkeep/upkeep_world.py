@@ -69,7 +69,7 @@ class UpkeepWorld(World):
         """The coordinator looks at the health of all tables, once it may, and at what they need."""
         self.clock.advance(seconds)
         self.coordinator.lake_health.observe()
-        self.coordinator.upkeep.look()
+        self.coordinator.upkeep.refresh()
 
     def ask_for_upkeep(self, order: UpkeepOrder, procedure: str = "rewrite_data_files") -> str:
         """A caller wants upkeep; the id of the request. Raises TablePaused, UnknownTable."""

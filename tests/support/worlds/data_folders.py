@@ -67,6 +67,6 @@ def make_example_folder(root: Path) -> DataFolder:
     world.clock.advance(2)
     tick(world.coordinator)
     world.begin(weather).end()
-    world.coordinator.repair_inspector.look(patience_ms=60_000)
+    world.coordinator.repair_inspector.inspect_all(patience_ms=60_000)
     world.close()
     return world.folder

@@ -15,7 +15,7 @@ from tiering.cluster.fluss import table_options
 from tiering.cluster.fluss.assignments import FlussAssignments
 from tiering.cluster.fluss.lake_record import LakeRecord, path_to_pb, summary_properties
 from tiering.cluster.fluss.leases import FlussLeases, LeaseLedger
-from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.memory import FlussMemory, RecordedTable
 from tiering.cluster.fluss.offsets_files import OffsetsFileLedger, clean_up
 from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
@@ -165,8 +165,8 @@ class ReadOnlyFlussCluster(FlussSource):
         check_identity(self.cluster_id, self._memory.known_tables(), _as_known_tables(descriptions))
 
 
-def _as_known_tables(descriptions: Sequence[TableDescription]) -> list[KnownTable]:
-    return [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
+def _as_known_tables(descriptions: Sequence[TableDescription]) -> list[RecordedTable]:
+    return [RecordedTable(table.table_id, table.path, table.created_ms) for table in descriptions]
 
 
 def _as_option(name: str, value: str | None) -> Mapping[str, str]:
@@ -179,7 +179,7 @@ CLOCK_SKEW_MS = 600_000
 
 # A Fluss cluster has no name. Its table ids increase and are never reused. So another cluster can be recognized: a table id belongs to
 # another table there, or a table with a low id was created late.
-def check_identity(cluster_id: str, known_tables: Mapping[int, KnownTable], listed: Iterable[KnownTable]) -> None:
+def check_identity(cluster_id: str, known_tables: Mapping[int, RecordedTable], listed: Iterable[RecordedTable]) -> None:
     """Raises ClusterUnavailable if a listed table cannot belong to the cluster whose tables are `known_tables`."""
     newest = max(known_tables.values(), key=lambda table: table.table_id, default=None)
     for table in listed:
@@ -191,7 +191,7 @@ def check_identity(cluster_id: str, known_tables: Mapping[int, KnownTable], list
             raise _another(cluster_id, f"its table {table.path} has the id {table.table_id}, but was created after {_described(newest)}")
 
 
-def _described(table: KnownTable) -> str:
+def _described(table: RecordedTable) -> str:
     return f"{table.path} (id {table.table_id}, created at {table.created_ms} ms)"
 
 

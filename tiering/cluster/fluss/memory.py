@@ -43,7 +43,7 @@ _options = sa.Table(
 
 
 @dataclass(frozen=True)
-class KnownTable:
+class RecordedTable:
     """A table that this deployment has seen. Fluss never reuses a table id."""
 
     table_id: int
@@ -92,13 +92,13 @@ class FlussMemory:
             connection.execute(sa.delete(_facts).where(_facts.c.name == name))
             connection.execute(sa.insert(_facts).values(name=name, value=value))
 
-    def known_tables(self) -> Mapping[int, KnownTable]:
+    def known_tables(self) -> Mapping[int, RecordedTable]:
         """Returns the tables that this deployment has seen, by id, including dropped ones."""
         with self.engine.connect() as connection:
             rows = connection.execute(sa.select(_tables)).all()
-        return {row.table_id: KnownTable(row.table_id, TablePath(row.database_name, row.table_name), row.created_ms) for row in rows}
+        return {row.table_id: RecordedTable(row.table_id, TablePath(row.database_name, row.table_name), row.created_ms) for row in rows}
 
-    def remember_tables(self, tables: Iterable[KnownTable]) -> None:
+    def remember_tables(self, tables: Iterable[RecordedTable]) -> None:
         """Records these tables permanently; idempotent."""
         rows = [
             {

@@ -19,12 +19,12 @@ from tiering.coordinator.memory.cluster_notifications import ClusterNotification
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
-from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
-from tiering.coordinator.observing.lake_looks import LakeLooks
+from tiering.coordinator.observing.lake_probes import LakeProbes
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
-from tiering.lake.rules.upkeep.expired_files import FileSightings
+from tiering.coordinator.observing.visible_tables import VisibleTables
+from tiering.lake.rules.upkeep.expired_files import OrphanCandidates
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.procedures.base import Pool
@@ -88,7 +88,7 @@ class CallParts:
     tierers: TiererControl
     notifications: ClusterNotifications
     """When the cluster may be notified of a lake snapshot."""
-    known_tables: KnownTables
+    visible_tables: VisibleTables
     """The tables as the caller may see them."""
     upkeep: UpkeepNeeds
     """The upkeep that tables need."""
@@ -97,8 +97,8 @@ class CallParts:
     grants: Grants = field(default_factory=Grants)
     """The privileges of callers."""
     threads: CallThreads = field(default_factory=CallThreads)
-    looks: LakeLooks = field(default_factory=LakeLooks)
-    sightings: FileSightings = field(default_factory=FileSightings)
+    probes: LakeProbes = field(default_factory=LakeProbes)
+    candidates: OrphanCandidates = field(default_factory=OrphanCandidates)
     """The lake tables' files that sweeps saw."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the service stops. Waiting calls then answer with the present state."""

@@ -89,7 +89,7 @@ async def perform_upkeep(parts: CallParts, request: UpkeepRequest, order_of: Ord
         while not isinstance(step, UpkeepResult):
             goal = step if isinstance(step, Goal) else step.goal
             before = _signature(parts, goal)
-            step = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.look, goal))
+            step = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.advance, goal))
             if isinstance(step, Goal):
                 continue
             if isinstance(step, Waiting):
@@ -123,7 +123,7 @@ def _signature(parts: CallParts, goal: Goal) -> object:
 
 
 class _Steps:
-    """The work of a call between its waits: `begin`, then a `look` whenever something changed. The methods block."""
+    """The work of a call between its waits: `begin`, then a `advance` whenever something changed. The methods block."""
 
     def __init__(self, parts: CallParts, request: UpkeepRequest, order_of: OrderOf) -> None:
         self._parts = parts
@@ -156,7 +156,7 @@ class _Steps:
             return UpkeepResult(request.path, UpkeepCallOutcome.PLANNED, stats=stats, kept=kept)
         return self._queue(Goal(record.table_id, "", order, since))
 
-    def look(self, goal: Goal) -> Goal | Waiting | UpkeepResult:
+    def advance(self, goal: Goal) -> Goal | Waiting | UpkeepResult:
         """Returns the state of the request. Raises its round's error, RoundCancelled, UnknownTable once the table is dropped."""
         if self._table_records.fenced is not None:
             raise self._table_records.fenced

@@ -11,7 +11,7 @@ from functools import partial
 
 from tiering import errors
 from tiering.cluster.capabilities import RewritableLogs
-from tiering.cluster.log_look import LogLook, look_at_log
+from tiering.cluster.log_state import LogState, read_log_state
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.backlog import assigned_backlog
@@ -67,9 +67,9 @@ def _look(parts: CallParts, record: TableRecord, info: TableInfo) -> tuple[list[
     try:
         base = parts.lakes.base(record, info)
         about = list(_about_lake(parts, record, info, base))
-        look = look_at_log(parts.cluster, info, _tiered(base))
-        plan, look = _plan(parts, record, info, base, look)
-        buckets = _buckets(parts, info, base, look, plan)
+        log_state = read_log_state(parts.cluster, info, _tiered(base))
+        plan, log_state = _plan(parts, record, info, base, log_state)
+        buckets = _buckets(parts, info, base, log_state, plan)
     except errors.LakewardError as error:
         return [_obstacle(error)], []
     return [*about, *_about_plan(parts, base, plan)], buckets
@@ -95,27 +95,27 @@ def _about_lake(parts: CallParts, record: TableRecord, info: TableInfo, base: Ba
         yield Explanation(Decision.NOTE, f"the lake is ahead of the record: a round adopts its snapshot {base.newest} first")
 
 
-def _plan(parts: CallParts, record: TableRecord, info: TableInfo, base: Base, look: LogLook) -> tuple[Plan, LogLook]:
+def _plan(parts: CallParts, record: TableRecord, info: TableInfo, base: Base, log_state: LogState) -> tuple[Plan, LogState]:
     """Returns the plan like a round makes it.
 
     Where leaders of buckets may have moved, a sign of a damaged log is believed only after a second read.
     """
-    second_look = isinstance(parts.cluster, RewritableLogs)
+    rereads_log = isinstance(parts.cluster, RewritableLogs)
     try:
-        plan = _checked_plan(record, info, base, look)
+        plan = _checked_plan(record, info, base, log_state)
     except (errors.LogTruncated, errors.LogBehindLake, errors.LogRewritten):
-        if not second_look:
+        if not rereads_log:
             raise
     else:
-        if not (second_look and begins_late(base.ranges, look.ends)):
-            return plan, look
-    look = look_at_log(parts.cluster, info, _tiered(base), settle=True)
-    return _checked_plan(record, info, base, look), look
+        if not (rereads_log and begins_late(base.ranges, log_state.ends)):
+            return plan, log_state
+    log_state = read_log_state(parts.cluster, info, _tiered(base), settle=True)
+    return _checked_plan(record, info, base, log_state), log_state
 
 
-def _checked_plan(record: TableRecord, info: TableInfo, base: Base, look: LogLook) -> Plan:
-    plan = plan_round(info, base.ranges, look.ends, look.partitions, look.snapshots, assigned_backlog(record))
-    check_same_log(info, base.ranges, base.marker, look.traces)
+def _checked_plan(record: TableRecord, info: TableInfo, base: Base, log_state: LogState) -> Plan:
+    plan = plan_round(info, base.ranges, log_state.ends, log_state.partitions, log_state.snapshots, assigned_backlog(record))
+    check_same_log(info, base.ranges, base.marker, log_state.traces)
     return plan
 
 
@@ -132,11 +132,11 @@ def _about_plan(parts: CallParts, base: Base, plan: Plan) -> Iterator[Explanatio
     yield Explanation(Decision.NOTE, f"{text}, {'in the process of its tierer' if is_inline else 'in a Spark job'}")
 
 
-def _buckets(parts: CallParts, info: TableInfo, base: Base, look: LogLook, plan: Plan) -> list[Explanation]:
+def _buckets(parts: CallParts, info: TableInfo, base: Base, log_state: LogState, plan: Plan) -> list[Explanation]:
     readable = readable_splits(plan.splits, partial(parts.cluster.reader, info))
-    names = {partition.partition_id: partition.partition_name for partition in look.partitions}
+    names = {partition.partition_id: partition.partition_name for partition in log_state.partitions}
     splits = [split for split, _ in readable.splits]
-    return explain_plan(PlannedBuckets(info, plan, base.ranges, look.ends, names, splits, readable.stopped))
+    return explain_plan(PlannedBuckets(info, plan, base.ranges, log_state.ends, names, splits, readable.stopped))
 
 
 def _obstacle(error: errors.LakewardError) -> Explanation:

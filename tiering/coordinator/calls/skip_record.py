@@ -16,7 +16,7 @@ from datetime import datetime
 
 from tiering.access.privileges import Privilege
 from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipRequest
-from tiering.cluster.log_look import traces_at
+from tiering.cluster.log_state import traces_at
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change

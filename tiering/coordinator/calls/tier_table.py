@@ -2,7 +2,7 @@
 
 The goal is a set of offsets, not a round. A call is done when the lake passes the base check now, for the same table id, with a marker that
 has reached the offsets. It waits without a thread, and checks again whenever something about its table changed. Reads of the lake have
-their own threads (`lake_looks`) and a time limit: while a lake's catalog hangs, a call continues as if its goal were not reached.
+their own threads (`lake_probes`) and a time limit: while a lake's catalog hangs, a call continues as if its goal were not reached.
 
 From top to bottom: the waiting, the coroutines that decide how a call goes on, and their blocking parts, each of which runs in a thread.
 `tier_table_rows.py` has the goal of a call, its rows and its errors.
@@ -36,7 +36,7 @@ from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
 from tiering.coordinator.memory.wake_ups import Subscription
-from tiering.coordinator.observing.lake_looks import Asking, LakeLook, Side
+from tiering.coordinator.observing.lake_probes import LakeProbe, Side, SideReporter
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
@@ -67,7 +67,7 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
     with parts.table_records.wake_ups.subscribe() as changes:
         while True:
             before = _signature(parts, goal)
-            step = await call.look(goal)
+            step = await call.advance(goal)
             if isinstance(step, TierTableResult):
                 yield step
                 return
@@ -86,7 +86,7 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
 async def _until_worth_looking(parts: CallParts, changes: Subscription, request: TierTable, step: Waiting, before: object) -> None:
     """Returns once something about the call changed. Ticks wake every waiting call, and each look is a request to the lake."""
     while before == _signature(parts, step.goal) and not end_of_wait(parts, request, step.goal.started_since):
-        if step.look_at is not None and parts.table_records.now().passed(step.look_at):
+        if step.check_at is not None and parts.table_records.now().passed(step.check_at):
             return
         await changes.wait()
 
@@ -101,22 +101,22 @@ def _signature(parts: CallParts, goal: Goal) -> object:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The call is not done. `look_at` is when to check again (steady time), even if nothing changes."""
+    """The call is not done. `check_at` is when to check again (steady time), even if nothing changes."""
 
     goal: Goal
     progress: Progress
-    look_at: datetime | None = None
+    check_at: datetime | None = None
 
 
 class _Call:
-    """The work of a call between its waits: `begin`, then a `look` whenever something changed.
+    """The work of a call between its waits: `begin`, then a `advance` whenever something changed.
 
     Its other methods block on the store and the cluster, so they run in a thread, but never under the records' lock.
     """
 
     def __init__(self, parts: CallParts, request: TierTable) -> None:
         self._request = request
-        self._looks = parts.looks
+        self._probes = parts.probes
         self._threads = parts.threads
         self._table_records = parts.table_records
         self._cluster = parts.cluster
@@ -144,7 +144,7 @@ class _Call:
             return await self.in_thread(self._would_do, goal, record)
         return await self.in_thread(self._ask, goal)
 
-    async def look(self, goal: Goal) -> TierTableResult | Waiting:
+    async def advance(self, goal: Goal) -> TierTableResult | Waiting:
         """Returns the result, or why the call still waits.
 
         Raises its round's error, TablePaused while the round is queued, UnknownTable once the table is dropped.
@@ -168,7 +168,7 @@ class _Call:
         if ended.state is RoundState.CANCELLED:
             raise await self.in_thread(self._end_badly, goal, cancelled_error(record, ended, self._table_records.now().wall))
         try:
-            base = await self._looks.within(self._left_ms(), self._check(record, goal))
+            base = await self._probes.within(self._left_ms(), self._check(record, goal))
         except errors.TransientTieringError as error:
             progress = Progress(f"the round ended; reading the lake: {error.message}")
             return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
@@ -202,7 +202,7 @@ class _Call:
     async def _reached(self, record: TableRecord, goal: Goal, look_ms: float) -> Base | None:
         """Returns the base if the goal is reached; None also for a damaged or unavailable lake, whose errors a round will report."""
         try:
-            return await self._looks.within(look_ms, self._check(record, goal))
+            return await self._probes.within(look_ms, self._check(record, goal))
         except (errors.PermanentTieringError, errors.TransientTieringError) as error:
             _log.debug("the lake table does not pass the check now", table=str(record.path), error=error.message)
             return None
@@ -212,11 +212,11 @@ class _Call:
         limit = self._request.timeout_ms if self._request.wait else FIRST_LOOK_MS
         return limit - self._table_records.now().milliseconds_since(self._since)
 
-    def _check(self, record: TableRecord, goal: Goal) -> LakeLook[Base | None]:
+    def _check(self, record: TableRecord, goal: Goal) -> LakeProbe[Base | None]:
         """Returns a look that checks the lake table now and returns its base if it has reached the goal. Raises base check errors."""
-        return LakeLook(goal.path, goal.table_id, partial(self._base_at, record, goal))
+        return LakeProbe(goal.path, goal.table_id, partial(self._base_at, record, goal))
 
-    def _base_at(self, record: TableRecord, goal: Goal, asking: Asking) -> Base | None:
+    def _base_at(self, record: TableRecord, goal: Goal, asking: SideReporter) -> Base | None:
         asking(Side.CLUSTER)
         info = self._cluster.table(record.path)
         if info.table_id != goal.table_id:

@@ -2,7 +2,7 @@
 
 These are the rows below given offsets, rows written until a given time, or the rows in the log at the call. As for `tier_table`, only the
 lake counts: it has the rows when it passes the base check and its marker has reached them. The call uses no thread, and checks again when a
-round of its table ended or a commit was recorded. A read of the lake has a time limit, in case the lake's catalog hangs (`lake_looks`).
+round of its table ended or a commit was recorded. A read of the lake has a time limit, in case the lake's catalog hangs (`lake_probes`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.observing.lake_looks import Asking, LakeLook, Side
+from tiering.coordinator.observing.lake_probes import LakeProbe, Side, SideReporter
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.states import TableState
@@ -38,7 +38,7 @@ class _Goal:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _LakeState:
     """The state of the lake. `again_at` is when to check again (steady time), even if nothing changes."""
 
     reached: bool
@@ -54,27 +54,27 @@ async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGe
     with parts.table_records.wake_ups.subscribe() as changes:
         while True:
             before = _signature(parts, goal)
-            look = await _look_in_time(parts, request, goal)
-            if look.reached or _is_over(parts, request, goal):
-                yield WaitForTieringResult(request.path, look.reached, look.lake_snapshot_id, _waited_ms(parts, goal))
+            state = await _probe_in_time(parts, request, goal)
+            if state.reached or _is_over(parts, request, goal):
+                yield WaitForTieringResult(request.path, state.reached, state.lake_snapshot_id, _waited_ms(parts, goal))
                 return
-            if (now_line := _line(parts, request, goal, look)) != line:
+            if (now_line := _line(parts, request, goal, state)) != line:
                 line = now_line
                 yield Progress(line)
             while before == _signature(parts, goal) and not _is_over(parts, request, goal):
-                if parts.table_records.now().passed(look.again_at):
+                if parts.table_records.now().passed(state.again_at):
                     break
                 await changes.wait()
 
 
-async def _look_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _Look:
+async def _probe_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _LakeState:
     """Reads the lake, for at most as long as the call still waits."""
-    looking = LakeLook(request.path, goal.table_id, partial(_look, parts, request, goal))
+    probe = LakeProbe(request.path, goal.table_id, partial(_look, parts, request, goal))
     try:
-        return await parts.looks.within(request.timeout_ms - _waited_ms(parts, goal), looking)
+        return await parts.probes.within(request.timeout_ms - _waited_ms(parts, goal), probe)
     except errors.TransientTieringError as error:  # the lake did not answer in time
         again_at = parts.table_records.now().after(LOOK_AGAIN_MS)
-        return _Look(False, _live(parts, request, goal).shown_snapshot_id, again_at, error.message)
+        return _LakeState(False, _live(parts, request, goal).shown_snapshot_id, again_at, error.message)
 
 
 def _waited_ms(parts: CallParts, goal: _Goal) -> int:
@@ -93,13 +93,13 @@ def _signature(parts: CallParts, goal: _Goal) -> object:
     return record.state, record.tiering_epoch, record.shown_snapshot_id, record.shown_offsets
 
 
-def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, look: _Look) -> str:
+def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, state: _LakeState) -> str:
     """Returns why the lake lacks the rows, as a text."""
     record, now = _live(parts, request, goal), parts.table_records.now()
     if goal.until is not None and now.wall <= goal.until:
         return f"{request.path}: rows written until {goal.until:%Y-%m-%d %H:%M:%S} UTC may still come"
-    if look.problem is not None:
-        return f"{request.path}: {look.problem}"
+    if state.problem is not None:
+        return f"{request.path}: {state.problem}"
     reason = _reason(record, tierer_connected=parts.tierer_connected())
     return f"{request.path} is {record.state}" + (f": {reason}" if reason else "")
 
@@ -154,14 +154,14 @@ def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, in
     return targets
 
 
-def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking) -> _Look:
+def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: SideReporter) -> _LakeState:
     """Reads the lake. A problem of the lake is not raised here: a round reports it, and the call waits."""
     if parts.table_records.fenced is not None:
         raise parts.table_records.fenced
     record, now = _live(parts, request, goal), parts.table_records.now()
-    present = _Look(False, record.shown_snapshot_id)
+    present = _LakeState(False, record.shown_snapshot_id)
     if goal.until is not None and now.wall <= goal.until:
-        return _Look(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
+        return _LakeState(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
     try:
         asking(Side.CLUSTER)
         info = parts.cluster.table(request.path)
@@ -172,11 +172,11 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: Asking
         is_reached = _has(parts, info, base, goal, log)
         if is_reached:
             parts.lakes.check_log(info, base, log)
-        return _Look(is_reached, base.newest)
+        return _LakeState(is_reached, base.newest)
     except errors.TransientTieringError as error:
-        return _Look(False, present.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
+        return _LakeState(False, present.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
     except errors.PermanentTieringError as error:
-        return _Look(False, present.lake_snapshot_id, problem=error.message)
+        return _LakeState(False, present.lake_snapshot_id, problem=error.message)
 
 
 def _has(parts: CallParts, info: TableInfo, base: Base, goal: _Goal, log: Mapping[BucketKey, BucketOffsets]) -> bool:

@@ -1,8 +1,8 @@
 """The column `next_action`: the one statement that helps a table. Pure.
 
 The statement never leaves an acknowledged row out of the lake. For a lake table in a bad state, an inspection of lake and log finds the
-repairs with that property (`lake_repair.ways_out`) and stores its result with the error. Repairs that leave rows out are in the hint,
-with the number of rows.
+repairs with that property (`lake_repair.repair_inspector`) and stores its result with the error. Repairs that leave rows out are in the
+hint, with the number of rows.
 """
 
 from __future__ import annotations

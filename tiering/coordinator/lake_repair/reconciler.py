@@ -146,7 +146,7 @@ class Reconciler:
     def inspect(self, info: TableInfo) -> Inspection:
         """Reads lake, log and records. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
-        known_lake = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
+        expected_lake = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
         survey = self.decider.maintenance(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
@@ -159,11 +159,11 @@ class Reconciler:
         places = {bucket: (names[bucket.partition_id], bucket.bucket_id) for bucket in log if bucket.partition_id in names}
         log = {bucket: log[bucket] for bucket in places}
         nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
-        situation = Situation(info.table_type, survey or nothing, known_lake, log, places, record.lake.marker_tells)
-        walked = self._lakes.walked(known_lake, info, view)
+        situation = Situation(info.table_type, survey or nothing, expected_lake, log, places, record.lake.marker_tells)
+        walked = self._lakes.walked(expected_lake, info, view)
         situation = self._beside_others(situation, info, walked)
         try:
-            base = check_base(walked, self._lakes.with_living(known_lake, info, view))
+            base = check_base(walked, self._lakes.with_living(expected_lake, info, view))
             self._lakes.check_log(info, base)
         except errors.PermanentTieringError as problem:
             return Inspection(record, info, survey, situation, False, {}, problem, rewritten=self._rewritten(record, info, situation))

@@ -22,9 +22,9 @@ from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.counts import counted
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import FollowUpCommits, LakeMaintenance, OldMetadata, StoredFile
-from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, round_of, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import FileSightings, FilesOfRounds, LandedRound, Lineage, lineage_of
+from tiering.lake.rules.upkeep.expired_files import FilesOfRounds, LandedRound, Lineage, OrphanCandidates, lineage_of
 from tiering.lake.rules.upkeep.former_rounds import forgotten_round
 from tiering.pace import Rest, no_rest
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
@@ -65,10 +65,10 @@ class SweptFiles:
 class Sweeper:
     """Sweeps one table or all tables. Its methods block."""
 
-    def __init__(self, table_records: TableRecords, lakes: Lakes, sightings: FileSightings, cluster_id: str) -> None:
+    def __init__(self, table_records: TableRecords, lakes: Lakes, candidates: OrphanCandidates, cluster_id: str) -> None:
         self._table_records = table_records
         self._lakes = lakes
-        self._sightings = sightings
+        self._orphan_candidates = candidates
         self._cluster_id = cluster_id
 
     def sweep(self, request: SweepLake) -> list[SweepResult]:
@@ -138,7 +138,9 @@ class Sweeper:
         if lineage is not None:
             lineage = swept.proved(lake, view, files, live, lineage)
             fates |= {round_id: replace(fates[round_id], landed=True) for round_id in lineage.rounds if round_id in fates}
-            dead_since = self._sightings.look(record.table_id, lineage, files_of_rounds(files, fates, live, rounds, lineage.rounds), now)
+            dead_since = self._orphan_candidates.observe(
+                record.table_id, lineage, files_of_rounds(files, fates, live, rounds, lineage.rounds), now
+            )
         if not request.dry_run:
             swept.note(view, files, lineage, fates)
         oldest = min((snapshot.committed_at for snapshot in view.snapshots.values()), default=None)
@@ -173,7 +175,7 @@ class Sweeper:
         recorded = () if recorded_lake.recorded is None else (recorded_lake.recorded,)
         uuid, living = recorded_lake.table_uuid, {bucket.partition_id for bucket in marker.buckets if bucket.partition_id is not None}
         try:
-            check_base(view, KnownLake(self._cluster_id, record.table_id, uuid, recorded_lake.passed_head, recorded, living))
+            check_base(view, ExpectedLake(self._cluster_id, record.table_id, uuid, recorded_lake.passed_head, recorded, living))
         except errors.LakewardError:
             return None
         return lineage_of(view.table_uuid, marker.round_id, marker.base_round_id, ledger.rounds)
@@ -251,7 +253,7 @@ def files_of_rounds(
     shown_rounds: Collection[str],
     proved: Collection[str] = (),
 ) -> FilesOfRounds:
-    """Returns Lakeward's files in the form that `FileSightings` uses. `shown_rounds` are the rounds whose snapshots exist.
+    """Returns Lakeward's files in the form that `OrphanCandidates` uses. `shown_rounds` are the rounds whose snapshots exist.
 
     `proved` are rounds of the table's history, including rounds that the ledger no longer has.
     """

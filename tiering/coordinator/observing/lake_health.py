@@ -47,12 +47,12 @@ class HealthSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Look:
+class _LastObservation:
     """The latest observation of a table: its snapshot, its time (steady), and when the next one may begin."""
 
     snapshot_id: int
-    looked_at: datetime
-    rests_until: datetime
+    observed_at: datetime
+    next_at: datetime
 
 
 class LakeHealthObserver:
@@ -63,7 +63,7 @@ class LakeHealthObserver:
         self._lakes = lakes
         self._discovery = discovery
         self._observations: dict[int, HealthObservation] = {}
-        self._looks: dict[int, Look] = {}
+        self._last_observations: dict[int, _LastObservation] = {}
 
     def observation(self, record: TableRecord) -> HealthObservation | None:
         """Returns the latest observation of the lake table without reading the lake; None if there is none."""
@@ -72,23 +72,23 @@ class LakeHealthObserver:
     def observe(self, rest: Rest = no_rest) -> None:
         """Observes each lake table that changed since its last observation: one background pass."""
         live = self._table_records.live()
-        self._forget(set(self._looks).difference(record.table_id for record in live))
+        self._forget(set(self._last_observations).difference(record.table_id for record in live))
         for record in live:
             if self._is_due(record):
-                self._look(record)
+                self._observe(record)
             if not rest():
                 return
 
     def _is_due(self, record: TableRecord) -> bool:
         if record.lake.snapshot_id is None:
             return False
-        look, now = self._looks.get(record.table_id), self._table_records.now().steady
-        if look is None:
+        last, now = self._last_observations.get(record.table_id), self._table_records.now().steady
+        if last is None:
             return True
-        is_changed = look.snapshot_id != record.lake.snapshot_id or now - look.looked_at >= FRESH_FOR
-        return is_changed and now >= look.rests_until
+        is_changed = last.snapshot_id != record.lake.snapshot_id or now - last.observed_at >= FRESH_FOR
+        return is_changed and now >= last.next_at
 
-    def _look(self, record: TableRecord) -> None:
+    def _observe(self, record: TableRecord) -> None:
         table_id, snapshot_id, begin = record.table_id, record.lake.snapshot_id, self._table_records.now()
         info = self._discovery.infos.get(table_id)
         if info is None or snapshot_id is None:
@@ -102,12 +102,12 @@ class LakeHealthObserver:
             rest = max(LEAST_REST, (self._table_records.now().steady - begin.steady) / TABLE_SHARE)
         if observation is not None:
             self._observations[table_id] = observation
-        self._looks[table_id] = Look(snapshot_id, begin.steady, self._table_records.now().steady + rest)
+        self._last_observations[table_id] = _LastObservation(snapshot_id, begin.steady, self._table_records.now().steady + rest)
 
     def _forget(self, table_ids: Collection[int]) -> None:
         """Forgets tables that were dropped."""
         for table_id in table_ids:
-            self._looks.pop(table_id, None)
+            self._last_observations.pop(table_id, None)
             self._observations.pop(table_id, None)
 
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from tiering.cluster.base import SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
-from tiering.cluster.log_look import traces_at
+from tiering.cluster.log_state import traces_at
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.cluster.skipping import still_skipped
 from tiering.coordinator.decisions.records import TableRecord, from_text
-from tiering.coordinator.observing.lake_looks import Asking, Side, unnoted
+from tiering.coordinator.observing.lake_probes import Side, SideReporter, ignore_side
 from tiering.errors import LogRewritten
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.marker import Marker
-from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
+from tiering.lake.rules.base_check import Base, ExpectedLake, check_base, needs_living
 from tiering.model.assignments import ServiceMode
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 from tiering.planning.check_log import check_same_log, kept_ends, rewritten_ends
@@ -36,7 +36,7 @@ class Lakes:
         """Returns the lake of a format. Raises the opener's errors."""
         return self._open(lake_format)
 
-    def known(self, record: TableRecord, info: TableInfo) -> KnownLake:
+    def known(self, record: TableRecord, info: TableInfo) -> ExpectedLake:
         """Returns what the coordinator and the cluster have recorded about a lake table. Raises ClusterUnavailable."""
         lake = record.lake
         recorded, is_readable = recorded_by_cluster(self._cluster, info)
@@ -44,7 +44,7 @@ class Lakes:
         shared = None
         if service_mode_of(self._cluster) is ServiceMode.SHARED:
             shared = SharedRecords(lake.recorded, lake.marker_round_id, frozenset(from_text(lake.moved_back)), recorded, is_readable)
-        return KnownLake(
+        return ExpectedLake(
             cluster_id=self._cluster.cluster_id,
             table_id=record.table_id,
             lake_table_uuid=lake.table_uuid,
@@ -60,11 +60,11 @@ class Lakes:
         recorded, is_readable = recorded_by_cluster(self._cluster, info)
         return recorded is not None or not is_readable
 
-    def with_still_skipped(self, known: KnownLake, info: TableInfo) -> KnownLake:
+    def with_still_skipped(self, known: ExpectedLake, info: TableInfo) -> ExpectedLake:
         """Returns `known` without skipped records that the log no longer has. Raises ClusterUnavailable, UnknownTable."""
         return replace(known, skipped=still_skipped(self._cluster, info, known.skipped))
 
-    def walked(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
+    def walked(self, known: ExpectedLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
         """Returns `view` with the commits of other tiering services. `view` was read after `known`.
 
         Raises LakeUnavailable, ClusterUnavailable, SchemaDrift.
@@ -73,13 +73,13 @@ class Lakes:
             return view
         return with_foreign_commits(self._cluster, self.of(info.lake_format), info, view, known.shared, known.passed_head, known.skipped)
 
-    def with_living(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> KnownLake:
+    def with_living(self, known: ExpectedLake, info: TableInfo, view: LakeView | None) -> ExpectedLake:
         """Returns `known` with the source's partitions if the base check of `view` needs them. Raises ClusterUnavailable."""
         if not needs_living(view, known.recorded):
             return known
         return replace(known, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
 
-    def base(self, record: TableRecord, info: TableInfo, asking: Asking = unnoted) -> Base:
+    def base(self, record: TableRecord, info: TableInfo, asking: SideReporter = ignore_side) -> Base:
         """Reads the lake table and checks it against the records of the coordinator and the cluster.
 
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.

@@ -22,7 +22,7 @@ class OtherServices:
         self._statuses = statuses
         self._discovery = discovery
 
-    def look(self, rest: Rest = no_rest) -> None:
+    def observe(self, rest: Rest = no_rest) -> None:
         """Asks the cluster about each table once, one after the other."""
         for table_id, info in self._discovery.infos.items():
             record = self._table_records.get(table_id)

@@ -59,7 +59,7 @@ class UpkeepSource(Protocol):
 
 
 class UpkeepNeeds:
-    """Implements `UpkeepSource`. One thread calls `look` and one calls `tick`; any thread may call the other methods."""
+    """Implements `UpkeepSource`. One thread calls `refresh` and one calls `tick`; any thread may call the other methods."""
 
     def __init__(self, table_records: TableRecords, health: HealthSource, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -68,7 +68,7 @@ class UpkeepNeeds:
         self._needy: tuple[int, ...] = ()
         self._ready = False
 
-    def look(self, rest: Rest = no_rest) -> None:
+    def refresh(self, rest: Rest = no_rest) -> None:
         """Looks up the tables that need upkeep: one background pass."""
         needy = []
         for record in self._table_records.live():

@@ -56,7 +56,7 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
         return Answer.PERFORM
     path = getattr(request, "path", None)
     if path is not None and not _is_repeat(parts, request):
-        parts.known_tables.by_path(path, access)
+        parts.visible_tables.by_path(path, access)
     if requirement.on is On.EVERY_TABLE:
         _check_database(parts, request.database_name, access)
     elif requirement.on is On.ROUND:

@@ -83,13 +83,16 @@ class Background:
         )
         yield Loop("lags", observe, "Observe all logs.", self._observe)
         yield Loop(
-            "failed tables", options.way_out_interval_ms, "Inspect failed tables for a repair.", self._paced(parts.repair_inspector.look)
+            "failed tables",
+            options.way_out_interval_ms,
+            "Inspect failed tables for a repair.",
+            self._paced(parts.repair_inspector.inspect_all),
         )
         yield Loop("lake sizes", observe, "Measure changed lake tables.", self._paced(parts.observer.measure_lakes))
         measure_failing = partial(parts.observer.measure_lakes, failing=True)
         yield Loop("failing lake sizes", observe, "Measure lake tables that could not be read.", self._paced(measure_failing))
         yield Loop("lake health", observe, "Observe the health of lake tables.", self._paced(parts.lake_health.observe, HEALTH_SHARE))
-        yield Loop("upkeep", options.upkeep_look_interval_ms, "Find tables that need upkeep.", self._paced(parts.upkeep.look))
+        yield Loop("upkeep", options.upkeep_look_interval_ms, "Find tables that need upkeep.", self._paced(parts.upkeep.refresh))
         yield Loop("idle checks", tick, "Finish rounds of tables without new records.", self._check_idle)
         yield Loop("pruning", PRUNE_INTERVAL_MS, "Delete old history and records of dropped tables.", self._prune)
         # A start has more urgent work, and a first sweep finds no dead file.
@@ -97,8 +100,8 @@ class Background:
         yield Loop("sweeps", options.sweep_interval_ms, "Delete files of dead rounds.", sweep, runs_at_once=False)
         if parts.relay is not None:
             yield Loop("relay", options.relay_interval_ms, "Get tables from the cluster that assigns them.", parts.relay.run_quietly)
-            look = self._paced(parts.other_services.look)
-            yield Loop("other services", observe, "Read what other tiering services have tiered.", look)
+            read_statuses = self._paced(parts.other_services.observe)
+            yield Loop("other services", observe, "Read what other tiering services have tiered.", read_statuses)
 
     async def stop(self) -> None:
         """Starts no more work. Work in a thread ends by itself. A repeat has no effect."""

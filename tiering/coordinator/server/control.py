@@ -54,7 +54,7 @@ class Control:
     def close(self) -> None:
         """Accepts no more calls."""
         self._parts.threads.close()
-        self._parts.looks.close()
+        self._parts.probes.close()
 
     async def _authorized(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
         """Performs the request if its caller is authorized. Raises UnknownTable, UnknownDatabase, AccessDenied."""

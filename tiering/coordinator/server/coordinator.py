@@ -23,7 +23,7 @@ from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.lake_acks import lake_is_confirmed
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.lake_repair.background_sweeps import BackgroundSweeps
-from tiering.coordinator.lake_repair.ways_out import RepairInspector
+from tiering.coordinator.lake_repair.repair_inspector import RepairInspector
 from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
@@ -31,12 +31,12 @@ from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
 from tiering.coordinator.observing.idle_checks import IdleChecks
-from tiering.coordinator.observing.known_tables import KnownTables
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_health import LakeHealthObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
+from tiering.coordinator.observing.visible_tables import VisibleTables
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.control import Control
 from tiering.coordinator.status.live_view import View
@@ -70,7 +70,7 @@ class Coordinator:
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes, self._columns = Lakes(cluster, open_lake), StatusColumns()
         self.discovery = Discovery(self.table_records, cluster)
-        self.known_tables = KnownTables(self.discovery)
+        self.visible_tables = VisibleTables(self.discovery)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self.lake_health = LakeHealthObserver(self.table_records, lakes, self.discovery)
         notifications, lake_was_read = ClusterNotifications(self.table_records), self.observer.lake_was_read
@@ -98,7 +98,7 @@ class Coordinator:
             notifications=notifications,
             validator=validator,
             grants=self.grants,
-            known_tables=self.known_tables,
+            visible_tables=self.visible_tables,
             upkeep=self.upkeep,
         )
         self.control = Control(self.call_parts)

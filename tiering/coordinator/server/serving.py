@@ -98,7 +98,7 @@ async def serve(
     """
     credentials = None if tls is None else server_credentials(tls)
     server = open_server(
-        before_guard=interceptors, behind_guard=[CallGrants(coordinator.grants, coordinator.known_tables, coordinator.audit)]
+        before_guard=interceptors, behind_guard=[CallGrants(coordinator.grants, coordinator.visible_tables, coordinator.audit)]
     )
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)

@@ -29,7 +29,7 @@ from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
 from tiering.coordinator.status.lake_health import health_of
 from tiering.coordinator.status.live_history import LiveHistory
-from tiering.coordinator.status.status_columns import StatusColumns, StatusLook, allowed_action
+from tiering.coordinator.status.status_columns import StatusColumns, StatusView, allowed_action
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
 from tiering.lake.health.table_health import TableHealth
@@ -199,9 +199,9 @@ class View:
         statement = next_action_against(error, self._records.get(error.table_id), names)
         return allowed_action(statement, error.database_name, error.table_name, self._access)
 
-    def status_columns(self, names: CatalogNames | None = None) -> StatusLook:
+    def status_columns(self, names: CatalogNames | None = None) -> StatusView:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
-        return StatusLook(
+        return StatusView(
             self._columns,
             rows,
             self._moment,

@@ -1,6 +1,6 @@
 """`sys.lake_tiering_status` by column: Arrow arrays that are kept between reads, and renewed where a record has changed.
 
-Records are frozen, so a cell is outdated exactly if its record is another object. A `StatusLook` reads the rows of its own moment, whatever
+Records are frozen, so a cell is outdated exactly if its record is another object. A `StatusView` reads the rows of its own moment, whatever
 other looks do meanwhile: its arrays are made of those rows and never change.
 """
 
@@ -134,7 +134,7 @@ class StatusColumns:
             return self._order.positions(rows)
 
 
-class StatusLook:
+class StatusView:
     """The statuses of one moment, or some of them, by column (`interface.Columns`). Lags are read once for all columns."""
 
     def __init__(
@@ -167,10 +167,10 @@ class StatusLook:
     def num_rows(self) -> int:
         return len(self._positions)
 
-    def take(self, indices: AnyArray) -> StatusLook:
+    def take(self, indices: AnyArray) -> StatusView:
         """Returns the rows at these indices, in this order."""
         chosen = indices.to_numpy(zero_copy_only=False)
-        selection = object.__new__(StatusLook)
+        selection = object.__new__(StatusView)
         selection.__dict__.update(self.__dict__)
         selection._positions = self._positions[chosen]
         selection._few_lags = None if self._few_lags is None else [self._few_lags[i] for i in chosen.tolist()]

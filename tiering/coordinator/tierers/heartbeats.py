@@ -2,7 +2,7 @@
 
 Reports are applied before the request, in the order failed, renewals, finished. They are judged by epoch, round id and the process that
 runs the round, so a repeated, overtaken or forged report does no harm. A request counts only if its process has sent no newer heartbeat.
-`known_tierers` decides which process a heartbeat comes from.
+`tierer_registry` decides which process a heartbeat comes from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.upkeep_needs import UpkeepSource
-from tiering.coordinator.tierers.known_tierers import KEPT_TIERERS, KnownTierers, Sender, TiererKey, key_of
 from tiering.coordinator.tierers.messages import (
     assignment_of,
     checked_round_id,
@@ -35,6 +34,7 @@ from tiering.coordinator.tierers.messages import (
     report_ref_from_pb,
 )
 from tiering.coordinator.tierers.named_epochs import note_named_epochs
+from tiering.coordinator.tierers.tierer_registry import KEPT_TIERERS, Sender, TiererKey, TiererRegistry, key_of
 from tiering.coordinator.tierers.upkeep_slots import UpkeepSlots
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -122,7 +122,7 @@ class Heartbeats:
         self._table_records = table_records
         self._note_passed_head = note_passed_head
         self._waiting_since = waiting_since
-        self._tierers = KnownTierers(table_records.options.service_timeout_ms, table_records.now())
+        self._tierers = TiererRegistry(table_records.options.service_timeout_ms, table_records.now())
         self.upkeep_slots = UpkeepSlots(table_records, self._tierers, upkeep, self._pick)
         self._restore_fences()
         self._closing = False

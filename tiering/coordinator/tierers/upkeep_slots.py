@@ -15,7 +15,7 @@ from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.decisions.upkeep import rounds
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.upkeep_needs import UpkeepSource
-from tiering.coordinator.tierers.known_tierers import KnownTierers, TiererKey
+from tiering.coordinator.tierers.tierer_registry import TiererKey, TiererRegistry
 
 FULL_SLOTS_MS = 500
 """How long a table waits for a slot before an upkeep round gives way, if no slot is free.
@@ -39,7 +39,7 @@ class UpkeepSlots:
     def __init__(
         self,
         table_records: TableRecords,
-        tierers: KnownTierers,
+        tierers: TiererRegistry,
         source: UpkeepSource | None,
         pick: Callable[[TiererKey], TableRecord | None],
     ) -> None:

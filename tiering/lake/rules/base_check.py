@@ -1,7 +1,7 @@
 """The base check: whether a round may build on a lake table (DESIGN 6 step 2), and what became of a commit request (step 7). Pure.
 
 The round and the coordinator call the same functions, so they get the same answer. The lake is the truth. The coordinator and the
-cluster keep copies (`KnownLake`). A copy may be behind the lake, but never ahead of it.
+cluster keep copies (`ExpectedLake`). A copy may be behind the lake, but never ahead of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tiering.model.tables import BucketKey, Offsets, SkippedRecords, TablePath
 
 
 @dataclass(frozen=True)
-class KnownLake:
+class ExpectedLake:
     """The records of a lake table that are kept outside of the lake.
 
     `recorded` has the coordinator's copy and the cluster's copy, as far as they exist. The caller reads them **before** the lake: if a
@@ -118,7 +118,7 @@ class ResolvedCommit:
     snapshot_id: int | None = None
 
 
-def check_base(view: LakeView | None, known: KnownLake) -> Base:
+def check_base(view: LakeView | None, known: ExpectedLake) -> Base:
     """Returns the base on which a round may build.
 
     Raises LakeTableReplaced, MarkerLost, UntrackedLakeTable, ForeignTiering, ForeignTieringOverlap, ForeignTieringGap, MarkerCorrupt,
@@ -175,7 +175,7 @@ def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]
     return any(bucket.partition_id not in known for record in recorded for bucket in record.offsets)
 
 
-def check_same_base(base: Base, fresh_view: LakeView | None, known: KnownLake) -> Base:
+def check_same_base(base: Base, fresh_view: LakeView | None, known: ExpectedLake) -> Base:
     """Repeats the whole base check after a commit failed, and returns the new base. Requires that the marker did not change.
 
     The results of the first check count as known: the table's uuid, the head, and the partitions that the marker lacks. Raises Fenced if
@@ -243,7 +243,7 @@ def _round_id(marker: Marker | None) -> str | None:
     return None if marker is None else marker.round_id
 
 
-def _check_absent(known: KnownLake) -> None:
+def _check_absent(known: ExpectedLake) -> None:
     if known.lake_table_uuid is not None:
         raise LakeTableReplaced(
             f"the lake table of {known.path or f'table {known.table_id}'} is gone; its uuid was {known.lake_table_uuid}",
@@ -263,7 +263,7 @@ def _check_absent(known: KnownLake) -> None:
         )
 
 
-def _check_uuid(view: LakeView, known: KnownLake) -> None:
+def _check_uuid(view: LakeView, known: ExpectedLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
         alternative = f"Or keep this lake table: {continue_hint(view)}"
         if not (is_empty(view) or view.marker or known.was_tiered):
@@ -276,7 +276,7 @@ def _check_uuid(view: LakeView, known: KnownLake) -> None:
         )
 
 
-def _check_untiered(view: LakeView, known: KnownLake) -> None:
+def _check_untiered(view: LakeView, known: ExpectedLake) -> None:
     """Raises a permanent error for a table without a tiering commit that has any snapshot or was tiered before."""
     reference = view.reference or "marker"
     foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
@@ -323,7 +323,7 @@ def _reference_hint(view: LakeView, snapshot: str) -> str:
     return f"Set the {view.reference} on {snapshot}, then {tier_call(view.path)}. Or keep it as it is: {continue_hint(view)}"
 
 
-def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
+def _check_identity(view: LakeView, marker: Marker, known: ExpectedLake) -> None:
     if marker.cluster_id != known.cluster_id:
         raise ClusterMismatch(
             f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {known.cluster_id}",

@@ -28,7 +28,7 @@ from tiering.lake.log_begins import LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
-from tiering.lake.rules.base_check import KnownLake
+from tiering.lake.rules.base_check import ExpectedLake
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, reconcile_call
 from tiering.lake.rules.history import is_foreign_tiering
@@ -56,7 +56,7 @@ class Situation:
 
     table_type: TableType
     survey: LakeSurvey
-    known: KnownLake
+    known: ExpectedLake
     log: Log
     places: Mapping[BucketKey, Place]
     marker_tells: bool = True
@@ -79,7 +79,7 @@ class Situation:
         return recorded_offsets(self.survey.newest_marker, self.known)
 
 
-def check_own(survey: LakeSurvey, known: KnownLake) -> None:
+def check_own(survey: LakeSurvey, known: ExpectedLake) -> None:
     """Raises CannotReconcile if the rows came from another table or cluster, because their offsets are of another log."""
     for marker in (survey.newest_marker, survey.head_marker):
         if marker is not None and (marker.cluster_id, marker.table_id) != (known.cluster_id, known.table_id):
@@ -462,7 +462,7 @@ def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketPro
     return {bucket: proof for bucket, proof in kept.items() if bucket in ranges}
 
 
-def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey, int]:
+def recorded_offsets(marker: Marker | None, known: ExpectedLake) -> dict[BucketKey, int]:
     """Returns per bucket the highest recorded offset. Copies may be behind the lake, but never ahead."""
     reached: dict[BucketKey, int] = {}
     copies = [copy.offsets for copy in known.recorded]

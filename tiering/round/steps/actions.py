@@ -197,7 +197,7 @@ class TableRead:
 
 @dataclass(frozen=True)
 class LakeRead:
-    """Answers ReadLake. `living` has the ids of the source's partitions if the base check needs them (`KnownLake`)."""
+    """Answers ReadLake. `living` has the ids of the source's partitions if the base check needs them (`ExpectedLake`)."""
 
     view: LakeView | None
     recorded_by_cluster: RecordedLakeSnapshot | None

@@ -34,9 +34,9 @@ from tiering.round.steps.round_state import Round, Step, base_of, end_failed, en
 __all__ = ["Round", "start", "step"]
 
 
-def start(assignment: Assignment, cluster_id: str, mode: ServiceMode = ServiceMode.EXCLUSIVE, log_looks: int = 0) -> Step:
-    """Returns the first step of a round. `log_looks`: how often the log may be read again before a cut or replaced log is believed."""
-    return Round(assignment, cluster_id, mode=mode, log_looks=log_looks), act.ReadTable()
+def start(assignment: Assignment, cluster_id: str, mode: ServiceMode = ServiceMode.EXCLUSIVE, log_rereads: int = 0) -> Step:
+    """Returns the first step of a round. `log_rereads`: how often the log may be read again before a cut or replaced log is believed."""
+    return Round(assignment, cluster_id, mode=mode, log_rereads=log_rereads), act.ReadTable()
 
 
 def step(state: Round, event: act.Event) -> Step:

@@ -21,7 +21,7 @@ from tiering.round.steps import actions as act
 class Round:
     """The state of a round. `sent` = number of commit requests sent; `phase` is the phase in which an error is reported.
 
-    `snapshot_properties` come with the grant, and every snapshot of that grant carries them. `log_looks` = how often the log may be read
+    `snapshot_properties` come with the grant, and every snapshot of that grant carries them. `log_rereads` = how often the log may be read
     again, `traces` = the traces of its records. `leased` = how often snapshots were leased, `redone` = how often the splits were run again
     because the base had moved.
     """
@@ -33,7 +33,7 @@ class Round:
     base: Base | None = None
     recorded_by_cluster: RecordedLakeSnapshot | None = None
     plan: Plan | None = None
-    log_looks: int = 0
+    log_rereads: int = 0
     traces: Traces = field(default_factory=dict)
     leased: int = 0
     lake_table_uuid: str | None = None

@@ -30,7 +30,7 @@ from tiering.planning.plan_splits import Plan, next_buckets, plan_again
 from tiering.round.ports import ProposedCommit
 from tiering.round.steps import actions as act
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
-from tiering.round.steps.steps_to_write import known_lake
+from tiering.round.steps.steps_to_write import expected_lake
 
 COMMIT_ATTEMPTS = 5
 """Number of times that a commit is sent on a new head, if only foreign commits came between or the request seems lost."""
@@ -241,7 +241,7 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
         return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=head), act.Ack(marker, tiered)
     if state.sent >= COMMIT_ATTEMPTS:
         return end_failed(state, unknown(state, f"it was sent {state.sent} times, but the lake does not show it"))
-    return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))
+    return send_commit(state, check_same_base(base, event.view, expected_lake(state, event.recorded_by_cluster)))
 
 
 def unknown(state: Round, why: str) -> LakewardError:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogRewritten, LogTruncated, RoundFailed, UnknownTable, UnsupportedType
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import SharedRecords
-from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base, check_same_base
 from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import TableBucket, TableInfo
@@ -32,13 +32,13 @@ def table_read(state: Round, table: TableInfo) -> Step:
     return replace(state, table=table), act.ReadLake(table)
 
 
-def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -> KnownLake:
+def expected_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -> ExpectedLake:
     """Returns what the coordinator and the cluster have recorded about the lake table."""
     assignment = state.assignment
     recorded = tuple(copy for copy in (assignment.recorded, recorded_by_cluster) if copy is not None)
     uuid = state.lake_table_uuid or assignment.lake_table_uuid
     shared = shared_records(assignment, state.mode)
-    return KnownLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded, path=assignment.path, shared=shared)
+    return ExpectedLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded, path=assignment.path, shared=shared)
 
 
 def shared_records(assignment: Assignment, mode: ServiceMode) -> SharedRecords | None:
@@ -52,7 +52,7 @@ def base_read(state: Round, event: act.LakeRead) -> Step:
     """Runs the base check. If the lake is ahead of the records, acknowledges its state to the coordinator first, which informs the
     cluster.
     """
-    base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
+    base = check_base(event.view, replace(expected_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head_identity
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
     # The cluster may lack a record of the first lake snapshot, because it did not answer at that time. On a shared cluster the base check
@@ -113,11 +113,11 @@ def log_read(state: Round, event: act.LogRead) -> Step:
         check_same_log(table_of(state), base.ranges, base.marker, event.traces)
         is_doubtful = begins_late(base.ranges, event.ends)
     except (LogTruncated, LogBehindLake, LogRewritten):
-        if not state.log_looks:
+        if not state.log_rereads:
             raise
         is_doubtful = True
-    if is_doubtful and state.log_looks:
-        return replace(state, log_looks=state.log_looks - 1), _read_log(state, settle=True)
+    if is_doubtful and state.log_rereads:
+        return replace(state, log_rereads=state.log_rereads - 1), _read_log(state, settle=True)
     state = replace(state, plan=plan, traces=event.traces, assignment=replace(state.assignment, skipped=event.skipped))
     if not plan.splits and not _has_to_commit(state):
         return state, act.End(outcome(state, RoundState.EMPTY))
@@ -161,7 +161,7 @@ def lake_ensured(state: Round, view: LakeView) -> Step:
     """Repeats the whole base check on the lake table that exists now, because it may have been created or changed since the base was
     read.
     """
-    base = check_same_base(base_of(state), view, known_lake(state, state.recorded_by_cluster))
+    base = check_same_base(base_of(state), view, expected_lake(state, state.recorded_by_cluster))
     state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head_identity)
     return state, act.RecordPlan(plan_of(state), view.table_uuid, view.head_identity)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tiering.cluster.base import SplitReader, SplitSource
-from tiering.cluster.log_look import traces_at
+from tiering.cluster.log_state import traces_at
 from tiering.errors import BucketStopped, LakewardError, SourceChanged
 from tiering.model.refused_records import offset_of
 from tiering.model.splits import TieringLogSplit

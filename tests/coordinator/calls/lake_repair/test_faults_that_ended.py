@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_kinds.ways_out import LOG
+from support.lake_kinds.repairs import LOG
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import tiered
 from support.on_call import call, next_action
@@ -50,7 +50,7 @@ def test_a_table_that_fails_again_though_a_look_sees_nothing_waits_for_a_call(tm
     assert next_action(world.coordinator, source.info) == RETRY
     call(world.coordinator, RETRY)
     succeed()
-    world.coordinator.repair_inspector.look()
+    world.coordinator.repair_inspector.inspect_all()
     world.due()
     fail()
     assert next_action(world.coordinator, source.info) is None

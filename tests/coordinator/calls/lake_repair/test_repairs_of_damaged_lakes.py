@@ -14,7 +14,7 @@ import pytest
 
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS, PAIMON, PAIMON_CLEAN
-from support.lake_kinds.ways_out import RENAME
+from support.lake_kinds.repairs import RENAME
 from support.lakes import broken_lakes as broken
 from support.lakes.broken_lakes import tiered
 from support.on_call import follow, in_lake

@@ -15,7 +15,7 @@ from tiering.coordinator.lake_repair.former_rounds import Ledger, SweptRounds
 from tiering.coordinator.lake_repair.sweeper import files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import FileSightings, LandedRound, lineage_of
+from tiering.lake.rules.upkeep.expired_files import LandedRound, OrphanCandidates, lineage_of
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 
 STEP = timedelta(hours=2)
@@ -64,7 +64,7 @@ class History:
     times: dict[int, datetime] = field(default_factory=dict)
     ledger: list[int] = field(default_factory=lambda: [0])
     landed: set[int] = field(default_factory=lambda: {0})
-    sightings: FileSightings = field(default_factory=FileSightings)
+    candidates: OrphanCandidates = field(default_factory=OrphanCandidates)
     note: FormerRounds | None = None
 
     def __post_init__(self) -> None:
@@ -105,9 +105,9 @@ class History:
         elif step == "prune":
             self.ledger = self.ledger[-KEPT_ROUNDS:]
         elif step == "restart":
-            self.sightings = FileSightings()
+            self.candidates = OrphanCandidates()
         elif step == "upgrade":  # the version before noted nothing
-            self.note, self.sightings = None, FileSightings()
+            self.note, self.candidates = None, OrphanCandidates()
         elif step == "look":
             self.sweep()
 
@@ -121,7 +121,7 @@ class History:
         known = swept.fates(UUID)
         lineage = swept.proved(self._lake(), view, stored, live, lineage_of(UUID, round_id(newest), self._base(newest), landed))
         known |= {key: RoundFate(**{**vars(known[key]), "landed": True}) for key in lineage.rounds if key in known}
-        dead_since = self.sightings.look(1, lineage, files_of_rounds(stored, known, live, shown_rounds, lineage.rounds), self.now)
+        dead_since = self.candidates.observe(1, lineage, files_of_rounds(stored, known, live, shown_rounds, lineage.rounds), self.now)
         swept.note(view, stored, lineage, known)
         oldest = min(self.times[number] for number in self.shown)
         table = SweptTable(UUID, self.shown, newest, live, shown_rounds, dead_since=dead_since, oldest_commit=oldest)

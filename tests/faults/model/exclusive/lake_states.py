@@ -21,7 +21,7 @@ from tiering.errors import CannotReconcile, LakewardError
 from tiering.lake.base import Committable, LakeSnapshot, LakeView, WriteResult
 from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.rules.base_check import Base, CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
+from tiering.lake.rules.base_check import Base, CommitOutcome, ExpectedLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, behind_rows, check_own, retiered
@@ -180,7 +180,7 @@ class Copy(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Inputs of a base check beside the lake (`KnownLake`)."""
+    """Inputs of a base check beside the lake (`ExpectedLake`)."""
 
     table_id: int
     uuid: int | None
@@ -307,10 +307,10 @@ def _results(splits: tuple[Split, ...]) -> tuple[WriteResult, ...]:
 
 
 @cache
-def _known(known: Known) -> KnownLake:
+def _known(known: Known) -> ExpectedLake:
     copies = tuple(RecordedLakeSnapshot(copy.snapshot_id, {BUCKET: copy.tiered}) for copy in (known.own, known.cluster) if copy is not None)
     uuid = None if known.uuid is None else f"lake-{known.uuid}"
-    return KnownLake(CLUSTER, known.table_id, uuid, known.passed_head, copies, path=PATH)
+    return ExpectedLake(CLUSTER, known.table_id, uuid, known.passed_head, copies, path=PATH)
 
 
 def _marker(mark: Mark) -> Marker:

@@ -15,9 +15,9 @@ class ExclusiveModel:
     def __init__(self, size: Size) -> None:
         self.size = size
 
-    def search(self, depth: int, states: int | None = None, seconds: float | None = None, *, ways_out: bool = True) -> Result:
-        """Every story of so many steps; with `ways_out` also whether the table can be healed at every step."""
-        if not ways_out:
+    def search(self, depth: int, states: int | None = None, seconds: float | None = None, *, repairs: bool = True) -> Result:
+        """Every story of so many steps; with `repairs` also whether the table can be healed at every step."""
+        if not repairs:
             return Search(initial(self.size), self.steps).run(depth, states, seconds)
         return self._search().run(depth, states, seconds)
 

@@ -97,4 +97,4 @@ LARGE_SIZES: dict[str, Size] = {
 def without(rule: Rule, states: int = 400_000, **changes: Any) -> Result:
     """The search that lacks a rule. What is missing without `adopt` is the way out of a state, which all others have."""
     size = Size(rules=ALL_RULES - {rule}, **{**SMALLEST_SIZES[rule], **changes})
-    return ExclusiveModel(size).search(40, states, ways_out=rule is Rule.ADOPT)
+    return ExclusiveModel(size).search(40, states, repairs=rule is Rule.ADOPT)

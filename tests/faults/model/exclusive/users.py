@@ -202,7 +202,7 @@ def _lineage(record: Record, lake: LakeTable, rules: frozenset[Rule]) -> Lineage
 
 
 def _sight(lineage: Lineage, files: FilesOfRounds, before: Sighted | None) -> tuple[Sighted, dict[str, datetime]]:
-    """`FileSightings.look`: what it remembers, and since when files are dead. Between two looks the guard passes."""
+    """`OrphanCandidates.observe`: what it remembers, and since when files are dead. Between two looks the guard passes."""
     is_of_now = before is not None and str(before.newest) in lineage.rounds
     dead = frozenset(location for location, round_id in files.dead.items() if round_id in lineage.rounds)
     earlier = before.dead if before is not None and is_of_now else frozenset[str]()

@@ -181,7 +181,7 @@ class Sweep(NamedTuple):
 
 
 class Sighted(NamedTuple):
-    """State of `FileSightings`: the round at the lake table's newest tiering commit, and files that only expired snapshots named."""
+    """State of `OrphanCandidates`: the round at the lake table's newest tiering commit, and files that only expired snapshots named."""
 
     newest: int
     dead: frozenset[str]

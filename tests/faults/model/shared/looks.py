@@ -21,7 +21,7 @@ from tiering.lake.base import FLUSS_COMMIT_USER, LakeSnapshot, LakeView
 from tiering.lake.foreign import AddedRows, ForeignReaders, ForeignSnapshot, ForeignWalk, SharedRecords
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules import shared_base
-from tiering.lake.rules.base_check import Base, CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
+from tiering.lake.rules.base_check import Base, CommitOutcome, ExpectedLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.foreign_walk import RunningEnds
 from tiering.lake.rules.shared_base import can_notify, is_exact, walked
 from tiering.model.leases import KvSnapshot
@@ -103,7 +103,7 @@ def stand_of(look: Look) -> Stand | Refusal:
     """`check_base` behind `walked`."""
     lake, known, (cluster, _), _, log, rules = look
     try:
-        stand = _stand(check_base(walked_view(look), known_lake(known, look[2])), lake)
+        stand = _stand(check_base(walked_view(look), expected_lake(known, look[2])), lake)
     except LakewardError as error:
         return Refusal.of(error)
     if SharedRule.AHEAD_OF_NEWEST not in rules and cluster is not None and (cluster.end or 0) > (stand.end or 0):
@@ -117,7 +117,7 @@ def stand_of(look: Look) -> Stand | Refusal:
 def same_stand(before: Stand, look: Look) -> Stand | Refusal:
     """`check_same_base`."""
     try:
-        return _stand(check_same_base(base_of(before), walked_view(look), known_lake(look[1], look[2])), look[0])
+        return _stand(check_same_base(base_of(before), walked_view(look), expected_lake(look[1], look[2])), look[0])
     except LakewardError as error:
         return Refusal.of(error)
 
@@ -229,11 +229,11 @@ def marker_of(mark: Mark) -> Marker:
     return Marker(CLUSTER, 1, UUID, str(mark.round_id), mark.round_id, None if mark.base is None else str(mark.base), ranges)
 
 
-def known_lake(known: Known, cluster: tuple[Own | None, bool]) -> KnownLake:
+def expected_lake(known: Known, cluster: tuple[Own | None, bool]) -> ExpectedLake:
     """Returns the records outside of the lake."""
     recorded = tuple(copy for copy in (_recorded(known.own), _recorded(cluster[0])) if copy is not None)
     shared = shared_records(known, cluster)
-    return KnownLake(CLUSTER, 1, None if known.own is None else UUID, known.passed_head, recorded, path=PATH, shared=shared)
+    return ExpectedLake(CLUSTER, 1, None if known.own is None else UUID, known.passed_head, recorded, path=PATH, shared=shared)
 
 
 def shared_records(known: Known, cluster: tuple[Own | None, bool]) -> SharedRecords:

@@ -16,7 +16,7 @@ from faults.model.shared.looks import (
     PATH,
     Look,
     Refusal,
-    known_lake,
+    expected_lake,
     marker_of,
     stand_of,
     view_of,
@@ -131,7 +131,7 @@ def _situation(look: Look, marker_tells: bool, kv_snapshots: bool) -> Situation:
     replaceable = frozenset((BUCKET,)) if log.start == 0 or (kv_snapshots and log.end) else frozenset()
     bounds = {BUCKET: BucketOffsets(log.start, log.end)}
     table_type = TableType.PRIMARY_KEY if log.keyed else TableType.LOG
-    situation = Situation(table_type, survey, known_lake(known, cluster), bounds, {BUCKET: PLACE}, marker_tells)
+    situation = Situation(table_type, survey, expected_lake(known, cluster), bounds, {BUCKET: PLACE}, marker_tells)
     return replace(situation, walk=walk, replaceable=replaceable)
 
 

@@ -16,7 +16,7 @@ from support.worlds.coordinator_world import HandClock
 from tiering.lake.base import Committable
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.storage.local import LocalTableFolder
-from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.model.tables import SnapshotRetention
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
@@ -68,7 +68,7 @@ def test_snapshots_older_than_the_maximum_age_expire_with_the_next_round(kit: Pa
     rounds.run(12)
     assert rounds.snapshots == rounds.snapshot_files == list(range(6, 13))
     assert (rounds.folder / "snapshot" / "EARLIEST").read_text() == "6"
-    check_base(kit.view(rounds.table), KnownLake(CLUSTER_ID, rounds.table.table_id, None, None))
+    check_base(kit.view(rounds.table), ExpectedLake(CLUSTER_ID, rounds.table.table_id, None, None))
     assert sorted(kit.read(rounds.table)["id"].to_pylist()) == list(range(1, 13))
     by_pypaimon = kit.by_pypaimon(rounds.table).snapshot_manager()
     assert by_pypaimon.try_get_earliest_snapshot().id == 6

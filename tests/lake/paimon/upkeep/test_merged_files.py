@@ -23,7 +23,7 @@ from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.paimon.upkeep import log_files
 from tiering.lake.proof.file_footer import Run, merged
-from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.upkeep import UpkeepOrder
@@ -173,7 +173,7 @@ def test_a_foreign_commit_between_the_two_snapshots_leaves_the_round_landed(
     view = kit.view(rounds.table)
     assert (view.tiered, view.marker) == (landed, prepared.marker)
     assert kinds(view)[-2:] == ["APPEND", "APPEND"]  # the foreign commit, and no compaction on it
-    check_base(view, KnownLake(CLUSTER_ID, rounds.table.table_id, None, None))
+    check_base(view, ExpectedLake(CLUSTER_ID, rounds.table.table_id, None, None))
     rounds.run(12)
     assert sorted(kit.read(rounds.table)["id"].to_pylist()) == rounds.ids
     assert len(live_files(kit.view(rounds.table))) <= SMALL_FILES + 1

@@ -66,31 +66,31 @@ class FilesOfRounds:
 
 
 @dataclass
-class _Sightings:
+class _TableCandidates:
     table_uuid: str
     newest: str
     dead_since: dict[str, datetime] = field(default_factory=dict)
     once_live: set[str] = field(default_factory=set)
 
 
-class FileSightings:
+class OrphanCandidates:
     """The files of lake tables that earlier sweeps saw. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: OrderedDict[int, _Sightings] = OrderedDict()
+        self._tables: OrderedDict[int, _TableCandidates] = OrderedDict()
 
-    def look(self, table_id: int, lineage: Lineage, files: FilesOfRounds, now: datetime) -> Mapping[str, datetime]:
+    def observe(self, table_id: int, lineage: Lineage, files: FilesOfRounds, now: datetime) -> Mapping[str, datetime]:
         """Records a sweep. Returns by location the time since when no snapshot is known to name each expired file."""
         with self._lock:
             before = self._tables.pop(table_id, None)
             if before is None or before.table_uuid != lineage.table_uuid or before.newest not in lineage.rounds:
-                before = _Sightings(lineage.table_uuid, lineage.newest)  # the table was set back since, or this is the first sweep
+                before = _TableCandidates(lineage.table_uuid, lineage.newest)  # the table was set back since, or this is the first sweep
             dead = [location for location, round_id in files.dead.items() if round_id in lineage.rounds]
             dead += [location for location in files.pruned_dead if location in before.once_live or location in before.dead_since]
             dead_since = {location: before.dead_since.get(location, now) for location in dead[:REMEMBERED_FILES]}
             once_live = set(sorted(files.pruned_live)[:REMEMBERED_FILES])
-            self._tables[table_id] = _Sightings(lineage.table_uuid, lineage.newest, dead_since, once_live)
+            self._tables[table_id] = _TableCandidates(lineage.table_uuid, lineage.newest, dead_since, once_live)
             while len(self._tables) > REMEMBERED_TABLES:
                 self._tables.popitem(last=False)
             return dict(dead_since)

@@ -63,7 +63,7 @@ class Sender:
     may_take: bool = True
 
 
-class KnownTierers:
+class TiererRegistry:
     """The tierers by id and incarnation. One thread at a time changes it; any thread may read."""
 
     def __init__(self, service_timeout_ms: int, start: Moment) -> None:

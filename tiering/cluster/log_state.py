@@ -12,7 +12,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 
 @dataclass(frozen=True)
-class LogLook:
+class LogState:
     """The log offsets, partitions and KV snapshots of one moment. `traces`, by bucket and offset, only for a log that can be rewritten."""
 
     ends: Mapping[BucketKey, BucketOffsets]
@@ -21,7 +21,7 @@ class LogLook:
     traces: Mapping[tuple[BucketKey, int], str] = field(default_factory=dict)
 
 
-def look_at_log(cluster: SplitSource, table: TableInfo, tiered: Offsets, *, settle: bool = False) -> LogLook:
+def read_log_state(cluster: SplitSource, table: TableInfo, tiered: Offsets, *, settle: bool = False) -> LogState:
     """Returns the present state of the log. `tiered` are the offsets at which the lake's buckets continue.
 
     With `settle`, the cluster first looks up the leaders of the buckets again. Raises ClusterUnavailable, UnknownTable.
@@ -34,12 +34,12 @@ def look_at_log(cluster: SplitSource, table: TableInfo, tiered: Offsets, *, sett
     ends = cluster.offsets(table)
     partitions = cluster.partitions(table) if table.partition_keys else ()
     if rewritable is None:
-        return LogLook(ends, partitions, snapshots)
+        return LogState(ends, partitions, snapshots)
     tiered_in_log = {bucket: at for bucket, at in tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end}
     ends_to_trace = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != tiered_in_log.get(bucket)}
     # The log's ends come first. A log that is cut between the two reads has another trace at `tiered_in_log` now. A log that is cut later
     # has another trace at `ends_to_trace` in the next round.
-    return LogLook(ends, partitions, snapshots, traces_at(rewritable, table, ends_to_trace, tiered_in_log))
+    return LogState(ends, partitions, snapshots, traces_at(rewritable, table, ends_to_trace, tiered_in_log))
 
 
 def traces_at(cluster: SplitSource, table: TableInfo, *looks: Offsets) -> Mapping[tuple[BucketKey, int], str]:

@@ -77,7 +77,7 @@ def survey(world: LakeWorld, tables: list[TableInfo], monkeypatch: pytest.Monkey
 def test_a_lake_that_hangs_keeps_no_other_table_waiting(world: LakeWorld, tables: list[TableInfo], survey: Survey) -> None:
     first, second = tables
     for _ in range(3):
-        world.coordinator.repair_inspector.look()
+        world.coordinator.repair_inspector.inspect_all()
     asyncio.run(until(lambda: is_retier_named(world, second)))
     assert survey.paths.count(first.path) == 1, "no other look begins while one hangs"
     assert way_of(world, first) is None
@@ -87,7 +87,7 @@ def test_a_lake_that_hangs_keeps_no_other_table_waiting(world: LakeWorld, tables
 
 def test_a_look_that_ends_after_the_service_notes_nothing(world: LakeWorld, tables: list[TableInfo], survey: Survey) -> None:
     first, _ = tables
-    world.coordinator.repair_inspector.look()
+    world.coordinator.repair_inspector.inspect_all()
     asyncio.run(until(lambda: first.path in survey.paths))
     world.coordinator.repair_inspector.close()
     before = world.record(first)

@@ -6,7 +6,7 @@ finds the lake table intact, the table is retried, as after a change of the sour
 is suggested.
 
 Inspections take no lock. A concurrent call sees the record as it is, and the result of an outdated inspection is dropped. A pass waits for
-each inspection only for a short time (`lake_looks`). An inspection that is delayed by a hanging catalog stores its result itself when it
+each inspection only for a short time (`lake_probes`). An inspection that is delayed by a hanging catalog stores its result itself when it
 ends.
 """
 
@@ -36,7 +36,7 @@ from tiering.coordinator.decisions.next_action import (
 from tiering.coordinator.decisions.records import ErrorInfo, RepairKind, RepairOption, TableRecord
 from tiering.coordinator.lake_repair.decision import Inspection
 from tiering.coordinator.lake_repair.reconciler import LAKE_CATALOG, Reconciler
-from tiering.coordinator.observing.lake_looks import Asking, LakeLook, LakeLooks, Side
+from tiering.coordinator.observing.lake_probes import LakeProbe, LakeProbes, Side, SideReporter
 from tiering.counts import counted
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ColumnValues, DriftCheck, LakeMaintenance, LakeSurvey
@@ -68,20 +68,20 @@ Sight = tuple[object, ...]
 
 
 class RepairInspector:
-    """Inspects failed tables. One thread at a time calls `look`. Inspections have threads of their own, at most one per table."""
+    """Inspects failed tables. One thread at a time calls `inspect_all`. Inspections have threads of their own, at most one per table."""
 
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
         self._reconciler = Reconciler(parts)
         self._decider = self._reconciler.decider
-        self._threads = LakeLooks(THREADS, "way-out")
+        self._threads = LakeProbes(THREADS, "way-out")
         self._sights: dict[int, tuple[Sight, RepairOption]] = {}
         self._retried = defaultdict[int, set[str]](set)
         """The classes of errors after which each table was retried since its last success."""
         self._late: set[int] = set()
         self._closed = False
 
-    def look(self, rest: Rest = no_rest, patience_ms: int = PATIENCE_MS) -> None:
+    def inspect_all(self, rest: Rest = no_rest, patience_ms: int = PATIENCE_MS) -> None:
         """Inspects every table that failed permanently, with a `rest` after each. Tables whose inspection was late come last."""
         records = self._parts.table_records.all().values()
         failed = {record.table_id: record for record in records if _error_to_inspect(record) is not None}
@@ -103,14 +103,14 @@ class RepairInspector:
 
     def _wait_for_inspection(self, record: TableRecord, patience_ms: int) -> None:
         try:
-            self._threads.wait(patience_ms, LakeLook(record.path, record.table_id, partial(self._inspect_quietly, record)))
+            self._threads.wait(patience_ms, LakeProbe(record.path, record.table_id, partial(self._inspect_quietly, record)))
         except errors.LakewardError as error:
             self._late.add(record.table_id)
             _log.debug("a failed table was not inspected yet", table=str(record.path), error=error.message)
         else:
             self._late.discard(record.table_id)
 
-    def _inspect_quietly(self, record: TableRecord, asking: Asking) -> None:
+    def _inspect_quietly(self, record: TableRecord, asking: SideReporter) -> None:
         try:
             self._inspect(record, asking)
         except errors.LakewardError as error:
@@ -118,7 +118,7 @@ class RepairInspector:
         except Exception:  # possibly no caller waits for it any more
             _log.exception("the inspection of a failed table failed unexpectedly", table=str(record.path))
 
-    def _inspect(self, record: TableRecord, asking: Asking) -> None:
+    def _inspect(self, record: TableRecord, asking: SideReporter) -> None:
         asking(Side.CLUSTER)
         info = self._parts.cluster.table(record.path)
         if info.table_id != record.table_id:

@@ -15,7 +15,7 @@ from tiering.errors import UnknownTable
 from tiering.model.tables import TableInfo, TablePath
 
 
-class KnownTables:
+class VisibleTables:
     """The cluster's tables as one caller may see them. Its methods block; it is thread-safe."""
 
     def __init__(self, discovery: Discovery) -> None:
