@@ -23,6 +23,7 @@ from tiering.lake import table_options
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.commit import old_metadata
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.layout import PREVIOUS_VERSIONS
 from tiering.lake.registry import local_lake_properties
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
@@ -144,7 +145,7 @@ class Refusing:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.tries = 0
         patch.setattr(LakeFileIO, "delete", self._refuse)
-        patch.setattr("tiering.lake.iceberg.lake.delete_file", self._refuse)
+        patch.setattr(IcebergLake, "delete_file", self._refuse)
 
     def _refuse(self, *_: Any) -> None:
         self.tries += 1

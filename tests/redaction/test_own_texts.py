@@ -15,7 +15,7 @@ from tiering.redaction.known_secrets import KnownSecrets
 from tiering.redaction.redact import redact
 
 MASKED = {
-    "tiering/cli/terminal/options.py": "postgresql://user@host/database",  # help of an option, which no error shows
+    "tiering/cli/terminal/service_options.py": "postgresql://user@host/database",  # help of an option, which no error shows
     "tiering/redaction/unnamed_secrets.py": "private-lines:",  # what the redactor looks for
 }
 """Modules with a text that the redactor cuts, and a part of that text."""

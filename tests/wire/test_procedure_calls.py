@@ -61,7 +61,7 @@ def request_of(declared: type[CallRequest[Any]], *, absent: bool) -> CallRequest
     values = {
         field.name: small.get(field.name, 5 if hints[field.name] in (int, int | None) else example(hints[field.name], absent=absent))
         for field in dataclasses.fields(declared)
-        if not (absent and field.default is not dataclasses.MISSING)
+        if field.name != "on_progress" and not (absent and field.default is not dataclasses.MISSING)
     }
     return declared(**values)
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from support.background import tick
 from support.operators import pause
+from support.services.served import calls_of
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import errors
 from tiering.cli.main import app
@@ -256,7 +257,7 @@ def test_both_python_clients_sweep_alike(world: LakeWorld) -> None:
     silence(world)
 
     async def ask() -> None:
-        server = await serve(world.coordinator, "127.0.0.1", 0)
+        server = await serve(world.coordinator, "127.0.0.1", 0, [calls_of(world)])
         try:
             with LakewardClient(server.address) as client:
                 shown = await asyncio.to_thread(client.sweep_lake, "sales.orders", older_than_ms=0, dry_run=True)
@@ -287,7 +288,7 @@ def test_the_command_asks_the_coordinator_and_shows_what_it_did(world: LakeWorld
         return list(json.JSONDecoder().raw_decode(done.output[begin.start() :])[0])
 
     async def ask() -> None:
-        server = await serve(world.coordinator, "127.0.0.1", 0)
+        server = await serve(world.coordinator, "127.0.0.1", 0, [calls_of(world)])
         try:
             [guarded] = await asyncio.to_thread(lakeward, server.address)
             [shown] = await asyncio.to_thread(lakeward, server.address, "sales.orders", "--dry-run", "--older-than", "0 s")

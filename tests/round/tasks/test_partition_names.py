@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.depth import examples
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.worlds.lake_world import LakeWorld
-from tiering.cluster.embedded.metadata import partitions
+from tiering.cluster import partition_names
 from tiering.errors import InvalidData
 from tiering.round.tasks import refused_records
 
@@ -85,7 +85,7 @@ def test_rows_that_the_cluster_takes_are_tiered(world: LakeWorld) -> None:
 @pytest.mark.in_turn("world")
 def test_on_fluss_rows_of_other_partitions_are_tiered(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fluss takes names of any length, as older versions of the embedded cluster did."""
-    monkeypatch.setattr(partitions, "MAX_FOLDER_BYTES", 1_000)
+    monkeypatch.setattr(partition_names, "MAX_FOLDER_BYTES", 1_000)
     check_drawn_tables(world, is_limited=False)
 
 
@@ -93,7 +93,7 @@ def test_on_fluss_rows_of_other_partitions_are_tiered(world: LakeWorld, monkeypa
 @pytest.mark.parametrize("without", ["limit", "stop"])
 def test_the_draws_find_folders_that_no_file_system_takes(world: LakeWorld, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the limit at the write, and where there is none, without the stop of that partition alone."""
-    monkeypatch.setattr(partitions, "MAX_FOLDER_BYTES", 1_000)
+    monkeypatch.setattr(partition_names, "MAX_FOLDER_BYTES", 1_000)
     if without == "stop":
         monkeypatch.setattr(refused_records, "_is_name_too_long", lambda _: False)
     with pytest.raises(AssertionError):

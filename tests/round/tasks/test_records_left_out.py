@@ -15,7 +15,7 @@ from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.lake_kinds.poisoned import POISON, SCHEMA, Poisoned, refuse_poison
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster.embedded.metadata import partitions
+from tiering.cluster import partition_names
 from tiering.errors import InvalidArgument
 from tiering.lake.writing import fitting
 from tiering.model.rounds import RoundState
@@ -322,7 +322,7 @@ def test_a_table_that_was_rolled_back_goes_on_behind_what_was_left_out(tmp_path:
 def test_a_partition_with_a_name_that_the_lake_cannot_hold_keeps_no_other_from_it(
     tmp_path: Path, kind: LakeKind, has_key: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partitions, "MAX_FOLDER_BYTES", 1_000)  # as an older version, and as Fluss
+    monkeypatch.setattr(partition_names, "MAX_FOLDER_BYTES", 1_000)  # as an older version, and as Fluss
     world, column, long_value = LakeWorld(tmp_path, kind=kind), "p" * 100, "v" * 180
     schema = pa.schema([*SCHEMA, pa.field(column, pa.string(), nullable=False)])
     if has_key:
