@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
-from tiering.lake.iceberg.writing import data_files
-from tiering.lake.iceberg.writing.data_files import decode_files, encode_files
+from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files, encode_files
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.writing.packed import Packed
 from tiering.lake.writing.sent_rounds import REMEMBERED, SentRounds
 from tiering.lake.writing.serializers import deserialize_write_result, serialize_write_result
 from tiering.model.tables import BucketKey, TablePath
@@ -51,10 +51,8 @@ def test_an_unknown_version_is_named() -> None:
         deserialize_write_result(b"\x09whatever")
 
 
-def test_an_unknown_version_of_the_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_files, "PAYLOAD_VERSION", 9)
-    newer = encode_files(data_files.FilesPayload("u", 0, 0, ()))
-    monkeypatch.undo()
+def test_an_unknown_version_of_the_files_is_named() -> None:
+    newer = Packed(FilesPayload, "a write result's files", version=9).encode(FilesPayload("u", 0, 0, ()))
     with pytest.raises(ValueError, match="version 9"):
         decode_files(newer)
 

@@ -6,9 +6,9 @@ never open the catalog. The catalog and its settings, including passwords, stay 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,29 +18,24 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IcebergType
 
 from tiering.clock import Clock, SystemClock
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake.base import FileRewrite, LakeWriter, WriterInitContext
-from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
-from tiering.lake.iceberg.catalogs.locations import AllowedLocations
+from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.commit.upkeep import UpkeepPolicy
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
-from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema, target_file_bytes
-from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place, partition_path
+from tiering.lake.iceberg.primary_key.writer import PrimaryKeyWriter
+from tiering.lake.iceberg.schema.layout import bucket_keys, target_file_bytes
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place
 from tiering.lake.iceberg.schema.types import arrow_type
-from tiering.lake.iceberg.upkeep.file_rewriter import RewriteTarget, decode_job, rewrite_files
-from tiering.lake.iceberg.writing.data_files import DataFileBuilder
-from tiering.lake.iceberg.writing.writer import FileTarget, RowFiles, log_writer
-from tiering.lake.iceberg_options import allowed_properties
+from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, rewrite_files
+from tiering.lake.iceberg.writing.writer import RowFiles, TableState, log_writer
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
-from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids
@@ -49,43 +44,6 @@ from tiering.redaction.redact import remember_secrets
 
 NO_LIMIT = 1 << 62
 """Size limit in bytes of a file that ends only with its rows."""
-
-
-@dataclass(frozen=True)
-class TableState:
-    """The facts of a lake table that a writer needs, as plain values."""
-
-    table_uuid: str
-    location: str
-    schema_json: str
-    spec_json: str
-    properties: Mapping[str, str]
-    """The allowed properties (`iceberg_options`). All others stay on the driver."""
-    places: AllowedLocations
-    storage: Mapping[str, str] = field(repr=False)
-    """Settings of the storage only, from the catalog's properties. They may contain its keys."""
-
-    @staticmethod
-    def of(table: Table) -> TableState:
-        """Returns the state of a loaded table."""
-        metadata, io = table.metadata, io_of(table)
-        return TableState(
-            table_uuid=str(metadata.table_uuid),
-            location=table.location(),
-            schema_json=metadata.schema().model_dump_json(),
-            spec_json=metadata.spec().model_dump_json(),
-            properties=allowed_properties(metadata.properties),
-            places=io.places,
-            storage=dict(io.properties),
-        )
-
-    @cached_property
-    def schema(self) -> Schema:
-        return Schema.model_validate_json(self.schema_json)
-
-    @cached_property
-    def spec(self) -> PartitionSpec:
-        return PartitionSpec.model_validate_json(self.spec_json)
 
 
 @dataclass(frozen=True)
@@ -118,19 +76,17 @@ class IcebergTieringFactory:
             return log_writer(context, files, RowGuard(context, row_places(state.schema, state.spec, place.partition)))
         combined = () if place.bucket is None else bucket_keys(context.table)
         places = row_places(state.schema, state.spec, place.partition, context.table.bucket_count, combined)
-        return PrimaryKeyWriter(context, BucketPlace(state.schema, place, files.io, files.builder), files, ChangeGuard(context, places))
+        return PrimaryKeyWriter(context, place, files, ChangeGuard(context, places))
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
-        state, table, job = self.state, self.table, decode_job(task.payload)
+        state, table, job = self.state, self.table, JOBS.decode(task.payload)
         if table is None:
             raise InvalidArgument("files cannot be rewritten without a description of their table")
         context = WriterInitContext(table, state.table_uuid, task.bucket, task.partition_name, round_id, nonce)
         files = self.row_files(context, job.partition, size_bytes=NO_LIMIT)
-        has_keys = table.table_type is TableType.PRIMARY_KEY
-        target = RewriteTarget(table.path, table.table_id, state.table_uuid, task.bucket, state.schema, files, has_keys)
         try:
             with lake_errors(f"rewrite files of {table.path}", table_path=table.path):
-                return rewrite_files(job, target, is_stopped)
+                return rewrite_files(job, files, is_stopped)
         except BaseException:
             files.abort()
             raise
@@ -140,21 +96,8 @@ class IcebergTieringFactory:
 
         Raises LakeUnavailable.
         """
-        state = self.state
-        target = FileTarget(
-            lake_table_uuid=state.table_uuid,
-            schema_id=state.schema.schema_id,
-            spec_id=state.spec.spec_id,
-            partition_path=partition_path(values, state.spec, state.schema),
-            prefix=file_prefix(context),
-            size_bytes=size_bytes or self.target_bytes,
-        )
         with lake_errors(f"open the storage of {context.table.path}", table_path=context.table.path):
-            io = self._open_io()
-            locations = locations_of(state.location, state.properties)
-        builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
-        provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
-        return RowFiles(context, state.schema, target, io, locations, builder, provenance)
+            return RowFiles(context, self.state, values, self._open_io(), size_bytes or self.target_bytes)
 
     @property
     def target_bytes(self) -> int:

@@ -28,9 +28,8 @@ from tiering.lake.iceberg.commit.old_metadata import OldMetadataFiles, unnamed_m
 from tiering.lake.iceberg.commit.row_removal import remove_rows
 from tiering.lake.iceberg.commit.upkeep import UpkeepPauses, UpkeepPolicy, expiry_outlook
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
-from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
-from tiering.lake.iceberg.primary_key.file_check import check_live_files
+from tiering.lake.iceberg.factory import IcebergTieringFactory
+from tiering.lake.iceberg.primary_key.bucket_files import check_live_files, encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.clean_rows import clean_rows, standing_rows
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, expired_ancestors
@@ -45,6 +44,7 @@ from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_la
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import plan_upkeep
 from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
+from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, StoredFile, UpkeepPlan, never
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.user_settings import CATALOG_NAME as CATALOG_NAME

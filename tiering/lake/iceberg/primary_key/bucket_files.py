@@ -1,37 +1,40 @@
 """The live files of a primary-key table's buckets at one head of the lake table.
 
-The driver reads them from the head's manifests (Iceberg spec, "Scan Planning"). They travel to a bucket's writer as zstd-compressed JSON,
-version 2; no bytes = no files. Before the commit, the committer checks that the bucket still has the files that the writer saw.
+The driver reads them from the head's manifests (Iceberg spec, "Scan Planning"). They travel to a bucket's writer as bytes; no bytes = no
+files. Before the commit, the committer checks that the bucket still has the files that the writer saw.
 
 Where buckets share a partition value (a clean table with several bucket keys), the footers of files tell their bucket. A file of another
 writer, such as a compaction, may hold rows of any bucket: it belongs to all of them, and none of them removes it.
+
+Other writers may use another format or partition spec. The rows of a key are looked up in Parquet, and a position delete applies only to
+data files of its own partition spec (Iceberg spec, "Position Delete Files"). One rewrite of the table gives all its files the form of
+Lakeward's.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated
 
-import zstandard
-from pyiceberg.manifest import DataFile, DataFileContent
+from pydantic import PlainSerializer
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table
 
-from tiering.errors import BaseMoved, RoundFailed
+from tiering.errors import BaseMoved, RoundFailed, SchemaDrift
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.file_check import check_format, check_spec, is_live
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
+from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
 from tiering.lake.iceberg.writing.data_files import BucketChange
+from tiering.lake.rules.hints import PARQUET_PROPERTIES, rewrite_call, tier_call
 from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE
 from tiering.lake.rules.upkeep.small_files import first_to_merge
+from tiering.lake.writing.packed import Packed
 from tiering.model.tables import TablePath
-
-VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class LiveFile:
     records: int
     size_bytes: int
 
+    @staticmethod
+    def of(file: DataFile) -> LiveFile:
+        return LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)
+
 
 @dataclass(frozen=True)
 class BucketFiles:
@@ -51,7 +58,7 @@ class BucketFiles:
     data: tuple[LiveFile, ...] = ()
     deletes: tuple[LiveFile, ...] = ()
     equality_deletes: tuple[LiveFile, ...] = ()
-    shared: frozenset[str] = frozenset()
+    shared: Annotated[frozenset[str], PlainSerializer(sorted)] = frozenset()
     """Locations of files that may also hold, or delete, rows of other buckets or of a former partition."""
 
     @property
@@ -72,27 +79,14 @@ class BucketFiles:
 NOTHING = BucketFiles(None)
 
 
-def encode_bucket_files(files: BucketFiles) -> bytes:
-    """Returns `files` as bytes. Equal files give equal bytes."""
-    document: dict[str, Any] = {"version": VERSION, "snapshot_id": files.snapshot_id}
-    for name in ("data", "deletes", "equality_deletes"):
-        document[name] = [(file.location, file.records, file.size_bytes) for file in getattr(files, name)]
-    document["shared"] = sorted(files.shared)
-    return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode())
+_PACKED = Packed(BucketFiles, "the files of a bucket", version=3)
+
+encode_bucket_files = _PACKED.encode
 
 
 def decode_bucket_files(data: bytes) -> BucketFiles:
     """Returns the files of these bytes. Raises ValueError that names an unknown version."""
-    if not data:
-        return NOTHING
-    try:
-        document = json.loads(zstandard.ZstdDecompressor().decompress(data))
-    except zstandard.ZstdError as error:
-        raise ValueError(f"the files of a bucket cannot be decompressed: {error}") from error
-    if document["version"] != VERSION:
-        raise ValueError(f"the files of a bucket have version {document['version']!r}; this Lakeward reads version {VERSION}")
-    rows, deletes, equality = (tuple(LiveFile(*file) for file in document[name]) for name in ("data", "deletes", "equality_deletes"))
-    return BucketFiles(document["snapshot_id"], rows, deletes, equality, frozenset(document["shared"]))
+    return _PACKED.decode(data) if data else NOTHING
 
 
 def _digest(files: Iterable[LiveFile]) -> str:
@@ -107,24 +101,17 @@ def live_bucket_files(
     `file_buckets` avoids reading footers again. Raises SchemaDrift for a file that cannot be read, because it has another partition spec or
     is not Parquet, and LakeUnavailable.
     """
-    snapshot = table.metadata.snapshot_by_id(snapshot_id)
-    if snapshot is None:
-        return {}
     places: dict[PartitionValue, list[FilePlace]] = defaultdict(list)
     for place in requested_places:
         places[place.partition].append(place)
     by_partition: dict[PartitionValue, list[DataFile]] = defaultdict(list)
     with lake_errors(f"read the manifests of {path}", table_path=path):
-        for manifest in snapshot.manifests(table.io):
-            if not is_live(manifest):
-                continue
-            check_spec(table, path, manifest)
-            for entry in manifest.fetch_manifest_entry(table.io):
-                file = entry.data_file
-                partition = partition_of(file)
-                if partition in places:
-                    check_format(table, path, file)
-                    by_partition[partition].append(file)
+        for entry in live_entries(table, snapshot_id):
+            file, partition = entry.data_file, partition_of(entry.data_file)
+            _check_spec(table, path, file)
+            if partition in places:
+                _check_format(table, path, file)
+                by_partition[partition].append(file)
     live_files: dict[FilePlace, BucketFiles] = {}
     with lake_errors(f"read the footers of {path}", table_path=path):
         for partition, files in by_partition.items():
@@ -136,6 +123,51 @@ def live_bucket_files(
                     shared = frozenset(path for path, bucket in buckets.items() if bucket is None)
                     live_files[place] = _base(snapshot_id, members, shared)
     return live_files
+
+
+def check_live_files(table: Table, path: TablePath) -> None:
+    """Checks the files of the table's head. Raises SchemaDrift with a `mend` (`DriftCheck.check_fit`), LakeUnavailable."""
+    with lake_errors(f"read the manifests of {path}", table_path=path):
+        for entry in live_entries(table, table.metadata.current_snapshot_id):
+            _check_spec(table, path, entry.data_file)
+            _check_format(table, path, entry.data_file)
+
+
+def live_entries(table: Table, snapshot_id: int | None) -> Iterator[ManifestEntry]:
+    """Yields the entries of the live files of a snapshot; nothing if it does not exist."""
+    snapshot = None if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
+    for manifest in () if snapshot is None else snapshot.manifests(table.io):
+        if manifest.has_added_files() or manifest.has_existing_files():
+            yield from manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+
+
+def _check_spec(table: Table, path: TablePath, file: DataFile) -> None:
+    """Raises SchemaDrift for a file of another partition spec than the table's present one."""
+    if file.spec_id != table.metadata.default_spec_id:
+        raise _unusual(table, path, "holds files of a former partition spec, whose buckets are unknown")
+
+
+def _check_format(table: Table, path: TablePath, file: DataFile) -> None:
+    """Raises SchemaDrift for a data file, or a file of position deletes, that is not Parquet."""
+    if file.file_format is not FileFormat.PARQUET and file.content is not DataFileContent.EQUALITY_DELETES:
+        raise _unusual(
+            table,
+            path,
+            f"holds the {file.file_format.value} file {file.file_path}, but Lakeward looks up the rows of a key only in Parquet",
+        )
+
+
+def _unusual(table: Table, path: TablePath, difference: str) -> SchemaDrift:
+    """Returns the error, which says how to rewrite the files. If a property of the table names their format, it must be changed first."""
+    others = _other_formats(table.properties)
+    first = f"First set {' and '.join(others)} of the lake table to parquet. " if others else ""
+    hint = f"{first}Rewrite its files (in Spark: {rewrite_call(path)}), then {tier_call(path)}. The rows stay in the log until then."
+    return drift(path, None, difference, hint, mend="write_parquet" if others else "rewrite_files")
+
+
+def _other_formats(properties: Mapping[str, str]) -> list[str]:
+    """Returns the properties that name another format than Parquet. The format of deletes is Parquet unless its property is set."""
+    return [name for name in PARQUET_PROPERTIES if properties.get(name, "parquet").lower() != "parquet"]
 
 
 def _buckets_of(table: Table, files: Sequence[DataFile], file_buckets: FileBuckets) -> Mapping[str, int | None]:
@@ -154,7 +186,7 @@ def _base(snapshot_id: int, files: Sequence[DataFile], shared: frozenset[str]) -
     # Sorted by location, because delete files list their paths in this order.
     in_order = sorted(files, key=lambda file: file.file_path)
     data, deletes, equality = (
-        tuple(LiveFile(file.file_path, file.record_count, file.file_size_in_bytes) for file in in_order if file.content is content)
+        tuple(LiveFile.of(file) for file in in_order if file.content is content)
         for content in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
     )
     return BucketFiles(snapshot_id, data, deletes, equality, shared)

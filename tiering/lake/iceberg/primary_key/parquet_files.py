@@ -76,14 +76,9 @@ def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBat
 
 def column_name(parquet: pq.ParquetFile, column: NestedField) -> str | None:
     """Returns the file's name of a column of the lake table; None if the file lacks it."""
-    field_id = str(column.field_id).encode()
     fields = list(parquet.schema_arrow)
-    for field in fields:
-        if (field.metadata or {}).get(FIELD_ID_KEY) == field_id:
-            return field.name
-    if column.name in parquet.schema_arrow.names and not any(FIELD_ID_KEY in (field.metadata or {}) for field in fields):
-        return column.name
-    return None
+    place = find_field(fields, column)
+    return None if place is None else fields[place].name
 
 
 def _column(parquet: pq.ParquetFile, key: NestedField) -> str:

@@ -19,7 +19,7 @@ from pyiceberg.manifest import DataFile
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY
-from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeleteBounds
+from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder
 from tiering.lake.writing.encodings import COMPRESSION
 from tiering.lake.writing.keys import Mask
 
@@ -58,7 +58,7 @@ def write_deletes(
             if footer_of is not None:
                 writer.add_key_value_metadata(cast(Any, footer_of(table)))
         size = stream.tell()
-    return builder.build_deletes(location, size, DeleteBounds(len(deleted), paths[0], paths[-1], int(deleted.min()), int(deleted.max())))
+    return builder.build_deletes(location, size, paths, deleted)
 
 
 def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[dict[str, Mask], bool]:

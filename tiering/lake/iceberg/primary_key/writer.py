@@ -18,9 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
-from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 
 from tiering.errors import InvalidData, LakewardError
 from tiering.lake.base import WriteResult, WriterInitContext
@@ -38,7 +36,7 @@ from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_d
 from tiering.lake.iceberg.reading.file_footers import checked_rows, footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
 from tiering.lake.iceberg.schema.partition_values import FilePlace
-from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
+from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.outside_errors import describe
 from tiering.lake.proof.file_footer import sum_of
@@ -54,16 +52,6 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class BucketPlace:
-    """The location of a writer's bucket: the lake's schema, the place of its files, and the access to them."""
-
-    schema: Schema
-    place: FilePlace
-    io: FileIO
-    builder: DataFileBuilder
-
-
-@dataclass(frozen=True)
 class _Dead:
     """The rows that are deleted before the round, by data file. `by_own`: those that only the bucket's own delete files name."""
 
@@ -76,12 +64,12 @@ class _Dead:
 class PrimaryKeyWriter:
     """A `LakeWriter` of primary-key tables."""
 
-    def __init__(self, context: WriterInitContext, place: BucketPlace, files: RowFiles, guard: ChangeGuard) -> None:
+    def __init__(self, context: WriterInitContext, place: FilePlace, files: RowFiles, guard: ChangeGuard) -> None:
         self._context = context
         self._place = place
         self._files = files
         self._guard = guard
-        self._keys = [place.schema.find_field(name) for name in context.table.primary_key]
+        self._keys = [files.state.schema.find_field(name) for name in context.table.primary_key]
         self._spool = Spool(files.schema)
         self._watched = watched_schema(files.schema)
         self._kinds: list[npt.NDArray[np.int8]] = []
@@ -156,8 +144,8 @@ class PrimaryKeyWriter:
 
     def _dead(self, base: BucketFiles) -> _Dead:
         own = base.own.deletes
-        by_own, left_over = dead_rows(self._place.io, base.data, own)
-        by_others, _ = dead_rows(self._place.io, base.data, [file for file in base.deletes if file not in own])
+        by_own, left_over = dead_rows(self._files.io, base.data, own)
+        by_others, _ = dead_rows(self._files.io, base.data, [file for file in base.deletes if file not in own])
         return _Dead(_union(by_others, by_own), by_own, left_over)
 
     @staticmethod
@@ -180,7 +168,7 @@ class PrimaryKeyWriter:
             return frozenset()
         bucket, remaining_files = self._context.bucket, set[str]()
         for file in base.data:
-            with open_parquet(self._place.io, file) as parquet:
+            with open_parquet(self._files.io, file) as parquet:
                 footer = footer_of(parquet, file.location)
             if footer is None or footer.bucket != bucket:
                 remaining_files.add(file.location)
@@ -188,10 +176,10 @@ class PrimaryKeyWriter:
 
     def _dying_with_bucket(self, base: BucketFiles, dead: _Dead) -> dict[str, Mask]:
         """Returns all live rows of the bucket in files that also hold rows of other buckets."""
-        table, place = self._context.table, self._place
-        keys = [place.schema.find_field(name) for name in bucket_keys(table)]
+        table = self._context.table
+        keys = [self._files.state.schema.find_field(name) for name in bucket_keys(table)]
         shared = [file for file in base.data if file.location in base.shared]
-        dying = rows_of_bucket(place.io, shared, keys, table.bucket_count, self._context.bucket.bucket_id)
+        dying = rows_of_bucket(self._files.io, shared, keys, table.bucket_count, self._context.bucket.bucket_id)
         return {path: mask & ~dead.rows[path] if path in dead.rows else mask for path, mask in dying.items()}
 
     def _dying(self, base: BucketFiles, dead: Mapping[str, Mask], changed: ChangedKeys) -> dict[str, Mask]:
@@ -211,7 +199,7 @@ class PrimaryKeyWriter:
     def _live_keys(self, base: BucketFiles, changed: ChangedKeys) -> Iterator[KeyRows]:
         bounds = changed.bounds()
         for number, file in enumerate(base.data):
-            with open_parquet(self._place.io, file) as parquet:
+            with open_parquet(self._files.io, file) as parquet:
                 yield from key_rows(parquet, number, self._keys, bounds)
 
     def _small_files(self, own: BucketFiles) -> tuple[LiveFile, ...]:
@@ -240,8 +228,8 @@ class PrimaryKeyWriter:
             living = ~deleted[file.location] if file.location in deleted else np.ones(file.records, dtype=bool)
             if not living.any():
                 continue
-            with open_parquet(self._place.io, file) as parquet:
-                rows: Iterator[pa.RecordBatch] = (fit(batch, self._files.schema) for batch in whole_rows(parquet, self._place.schema))
+            with open_parquet(self._files.io, file) as parquet:
+                rows: Iterator[pa.RecordBatch] = (fit(batch, self._files.schema) for batch in whole_rows(parquet, self._files.state.schema))
                 footer = footer_of(parquet, file.location) if checked else None
                 for batch in _kept(rows if footer is None else checked_rows(rows, footer, file.location), living):
                     self._files.add(batch)
@@ -261,10 +249,10 @@ class PrimaryKeyWriter:
         if not _count(dying):
             return ()
         footer_of = None if self._files.provenance is None else self._files.provenance.footer_of_deletes
-        return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder, footer_of),)
+        return (write_deletes(self._files.io, self._files.new_location(), dying, self._files.builder, footer_of),)
 
     def _change(self, base: BucketFiles, rewritten: bool, merged: bool, small: Sequence[LiveFile]) -> BucketChange:
-        rewrites, place = rewritten or bool(small), self._place.place
+        rewrites, place = rewritten or bool(small), self._place
         digest = base.digest() if rewrites else base.data_digest()
         removed = (*small, *base.own.deletes) if merged else ()
         if rewritten and (place.bucket is not None or base.shared):

@@ -9,7 +9,6 @@ into them. In a partitioned table the commit times are read too, because a parti
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.fluss.offsets_file import stated_offsets
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import partition_of
 from tiering.lake.iceberg.primary_key.parquet_files import column_name
 from tiering.lake.iceberg.reading.lake_parquet import LakeParquet, open_lake_file
 from tiering.lake.iceberg.reading.survey import foreign_offsets
@@ -35,17 +35,6 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN,
 _BATCH_ROWS = 1 << 18
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Rows of one bucket in one file. `records` is 0 for a file of deletes."""
-
-    bucket_id: int
-    begin: int
-    end: int
-    records: int
-    newest_ms: int | None = None
-
-
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
     """Returns what the snapshot added (`ForeignCommits.foreign_snapshot`)."""
     loaded = cast(Table, view.handle)
@@ -55,7 +44,7 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
         stated = stated_offsets(table, lambda: foreign_offsets(view, snapshot_id))
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
         data = [file for file in added if file.content is DataFileContent.DATA] if count and not is_rewrite else []
-        named = {tuple(file.partition[index] for index in range(count)) for file in data}
+        named = {partition_of(file)[:count] for file in data}
         has_dropped = not named <= ids.keys()
         if not layout_of_schema(loaded.schema()).has_row_offsets:
             members = frozenset(ids[values] for values in named & ids.keys())
@@ -65,12 +54,12 @@ def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partiti
         for file in added:
             if file.content is DataFileContent.POSITION_DELETES:
                 continue  # they delete rows of this very snapshot
-            values = tuple(file.partition[index] for index in range(count))
+            values = partition_of(file)[:count]
             if count and values not in ids:
                 continue  # the partition was dropped
-            for piece in _pieces(table, loaded, file):
-                key = BucketKey(ids[values] if count else None, piece.bucket_id)
-                rows[key] = _together(rows.get(key), piece)
+            for bucket_id, piece in _pieces(table, loaded, file):
+                key = BucketKey(ids[values] if count else None, bucket_id)
+                rows[key] = rows[key].with_more(piece) if key in rows else piece
     return ForeignSnapshot(snapshot_id, rows, stated.offsets, is_rewrite, has_dropped_rows=has_dropped)
 
 
@@ -110,13 +99,14 @@ def partition_ids(table: TableInfo, loaded: Table, partitions: Mapping[str, int]
     return {partition_values(table, bucket, name, loaded.schema())[:count]: number for name, number in partitions.items()}
 
 
-def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]:
+def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[tuple[int, AddedRows]]:
+    """Yields the rows of a file by bucket id. A file of deletes has no records."""
     is_data, is_partitioned = file.content is DataFileContent.DATA, bool(table.partition_keys)
     buckets, offsets = _bounds(loaded, file, BUCKET_COLUMN, IntegerType()), _bounds(loaded, file, OFFSET_COLUMN, LongType())
     times = _bounds(loaded, file, TIMESTAMP_COLUMN, TimestamptzType()) if is_partitioned else None
     if buckets is not None and offsets is not None and buckets[0] == buckets[1] and (times is not None or not is_partitioned):
         newest_ms = None if times is None else to_ms(times[1])
-        yield _Piece(buckets[0], offsets[0], offsets[1] + 1, file.record_count if is_data else 0, newest_ms)
+        yield buckets[0], AddedRows(offsets[0], offsets[1] + 1, file.record_count if is_data else 0, newest_ms)
         return
     requested = (BUCKET_COLUMN, OFFSET_COLUMN, *((TIMESTAMP_COLUMN,) if is_partitioned else ()))
     with open_lake_file(loaded.io, file.file_path) as stream:
@@ -130,7 +120,7 @@ def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]
             for bucket_id in np.unique(bucket_ids):
                 is_member = bucket_ids == bucket_id
                 newest_ms, own = None if moments is None else int(moments[is_member].max()), numbers[is_member]
-                yield _Piece(int(bucket_id), int(own.min()), int(own.max()) + 1, len(own) if is_data else 0, newest_ms)
+                yield int(bucket_id), AddedRows(int(own.min()), int(own.max()) + 1, len(own) if is_data else 0, newest_ms)
 
 
 def _bounds(loaded: Table, file: DataFile, column: str, kind: PrimitiveType) -> tuple[int, int] | None:
@@ -139,8 +129,3 @@ def _bounds(loaded: Table, file: DataFile, column: str, kind: PrimitiveType) -> 
     if lower is None or upper is None:
         return None
     return int(from_bytes(kind, lower)), int(from_bytes(kind, upper))
-
-
-def _together(rows: AddedRows | None, piece: _Piece) -> AddedRows:
-    added = AddedRows(piece.begin, piece.end, piece.records, piece.newest_ms)
-    return added if rows is None else rows.with_more(added)

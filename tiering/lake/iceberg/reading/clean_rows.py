@@ -27,7 +27,7 @@ from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_r
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.added_rows import changed_files, partition_ids
 from tiering.lake.iceberg.reading.file_footers import read_footer
-from tiering.lake.iceberg.reading.footer_offsets import files_of_log_table
+from tiering.lake.iceberg.reading.survey import files_of_log_table
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
@@ -118,7 +118,7 @@ def _live_rows_of(
     _check_readable(table, loaded, file, set())
     schema, total, first = loaded.schema(), RowSum(), 0
     names = [name for name in table.schema.names if name in schema.column_names]
-    with open_parquet(loaded.io, LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)) as parquet:
+    with open_parquet(loaded.io, LiveFile.of(file)) as parquet:
         for batch in whole_rows(parquet, schema):
             hashes = row_hashes(batch.select(names))
             total += sum_of_hashes(hashes if dead is None else hashes[~dead[first : first + len(hashes)]])
@@ -136,7 +136,7 @@ def _by_partition(table: TableInfo, loaded: Table, snapshot_ids: Sequence[int]) 
         added, removed = changed_files(loaded, snapshot_id)
         for file in added:
             _check_readable(table, loaded, file, keys)
-            live, scope = LiveFile(file.file_path, file.record_count, file.file_size_in_bytes), files[partition_of(file)]
+            live, scope = LiveFile.of(file), files[partition_of(file)]
             if file.content is DataFileContent.POSITION_DELETES:
                 scope.by_position.append(live)
             else:

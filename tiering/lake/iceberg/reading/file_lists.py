@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlparse
@@ -18,8 +17,9 @@ from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, LocalC
 from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import live_entries
 from tiering.lake.iceberg.reading.view import marker_in
-from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
+from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, value_text
 from tiering.lake.marker import Marker
 from tiering.model.tables import BUCKET_COLUMN
 
@@ -30,8 +30,7 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
     requested_id = view.head if snapshot_id is None else snapshot_id
     if requested_id is None:
         return FileLists(None)
-    snapshot = table.snapshot_by_id(requested_id)
-    if snapshot is None:
+    if table.snapshot_by_id(requested_id) is None:
         raise InvalidArgument(
             f"the lake table {view.path} has no snapshot {requested_id}",
             hint=f"It has {len(view.snapshots)} snapshots; the newest is {view.head}. The requested one may have expired.",
@@ -42,15 +41,14 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
     equalities: list[EqualityDeletes] = []
     copies = None if copies_in is None else _copies(copies_in, table)
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
-        for manifest in snapshot.manifests(table.io):
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                file = entry.data_file
-                if file.content is DataFileContent.DATA:
-                    data.append(_file(table, entry, copies))
-                elif file.content is DataFileContent.POSITION_DELETES:
-                    positions.append(_file(table, entry, copies))
-                else:
-                    equalities.append(_equality_deletes(table, entry, copies))
+        for entry in live_entries(table, requested_id):
+            content = entry.data_file.content
+            if content is DataFileContent.DATA:
+                data.append(_file(table, entry, copies))
+            elif content is DataFileContent.POSITION_DELETES:
+                positions.append(_file(table, entry, copies))
+            else:
+                equalities.append(_equality_deletes(table, entry, copies))
     if copies is not None:
         copies.fetch()
     return FileLists(requested_id, tuple(data), tuple(positions), tuple(equalities))
@@ -110,7 +108,7 @@ def _place(table: Table, file: DataFile) -> str | None:
         value = file.partition[place]
         if not isinstance(field.transform, IdentityTransform) or value is None:
             return None
-        texts.append((EPOCH + timedelta(days=value)).isoformat() if isinstance(column.field_type, DateType) else str(value))
+        texts.append(value_text(value, is_date=isinstance(column.field_type, DateType)))
     return VALUE_SEPARATOR.join(texts) or None
 
 

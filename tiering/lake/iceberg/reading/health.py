@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DateType, PrimitiveType
 
 from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_totals
+from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
 from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
-from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR
+from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, PartitionValue, value_text
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
@@ -30,12 +31,12 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
     snapshot = None if head is None else loaded.snapshot_by_id(head)
     manifests = [] if snapshot is None else snapshot.manifests(loaded.io)
     buckets = {spec_id: _buckets(table, loaded, spec) for spec_id, spec in loaded.specs().items()}
-    places: dict[tuple[object, ...], FilePlace] = {}
-    newest: dict[tuple[object, ...], int] = defaultdict(int)
+    places: dict[PartitionValue, FilePlace] = {}
+    newest: dict[PartitionValue, int] = defaultdict(int)
     for manifest in manifests:
         for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
             file, spec_id = entry.data_file, manifest.partition_spec_id
-            key = (spec_id, *(file.partition[index] for index in range(len(file.partition))))
+            key = (spec_id, *partition_of(file))
             if (place := places.get(key)) is None:
                 place = places[key] = FilePlace(reachable, buckets[spec_id])
             _count(place, file)
@@ -78,18 +79,19 @@ def _count(place: FilePlace, file: DataFile) -> None:
 
 def partition_rows(table: TableInfo, loaded: Table, snapshot_id: int) -> Mapping[str | None, int]:
     """Returns rows by partition name, including deleted ones. The key None is for files whose partition spec does not tell the name."""
-    snapshot, schema, specs = loaded.snapshot_by_id(snapshot_id), loaded.schema(), loaded.specs()
+    schema = loaded.schema()
     rows = Counter[str | None]()
-    for manifest in [] if snapshot is None else snapshot.manifests(loaded.io):
-        places: dict[str, int] = {}
-        for place, field in enumerate(specs[manifest.partition_spec_id].fields):
-            if str(field.transform) == "identity" and (name := schema.find_column_name(field.source_id)) is not None:
-                places[name] = place
-        are_dates = [isinstance(schema.find_field(key).field_type, DateType) for key in table.partition_keys]
-        for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
-            if entry.data_file.content is DataFileContent.DATA:
-                name = _name(entry.data_file, [places.get(key) for key in table.partition_keys], are_dates)
-                rows[name] += entry.data_file.record_count
+    places = {
+        (spec_id, schema.find_column_name(field.source_id)): place
+        for spec_id, spec in loaded.specs().items()
+        for place, field in enumerate(spec.fields)
+        if isinstance(field.transform, IdentityTransform)
+    }
+    are_dates = [isinstance(schema.find_field(key).field_type, DateType) for key in table.partition_keys]
+    for entry in live_entries(loaded, snapshot_id):
+        file = entry.data_file
+        if file.content is DataFileContent.DATA:
+            rows[_name(file, [places.get((file.spec_id, key)) for key in table.partition_keys], are_dates)] += file.record_count
     return rows
 
 
@@ -99,7 +101,7 @@ def _name(file: DataFile, places: list[int | None], are_dates: list[bool]) -> st
         value = None if place is None else file.partition[place]
         if value is None:
             return None
-        texts.append((EPOCH + timedelta(days=value)).isoformat() if is_date and isinstance(value, int) else str(value))
+        texts.append(value_text(value, is_date=is_date))
     return VALUE_SEPARATOR.join(texts)
 
 
@@ -117,14 +119,13 @@ def values_of(table: Table, column: str) -> int | None:
     schemas_without = {former.schema_id for former in metadata.schemas if field.field_id not in former.field_ids}
     added_under = {snapshot.snapshot_id: snapshot.schema_id for snapshot in metadata.snapshots}
     total = 0
-    for manifest in head.manifests(table.io):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            if entry.data_file.content is not DataFileContent.DATA:
-                continue
-            values = _values(entry.data_file, leaves)
-            if values is None and added_under.get(entry.snapshot_id or -1) not in schemas_without:
-                return None
-            total += values or 0
+    for entry in live_entries(table, head.snapshot_id):
+        if entry.data_file.content is not DataFileContent.DATA:
+            continue
+        values = _values(entry.data_file, leaves)
+        if values is None and added_under.get(entry.snapshot_id or -1) not in schemas_without:
+            return None
+        total += values or 0
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import cast
@@ -9,15 +10,17 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 
-from tiering.errors import MarkerCorrupt
+from tiering.errors import MarkerCorrupt, SchemaDrift
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, unreadable
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.primary_key.bucket_files import live_bucket_files
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, live_bucket_files, live_entries, partition_of
+from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
-from tiering.lake.iceberg.reading.footer_offsets import living_files
+from tiering.lake.iceberg.reading.file_footers import read_footer
 from tiering.lake.iceberg.reading.lake_parquet import check_readable
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
@@ -29,6 +32,7 @@ from tiering.lake.marker import Marker
 from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import accept_hint
+from tiering.lake.writing.keys import Mask
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 
@@ -92,23 +96,51 @@ def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int],
 
 
 def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: Mapping[str, int]) -> RowOffsets:
+    """Returns the offsets of a clean log table's rows. Raises SchemaDrift for a file of another writer, whose rows carry no offsets."""
     table, lake_rows, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
     names = {partition_values(info, BucketKey(None, 0), name, table.schema())[:count]: name for name in partitions}
     identity = FileIdentity(info, view.table_uuid, partitions)
     has_bucket = has_bucket_in_partition(info, layout_of_schema(table.schema()))
     with lake_errors(f"read the footers of the lake table {info.path}", table_path=info.path):
-        for file in living_files(table, info.path, head):
-            if count and file.partition[:count] not in names:
+        data, dead = files_of_log_table(table, info.path, head)
+        for file in data:
+            if (footer := read_footer(table.io, file)) is None:
+                raise _without_offsets(info.path, file)
+            partition = partition_of(file)
+            if count and partition[:count] not in names:
                 continue  # the partition was dropped
-            name = names[file.partition[:count]] if count else None
-            bucket_id = cast(int, file.partition[-1]) if has_bucket else None
-            if (complaint := identity.complaint(file.footer, name, bucket_id)) is not None:
-                raise drift(info.path, None, f"holds the file {file.location}, which {complaint}", accept_hint(info.path))
-            if not identity.is_former(file.footer, name):
-                place = (name, file.footer.bucket.bucket_id)
-                lake_rows.add(place, file.offsets)
-                lake_rows.add_footer(place, file.footer.rows, file.footer.checksum if len(file.offsets) == file.footer.rows else None)
+            name = names[partition[:count]] if count else None
+            bucket_id = cast(int, partition[-1]) if has_bucket else None
+            if (complaint := identity.complaint(footer, name, bucket_id)) is not None:
+                raise drift(info.path, None, f"holds the file {file.file_path}, which {complaint}", accept_hint(info.path))
+            if not identity.is_former(footer, name):
+                place = (name, footer.bucket.bucket_id)
+                offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
+                alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
+                lake_rows.add(place, alive)
+                lake_rows.add_footer(place, footer.rows, footer.checksum if len(alive) == footer.rows else None)
     return lake_rows
+
+
+def files_of_log_table(table: Table, path: TablePath, snapshot_id: int) -> tuple[list[DataFile], dict[str, Mask]]:
+    """Returns the data files of a log table's snapshot, and by location which of their rows are deleted.
+
+    Raises SchemaDrift for equality deletes, which only other writers make.
+    """
+    files: dict[DataFileContent, list[DataFile]] = defaultdict(list)
+    for entry in live_entries(table, snapshot_id):
+        files[entry.data_file.content].append(entry.data_file)
+    if files[DataFileContent.EQUALITY_DELETES]:
+        raise _without_offsets(path, files[DataFileContent.EQUALITY_DELETES][0])
+    data = files[DataFileContent.DATA]
+    dead, _ = dead_rows(table.io, map(LiveFile.of, data), map(LiveFile.of, files[DataFileContent.POSITION_DELETES]))
+    return data, dead
+
+
+def _without_offsets(path: TablePath, file: DataFile) -> SchemaDrift:
+    """Returns the error for a file of another writer in a clean log table."""
+    difference = f"holds the file {file.file_path}, which another writer made: the layout is clean, so its rows carry no offsets"
+    return drift(path, None, difference, accept_hint(path))
 
 
 def _live_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -> list[Place]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -57,6 +57,11 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
 def partition_path(values: PartitionValue, spec: PartitionSpec, schema: Schema) -> str:
     """Returns the folder of a partition value in Hive's form: `region=north/__bucket=3`, or "" for a table without partitions."""
     return spec.partition_to_path(Record(*values), schema)
+
+
+def value_text(value: int | str | date, *, is_date: bool) -> str:
+    """Returns a stored partition value as a partition's name has it."""
+    return (EPOCH + timedelta(days=value)).isoformat() if is_date and isinstance(value, int) else str(value)
 
 
 def _value(column: str, kind: IcebergType, text: str) -> int | str:

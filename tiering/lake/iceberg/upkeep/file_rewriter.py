@@ -6,9 +6,8 @@ footers, so that a damaged file never becomes a file that looks intact.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import zstandard
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 
 from tiering import crash_points
 from tiering.errors import Cancelled, DataCorrupt
@@ -34,9 +31,9 @@ from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.proof.file_footer import FileFooter, sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.fitting import fit
-from tiering.model.tables import BucketKey, TablePath
+from tiering.lake.writing.packed import Packed
+from tiering.model.tables import TableType
 
-VERSION = 1
 FLOATS = ("FLOAT", "DOUBLE")
 
 
@@ -58,54 +55,24 @@ class RewriteJob:
     equality_deletes: tuple[EqualityDelete, ...] = ()
 
 
-def encode_job(job: RewriteJob) -> bytes:
-    """Returns `job` as bytes. Equal jobs give equal bytes."""
-    return zstandard.ZstdCompressor().compress(json.dumps({"version": VERSION, **asdict(job)}, separators=(",", ":")).encode())
+JOBS = Packed(RewriteJob, "a rewrite's files", version=2)
 
 
-def decode_job(data: bytes) -> RewriteJob:
-    """Returns the job of these bytes. Raises ValueError that names an unknown version."""
-    document = json.loads(zstandard.ZstdDecompressor().decompress(data))
-    if document["version"] != VERSION:
-        raise ValueError(f"a rewrite has version {document['version']!r}; this Lakeward reads version {VERSION}")
-    files, deletes = (tuple(LiveFile(**file) for file in document[name]) for name in ("files", "deletes"))
-    equality = tuple(
-        EqualityDelete(LiveFile(**delete["file"]), delete["sequence_number"], tuple(delete["columns"]))
-        for delete in document["equality_deletes"]
-    )
-    place = tuple(document["partition"]), document["shared_bucket"]
-    numbers = tuple(document["sequence_numbers"])
-    return RewriteJob(document["base_snapshot_id"], *place, files, deletes, document["outputs"], numbers, equality)
-
-
-@dataclass(frozen=True)
-class RewriteTarget:
-    """The target of the rows. The footers of the old files must name `table_id` and `lake_table_uuid`."""
-
-    path: TablePath
-    table_id: int
-    lake_table_uuid: str
-    bucket: BucketKey
-    schema: Schema
-    files: RowFiles
-    has_keys: bool
-
-
-def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[int], bool]) -> FileRewrite:
-    """Writes the new files (`FileRewriter.rewrite`). After an error the caller aborts `target.files`."""
+def rewrite_files(job: RewriteJob, new_files: RowFiles, is_stopped: Callable[[int], bool]) -> FileRewrite:
+    """Writes the rows to `new_files` (`FileRewriter.rewrite`). After an error the caller aborts them."""
     deletes = AppliedDeletes()
-    deletes.apply_positions(target.files.io, job.files, job.deletes)
-    deletes.apply_equality(target.files.io, target.schema, job.files, job.sequence_numbers, job.equality_deletes)
-    copying = _Copying(job, target, deletes, is_stopped)
+    deletes.apply_positions(new_files.io, job.files, job.deletes)
+    deletes.apply_equality(new_files.io, new_files.state.schema, job.files, job.sequence_numbers, job.equality_deletes)
+    copying = _Copying(job, new_files, deletes, is_stopped)
     for file in job.files:
         copying.copy(file)
         crash_points.reach(crash_points.MERGING)
-    written = target.files.close()
+    written = new_files.close()
     copying.check(written)
     change = BucketChange(job.partition, job.base_snapshot_id, "", True, tuple(file.location for file in job.files), job.shared_bucket)
-    payload = replace(target.files.payload(written), change=change, deletes=deletes.names)
+    payload = replace(new_files.payload(written), change=change, deletes=deletes.names)
     return FileRewrite(
-        bucket=target.bucket,
+        bucket=new_files.context.bucket,
         payload=encode_files(payload),
         files_before=len(job.files),
         files_after=len(written),
@@ -118,9 +85,11 @@ def rewrite_files(job: RewriteJob, target: RewriteTarget, is_stopped: Callable[[
 class _Copying:
     """Copies the live rows of the files of one job."""
 
-    def __init__(self, job: RewriteJob, target: RewriteTarget, deletes: AppliedDeletes, is_stopped: Callable[[int], bool]) -> None:
+    def __init__(self, job: RewriteJob, new_files: RowFiles, deletes: AppliedDeletes, is_stopped: Callable[[int], bool]) -> None:
         self._job = job
-        self._target = target
+        self._files = new_files
+        self._table = new_files.context.table
+        self._has_keys = self._table.table_type is TableType.PRIMARY_KEY
         self._deletes = deletes
         self._is_stopped = is_stopped
         self._read = 0
@@ -133,15 +102,15 @@ class _Copying:
 
     def copy(self, file: LiveFile) -> None:
         """Adds the live rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
-        target, dead = self._target, self._deletes.rows.get(file.location)
+        dead = self._deletes.rows.get(file.location)
         living = None if dead is None else ~dead
-        with open_parquet(target.files.io, file) as parquet:
+        with open_parquet(self._files.io, file) as parquet:
             footer = self._footer(parquet, file)
             self._note_offsets(footer, living)
-            target.files.expect_nan(_without_statistics(parquet.metadata))
+            self._files.expect_nan(_without_statistics(parquet.metadata))
             checksums, kept_checksums, first = list[int](), list[int](), 0
-            for batch in whole_rows(parquet, target.schema):
-                rows = fit(batch, target.files.schema)
+            for batch in whole_rows(parquet, self._files.state.schema):
+                rows = fit(batch, self._files.schema)
                 part = None if living is None else living[first : first + rows.num_rows]
                 kept = (
                     rows
@@ -164,24 +133,24 @@ class _Copying:
 
     def _footer(self, parquet: Any, file: LiveFile) -> FileFooter | None:
         """Returns the footer of a file of a clean table. Raises DataCorrupt for the footer of another table or bucket."""
-        target = self._target
-        if target.files.provenance is None:
+        if self._files.provenance is None:
             return None
         footer = footer_of(parquet, file.location)
-        if footer is None and not target.has_keys:  # the offsets of its rows are unknown
+        if footer is None and not self._has_keys:  # the offsets of its rows are unknown
             raise self._damaged(file.location)
         if footer is None:
             return None
-        is_ours = (footer.table_id, footer.lake_table_uuid, footer.bucket) == (target.table_id, target.lake_table_uuid, target.bucket)
+        own = (self._table.table_id, self._files.state.table_uuid, self._files.context.bucket)
+        is_ours = (footer.table_id, footer.lake_table_uuid, footer.bucket) == own
         if not is_ours or footer.rows != file.records:
             raise self._damaged(file.location)
         return footer
 
     def _note_offsets(self, footer: FileFooter | None, living: npt.NDArray[Any] | None) -> None:
-        provenance = self._target.files.provenance
+        provenance = self._files.provenance
         if provenance is None:
             return
-        if self._target.has_keys:
+        if self._has_keys:
             changes = (0, 0) if footer is None or footer.changes is None else footer.changes
             before = provenance.changes or changes
             provenance.changes = (min(before[0], changes[0]), max(before[1], changes[1]))
@@ -194,26 +163,25 @@ class _Copying:
         while rows.num_rows:
             room = self._rows_a_file - self._written % self._rows_a_file
             part = rows.slice(0, room)
-            self._target.files.add(part)
+            self._files.add(part)
             self._written += part.num_rows
             rows = rows.slice(part.num_rows)
             if self._written % self._rows_a_file == 0 and self._written < self._living:
-                self._target.files.end_file()
+                self._files.end_file()
 
     def check(self, written: Collection[DataFile]) -> None:
         """Raises DataCorrupt if the new files have other rows than the old files should have."""
-        provenance = self._target.files.provenance
+        provenance = self._files.provenance
         rows = sum(file.record_count for file in written)
         if rows != self._living or (self._is_proved and provenance is not None and provenance.checksum != self._expected_checksum):
             raise self._damaged(self._job.files[0].location)
 
     def _damaged(self, location: str) -> DataCorrupt:
-        target = self._target
         return DataCorrupt(
-            f"{len(self._job.files)} files of {target.path} were read to rewrite them, and their rows do not have the checksum of their "
-            f"footers; check the file {location}",
+            f"{len(self._job.files)} files of {self._table.path} were read to rewrite them, and their rows do not have the checksum of "
+            f"their footers; check the file {location}",
             hint=DAMAGED_HINT,
-            table_path=target.path,
+            table_path=self._table.path,
             lake_file=location,
         )
 

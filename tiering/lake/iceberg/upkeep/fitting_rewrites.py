@@ -10,9 +10,8 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
 from tiering.lake.iceberg.commit.staging import FileChanges
-from tiering.lake.iceberg.primary_key.bucket_files import partition_of
+from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
-from tiering.lake.iceberg.upkeep.standing_files import live_entries
 from tiering.lake.iceberg.writing.data_files import FilesPayload
 
 
@@ -72,16 +71,16 @@ def fitting_rewrites(table: Table, head: int | None, rewrites: Mapping[int, File
 
 def _live(table: Table, head: int) -> _Live:
     live = _Live()
-    for spec_id, entry in live_entries(table, head):
+    for entry in live_entries(table, head):
         file = entry.data_file
         partition, sequence_number = partition_of(file), entry.sequence_number or 0
         if file.content is DataFileContent.DATA:
             live.data[file.file_path] = partition, sequence_number
-        elif spec_id == table.metadata.default_spec_id:
+        elif file.spec_id == table.metadata.default_spec_id:
             live.deletes[partition].add(file.file_path)
             if file.content is DataFileContent.EQUALITY_DELETES:
                 live.equality[file.file_path] = partition, sequence_number
-        elif file.content is DataFileContent.EQUALITY_DELETES and not table.specs()[spec_id].fields:
+        elif file.content is DataFileContent.EQUALITY_DELETES and not table.specs()[file.spec_id].fields:
             live.has_global = True
     return live
 

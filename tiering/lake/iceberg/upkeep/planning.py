@@ -13,13 +13,13 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from tiering.lake.base import LakeView
-from tiering.lake.iceberg.primary_key.bucket_files import MANY_DELETE_FILES
+from tiering.lake.iceberg.primary_key.bucket_files import MANY_DELETE_FILES, LiveFile
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
 from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.upkeep.applied_deletes import EqualityDelete
-from tiering.lake.iceberg.upkeep.file_rewriter import RewriteJob, encode_job
-from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, StandingData, live_file, partition_name, standing_files
+from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, RewriteJob
+from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, StandingData, partition_name, standing_files
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.proof.file_footer import Run
 from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, RewriteRun, StandingFile, runs_to_rewrite, worst_first
@@ -94,7 +94,7 @@ class _Planning:
         if not delete_files or not (is_heavy or has_many or self._order.full):
             return frozenset()
         io = self._loaded.io
-        named = {path for delete in partition.deletes for path, _ in deleted_positions(io, live_file(delete))}
+        named = {path for delete in partition.deletes for path, _ in deleted_positions(io, LiveFile.of(delete))}
         newest = max((delete.sequence_number for delete in partition.equality_deletes), default=0)
         older = (entry for entries in partition.buckets.values() for entry in entries if entry.sequence_number < newest)
         return frozenset(named | {entry.file.file_path for entry in older})
@@ -155,17 +155,17 @@ def rewrite_task(
         base_snapshot_id=view.head,
         partition=partition.partition,
         shared_bucket=shared_bucket,
-        files=tuple(map(live_file, files)),
-        deletes=tuple(map(live_file, partition.deletes)),
+        files=tuple(map(LiveFile.of, files)),
+        deletes=tuple(map(LiveFile.of, partition.deletes)),
         outputs=outputs,
         sequence_numbers=tuple(sequence_numbers[file.file_path] for file in files),
         equality_deletes=tuple(
-            EqualityDelete(live_file(entry.file), entry.sequence_number, tuple(entry.file.equality_ids or ()))
+            EqualityDelete(LiveFile.of(entry.file), entry.sequence_number, tuple(entry.file.equality_ids or ()))
             for entry in partition.equality_deletes
         ),
     )
     size, rows = sum(file.file_size_in_bytes for file in files), sum(file.record_count for file in files)
-    return RewriteTask(key, partition_name(table, partition.partition), encode_job(job), len(files), size, rows)
+    return RewriteTask(key, partition_name(table, partition.partition), JOBS.encode(job), len(files), size, rows)
 
 
 def ordered_files(table: TableInfo, view: LakeView, key: BucketKey, files: Sequence[DataFile]) -> list[OrderedFile]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
+import pyarrow as pa
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DoubleType, FloatType
 
-from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
-from tiering.lake.iceberg.primary_key.file_check import is_live
+from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import EPOCH, VALUE_SEPARATOR, PartitionValue
+from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, PartitionValue, value_text
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
@@ -84,11 +83,11 @@ def standing_files(
     """Returns the live files of a snapshot, or of some `partitions` of it. `living`: living ids by name. Reads only manifests."""
     live_files = StandingFiles()
     names = _BucketNames(table, loaded, living)
-    for spec_id, entry in live_entries(loaded, snapshot_id):
+    for entry in live_entries(loaded, snapshot_id):
         file = entry.data_file
-        if spec_id != loaded.metadata.default_spec_id:
+        if file.spec_id != loaded.metadata.default_spec_id:
             live_files.of_former_specs += file.content is DataFileContent.DATA
-            is_global = file.content is DataFileContent.EQUALITY_DELETES and not loaded.specs()[spec_id].fields
+            is_global = file.content is DataFileContent.EQUALITY_DELETES and not loaded.specs()[file.spec_id].fields
             live_files.has_global_deletes = live_files.has_global_deletes or is_global
             continue
         partition = partition_of(file)
@@ -107,15 +106,6 @@ def standing_files(
     return live_files
 
 
-def live_entries(loaded: Table, snapshot_id: int | None) -> Iterator[tuple[int, ManifestEntry]]:
-    """Yields the entries of live files with the ids of their partition specs."""
-    snapshot = None if snapshot_id is None else loaded.metadata.snapshot_by_id(snapshot_id)
-    for manifest in () if snapshot is None else snapshot.manifests(loaded.io):
-        if is_live(manifest):
-            for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
-                yield manifest.partition_spec_id, entry
-
-
 def _can_be_applied(file: DataFile, schema: Schema) -> bool:
     """Whether the rows of an equality-delete file can be compared: in columns without NULL, which engines compare differently, and without
     floats."""
@@ -125,10 +115,6 @@ def _can_be_applied(file: DataFile, schema: Schema) -> bool:
         return False
     kinds = [column.required and column.field_type.is_primitive and not isinstance(column.field_type, _FLOATS) for column in columns]
     return file.file_format is FileFormat.PARQUET and bool(kinds) and all(kinds)
-
-
-def live_file(file: DataFile) -> LiveFile:
-    return LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)
 
 
 class _BucketNames:
@@ -162,10 +148,5 @@ def partition_name(table: TableInfo, partition: PartitionValue) -> str | None:
     """Returns the name of the source's partition with this value; None in a table without partitions."""
     if not table.partition_keys:
         return None
-    values = zip(table.partition_keys, partition, strict=False)
-    return VALUE_SEPARATOR.join(_text(table, key, value) for key, value in values)
-
-
-def _text(table: TableInfo, key: str, value: int | str | date) -> str:
-    is_date = str(table.schema.field(key).type).startswith("date") and isinstance(value, int)
-    return (EPOCH + timedelta(days=value)).isoformat() if is_date and isinstance(value, int) else str(value)
+    dates = (pa.types.is_date(table.schema.field(key).type) for key in table.partition_keys)
+    return VALUE_SEPARATOR.join(value_text(value, is_date=is_date) for is_date, value in zip(dates, partition, strict=False))

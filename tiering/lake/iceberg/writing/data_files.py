@@ -2,20 +2,21 @@
 
 This is the only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
 
-Between processes a split's files travel as zstd-compressed JSON, version 5: about 600 bytes a file.
+Between processes a split's files take about 600 bytes a file.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
+from pydantic import PlainSerializer, PlainValidator
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import (
     MetricModeTypes,
@@ -32,8 +33,8 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
 from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
+from tiering.lake.writing.packed import Packed
 
-PAYLOAD_VERSION = 5
 UNSORTED = 0
 """Sort order id of the files. Fluss's writers use it too, although rows are in the order of their offsets."""
 
@@ -68,6 +69,34 @@ class BucketChange:
         return FilePlace(self.partition, self.bucket)
 
 
+def _to_json(file: DataFile) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "content": file.content.value,
+        "path": file.file_path,
+        "size": file.file_size_in_bytes,
+        "records": file.record_count,
+        "partition": [file.partition[index] for index in range(len(file.partition))],
+        "split_offsets": file.split_offsets,
+        "spec_id": file.spec_id,
+    }
+    for name in _NUMBERS:
+        document[name] = list((getattr(file, name) or {}).items())
+    for name in _BOUNDS:
+        document[name] = [(field, base64.b64encode(value).decode("ascii")) for field, value in (getattr(file, name) or {}).items()]
+    return document
+
+
+def _from_json(document: dict[str, Any]) -> DataFile:
+    statistics: dict[str, Any] = {name: dict(document[name]) for name in _NUMBERS}
+    statistics |= {name: {field: base64.b64decode(value) for field, value in document[name]} for name in _BOUNDS}
+    statistics |= {"record_count": document["records"], "split_offsets": document["split_offsets"], "nan_value_counts": {}}
+    content = DataFileContent(document["content"])
+    return _data_file(document["path"], document["size"], document["spec_id"], document["partition"], statistics, content)
+
+
+_PackedFile = Annotated[DataFile, PlainSerializer(_to_json), PlainValidator(_from_json)]
+
+
 @dataclass(frozen=True)
 class FilesPayload:
     """The files of one split, and the table for which they were written. `schema_id` and `spec_id` are those of the table at that time."""
@@ -75,7 +104,7 @@ class FilesPayload:
     lake_table_uuid: str
     schema_id: int
     spec_id: int
-    files: tuple[DataFile, ...]
+    files: tuple[_PackedFile, ...]
     """Data files, and position-delete files of a primary-key table."""
     change: BucketChange | None = None
     """The change of a primary-key table's bucket, if the split changes any key."""
@@ -83,15 +112,8 @@ class FilesPayload:
     """For rewritten files: the delete files of their partition whose deletes were applied, and the data files that each of them names."""
 
 
-@dataclass(frozen=True)
-class DeleteBounds:
-    """The contents of a position-delete file: number of rows, first and last path, lowest and highest position."""
-
-    records: int
-    first_path: str
-    last_path: str
-    lowest: int
-    highest: int
+_PACKED = Packed(FilesPayload, "a write result's files", version=6)
+encode_files, decode_files = _PACKED.encode, _PACKED.decode
 
 
 class DataFileBuilder:
@@ -113,52 +135,24 @@ class DataFileBuilder:
         statistics = replace(statistics, column_aggregates=bounded)
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
 
-    def build_deletes(self, location: str, size_bytes: int, deletes: DeleteBounds) -> DataFile:
-        """Returns the description of a closed position-delete file. Its bounds are not cut, because a reader that finds equal bounds takes
-        them for the path of the only data file (Iceberg's `ContentFileUtil.referencedDataFile`)."""
-        count = deletes.records
+    def build_deletes(self, location: str, size_bytes: int, paths: Sequence[str], positions: npt.NDArray[np.int64]) -> DataFile:
+        """Returns the description of a closed file that deletes `positions` of the files `paths`, which are sorted.
+
+        Its bounds are not cut, because a reader that finds equal bounds takes them for the path of the only data file (Iceberg's
+        `ContentFileUtil.referencedDataFile`).
+        """
+        count = len(positions)
         statistics: dict[str, Any] = {
             "record_count": count,
             "column_sizes": {},
             "value_counts": {PATH_FIELD_ID: count, POSITION_FIELD_ID: count},
             "null_value_counts": {PATH_FIELD_ID: 0, POSITION_FIELD_ID: 0},
             "nan_value_counts": {},
-            "lower_bounds": _delete_bounds(deletes.first_path, deletes.lowest),
-            "upper_bounds": _delete_bounds(deletes.last_path, deletes.highest),
+            "lower_bounds": _delete_bounds(paths[0], int(positions.min())),
+            "upper_bounds": _delete_bounds(paths[-1], int(positions.max())),
             "split_offsets": None,
         }
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics, DataFileContent.POSITION_DELETES)
-
-
-def encode_files(payload: FilesPayload) -> bytes:
-    """Returns `payload` as bytes. Equal payloads give equal bytes."""
-    document = {
-        "version": PAYLOAD_VERSION,
-        "lake_table_uuid": payload.lake_table_uuid,
-        "schema_id": payload.schema_id,
-        "spec_id": payload.spec_id,
-        "files": [_to_json(file) for file in payload.files],
-        "change": None if payload.change is None else asdict(payload.change),
-        "deletes": dict(payload.deletes),
-    }
-    return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
-
-
-def decode_files(data: bytes) -> FilesPayload:
-    """Returns the payload of these bytes. Raises ValueError that names an unknown version."""
-    try:
-        document = json.loads(zstandard.ZstdDecompressor().decompress(data))
-    except zstandard.ZstdError as error:
-        raise ValueError(f"a write result's files cannot be decompressed: {error}") from error
-    if document["version"] != PAYLOAD_VERSION:
-        raise ValueError(f"a write result's files have version {document['version']!r}; this Lakeward reads version {PAYLOAD_VERSION}")
-    spec_id = document["spec_id"]
-    files = tuple(_from_json(file, spec_id) for file in document["files"])
-    change = document["change"]
-    if change is not None:
-        change = BucketChange(**{**change, "partition": tuple(change["partition"]), "obsolete": tuple(change["obsolete"])})
-    deletes = {location: tuple(paths) for location, paths in document["deletes"].items()}
-    return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files, change, deletes)
 
 
 def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> dict[int, MetricModeTypes]:
@@ -235,27 +229,3 @@ def _data_file(
     )
     file.spec_id = spec_id
     return file
-
-
-def _to_json(file: DataFile) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "content": file.content.value,
-        "path": file.file_path,
-        "size": file.file_size_in_bytes,
-        "records": file.record_count,
-        "partition": [file.partition[index] for index in range(len(file.partition))],
-        "split_offsets": file.split_offsets,
-    }
-    for name in _NUMBERS:
-        document[name] = list((getattr(file, name) or {}).items())
-    for name in _BOUNDS:
-        document[name] = [(field, base64.b64encode(value).decode("ascii")) for field, value in (getattr(file, name) or {}).items()]
-    return document
-
-
-def _from_json(document: dict[str, Any], spec_id: int) -> DataFile:
-    statistics: dict[str, Any] = {name: dict(document[name]) for name in _NUMBERS}
-    statistics |= {name: {field: base64.b64decode(value) for field, value in document[name]} for name in _BOUNDS}
-    statistics |= {"record_count": document["records"], "split_offsets": document["split_offsets"], "nan_value_counts": {}}
-    content = DataFileContent(document["content"])
-    return _data_file(document["path"], document["size"], spec_id, document["partition"], statistics, content)

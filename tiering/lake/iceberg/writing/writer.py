@@ -5,24 +5,31 @@ A column is converted only if the lake holds it in another type (8- and 16-bit i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table.locations import LocationProvider
+from pyiceberg.table import Table
 
 from tiering.lake.base import WriterInitContext
+from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
+from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.schema.layout import layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, partition_path
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
+from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFilesWriter, OpenFile, ParquetStream
-from tiering.lake.writing.provenance import Provenance
+from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import RowGuard
 from tiering.lake.writing.statistics import FloatsWithoutStatistics
 
@@ -31,37 +38,57 @@ LEAST_ROW_GROUP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class FileTarget:
-    """The target of one split's files. `prefix` begins every file name: it has the round id and the attempt nonce."""
+class TableState:
+    """The facts of a lake table that a writer needs, as plain values."""
 
-    lake_table_uuid: str
-    schema_id: int
-    spec_id: int
-    partition_path: str
-    prefix: str
-    size_bytes: int
+    table_uuid: str
+    location: str
+    schema_json: str
+    spec_json: str
+    properties: Mapping[str, str]
+    """The allowed properties (`iceberg_options`). All others stay on the driver."""
+    places: AllowedLocations
+    storage: Mapping[str, str] = field(repr=False)
+    """Settings of the storage only, from the catalog's properties. They may contain its keys."""
+
+    @staticmethod
+    def of(table: Table) -> TableState:
+        """Returns the state of a loaded table."""
+        metadata, io = table.metadata, io_of(table)
+        return TableState(
+            table_uuid=str(metadata.table_uuid),
+            location=table.location(),
+            schema_json=metadata.schema().model_dump_json(),
+            spec_json=metadata.spec().model_dump_json(),
+            properties=allowed_properties(metadata.properties),
+            places=io.places,
+            storage=dict(io.properties),
+        )
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        return PartitionSpec.model_validate_json(self.spec_json)
 
 
 class RowFiles(ParquetStream["_OpenFile", DataFile]):
-    """The data files of one attempt."""
+    """The data files of one attempt in the partition `values`. They end at `size_bytes`."""
 
-    def __init__(
-        self,
-        context: WriterInitContext,
-        schema: Schema,
-        target: FileTarget,
-        io: FileIO,
-        locations: LocationProvider,
-        builder: DataFileBuilder,
-        provenance: Provenance | None = None,
-    ) -> None:
-        columns = pa.schema([arrow_field(field) for field in schema.fields])
-        row_group_bytes = min(ROW_GROUP_BYTES, max(LEAST_ROW_GROUP_BYTES, target.size_bytes))
-        super().__init__(context.table.path, columns, target.size_bytes, provenance, row_group_bytes, bucket=context.bucket)
-        self._target = target
+    def __init__(self, context: WriterInitContext, state: TableState, values: PartitionValue, io: FileIO, size_bytes: int) -> None:
+        columns = pa.schema([arrow_field(field) for field in state.schema.fields])
+        provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
+        row_group_bytes = min(ROW_GROUP_BYTES, max(LEAST_ROW_GROUP_BYTES, size_bytes))
+        super().__init__(context.table.path, columns, size_bytes, provenance, row_group_bytes, bucket=context.bucket)
+        self.context = context
+        self.state = state
         self.io = io
-        self._locations = locations
-        self.builder = builder
+        self.builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
+        self._locations = locations_of(state.location, state.properties)
+        folder = partition_path(values, state.spec, state.schema)
+        self._prefix = f"{folder}{'/' if folder else ''}{file_prefix(context)}"
         self._started: list[str] = []
 
     def expect_nan(self, columns: Collection[str]) -> None:
@@ -70,13 +97,11 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
 
     def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
         """Returns `files` with the table for which they were written."""
-        return FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
+        return FilesPayload(self.state.table_uuid, self.state.schema.schema_id, self.state.spec.spec_id, files)
 
     def new_location(self) -> str:
         """Returns the location of the next file of this attempt. An abort deletes that file too."""
-        folder = self._target.partition_path
-        name = f"{folder}{'/' if folder else ''}{self._target.prefix}-{len(self._started):05d}.parquet"
-        location = self._locations.new_data_location(name)
+        location = self._locations.new_data_location(f"{self._prefix}-{len(self._started):05d}.parquet")
         self._started.append(location)
         return location
 
