@@ -20,8 +20,9 @@ import base64
 import binascii
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import zstandard
 
@@ -43,8 +44,8 @@ DECODED_LIMIT_BYTES = 256 * 1024 * 1024
 """Far above any real marker. It keeps a damaged length from exhausting the memory."""
 
 _ZSTD_LEVEL = 3
-_PROOF_LENGTH = 6
-"""Number of values of a proof in the list of a partition."""
+_PROOF_LENGTH = 5
+"""Number of `BucketProof.values`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class Marker:
     archives: frozenset[int] | None = None
     """Living partitions whose name had rows in the lake before any of their buckets was tiered. Usually these are rows of a dropped
     partition. None = not recorded, as in a marker of an older version or of a table that needs no such record."""
+
+    @property
+    def ends(self) -> dict[BucketKey, int]:
+        """Per bucket the next offset to tier."""
+        return {bucket: tiered.tiered for bucket, tiered in self.buckets.items()}
 
 
 @dataclass(frozen=True)
@@ -124,10 +130,7 @@ def decode(summary: Mapping[str, str], read_file: Callable[[str], bytes]) -> Mar
 
 
 def _to_json(marker: Marker) -> str:
-    groups: dict[int | None, list[int]] = defaultdict(list)
-    for bucket in sorted(marker.buckets, key=BucketKey.sort_key):
-        tiered = marker.buckets[bucket]
-        groups[bucket.partition_id].extend((bucket.bucket_id, tiered.start, tiered.tiered))
+    skipped = [(bucket, offset, trace) for bucket, records in marker.skipped.items() for offset, trace in records.items()]
     document = {
         "version": VERSION,
         "cluster_id": marker.cluster_id,
@@ -136,28 +139,27 @@ def _to_json(marker: Marker) -> str:
         "round_id": marker.round_id,
         "tiering_epoch": marker.tiering_epoch,
         "base_round_id": marker.base_round_id,
-        "buckets": list(groups.items()),
+        "buckets": _grouped((bucket, tiered.start, tiered.tiered) for bucket, tiered in marker.buckets.items()),
     }
-    if marker.traces:
-        traces: dict[int | None, list[int | str]] = defaultdict(list)
-        for bucket in sorted(marker.traces, key=BucketKey.sort_key):
-            traces[bucket.partition_id].extend((bucket.bucket_id, marker.traces[bucket]))
-        document["traces"] = list(traces.items())
-    if marker.proofs:
-        proofs: dict[int | None, list[int | str]] = defaultdict(list)
-        for bucket in sorted(marker.proofs, key=BucketKey.sort_key):
-            proofs[bucket.partition_id].extend((bucket.bucket_id, *marker.proofs[bucket].values))
-        document["proofs"] = list(proofs.items())
-    if marker.skipped:
-        skipped: dict[int | None, list[int]] = defaultdict(list)
-        for bucket in sorted(marker.skipped, key=BucketKey.sort_key):
-            for offset in marker.skipped[bucket]:
-                skipped[bucket.partition_id].extend((bucket.bucket_id, offset))
-        document["skipped"] = list(skipped.items())
-        document.update(_skipped_traces(marker.skipped))
+    optional = {
+        "traces": _grouped(marker.traces.items()),
+        "proofs": _grouped((bucket, *proof.values) for bucket, proof in marker.proofs.items()),
+        "skipped": _grouped((bucket, offset) for bucket, offset, _ in skipped),
+        # A key of its own, because older versions read `skipped` as offsets only.
+        "skipped_traces": _grouped((bucket, offset, trace) for bucket, offset, trace in skipped if trace is not None),
+    }
+    document |= {key: groups for key, groups in optional.items() if groups}
     if marker.archives is not None:
         document["archives"] = sorted(marker.archives)
     return json.dumps(document, separators=(",", ":"))
+
+
+def _grouped(entries: Iterable[tuple[BucketKey, *tuple[int | str, ...]]]) -> list[tuple[int | None, list[int | str]]]:
+    """Returns buckets with their values, sorted and grouped by partition."""
+    groups: dict[int | None, list[int | str]] = defaultdict(list)
+    for bucket, *values in sorted(entries, key=lambda entry: entry[0].sort_key()):
+        groups[bucket.partition_id].extend((bucket.bucket_id, *values))
+    return list(groups.items())
 
 
 def _from_json(text: str, round_id: str) -> Marker:
@@ -174,8 +176,8 @@ def _from_json(text: str, round_id: str) -> Marker:
             tiering_epoch=_number(document["tiering_epoch"]),
             base_round_id=None if document["base_round_id"] is None else _text(document["base_round_id"]),
             buckets=_buckets(document["buckets"]),
-            traces=_traces(document.get("traces", [])),
-            proofs=_proofs(document.get("proofs", [])),
+            traces={bucket: _text(trace) for bucket, (trace,) in _entries(document.get("traces", []), 1)},
+            proofs={bucket: _proof(*values) for bucket, values in _entries(document.get("proofs", []), _PROOF_LENGTH)},
             skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
             archives=frozenset(map(_number, document["archives"])) if "archives" in document else None,
         )
@@ -183,56 +185,36 @@ def _from_json(text: str, round_id: str) -> Marker:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
 
 
-def _buckets(groups: list[tuple[int | None, list[int]]]) -> dict[BucketKey, TieredRange]:
-    buckets: dict[BucketKey, TieredRange] = {}
+def _entries(groups: list[tuple[int | None, list[Any]]], size: int) -> Iterator[tuple[BucketKey, list[Any]]]:
+    """Yields the entries of `_grouped`: each bucket with its `size` values. Raises ValueError, TypeError."""
     for partition_id, numbers in groups:
         partition = None if partition_id is None else _number(partition_id)
-        if len(numbers) % 3:
-            raise ValueError(f"partition {partition_id} lists {len(numbers)} numbers, not three a bucket")
-        for position in range(0, len(numbers), 3):
-            bucket_id, start, tiered = (_number(number) for number in numbers[position : position + 3])
-            key = BucketKey(partition, bucket_id)
-            if not 0 <= start <= tiered:
-                raise ValueError(f"bucket {key} has the range [{start}, {tiered})")
-            if key in buckets:
-                raise ValueError(f"bucket {key} is listed twice")
-            buckets[key] = TieredRange(start, tiered)
+        if len(numbers) % (size + 1):
+            raise ValueError(f"partition {partition_id} lists {len(numbers)} values, not {size + 1} an entry")
+        for first in range(0, len(numbers), size + 1):
+            yield BucketKey(partition, _number(numbers[first])), numbers[first + 1 : first + 1 + size]
+
+
+def _buckets(groups: list[tuple[int | None, list[Any]]]) -> dict[BucketKey, TieredRange]:
+    buckets: dict[BucketKey, TieredRange] = {}
+    for bucket, (start, tiered) in _entries(groups, 2):
+        if not 0 <= _number(start) <= _number(tiered):
+            raise ValueError(f"bucket {bucket} has the range [{start}, {tiered})")
+        if bucket in buckets:
+            raise ValueError(f"bucket {bucket} is listed twice")
+        buckets[bucket] = TieredRange(start, tiered)
     return buckets
 
 
-def _traces(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, str]:
-    return {
-        _bucket_key(partition_id, bucket_id): _text(trace)
-        for partition_id, entries in groups
-        for bucket_id, trace in zip(entries[::2], entries[1::2], strict=True)
-    }
-
-
-def _skipped_traces(skipped: SkippedRecords) -> dict[str, object]:
-    """Returns the entry `skipped_traces`. It is a key of its own because older versions read `skipped` as offsets only."""
-    groups: dict[int | None, list[int | str]] = defaultdict(list)
-    for bucket in sorted(skipped, key=BucketKey.sort_key):
-        for offset, trace in skipped[bucket].items():
-            if trace is not None:
-                groups[bucket.partition_id].extend((bucket.bucket_id, offset, trace))
-    return {"skipped_traces": list(groups.items())} if groups else {}
-
-
 def _skipped(
-    groups: list[tuple[int | None, list[object]]], trace_groups: list[tuple[int | None, list[object]]]
+    groups: list[tuple[int | None, list[Any]]], trace_groups: list[tuple[int | None, list[Any]]]
 ) -> dict[BucketKey, dict[int, str | None]]:
     skipped: dict[BucketKey, dict[int, str | None]] = defaultdict(dict)
-    for partition_id, numbers in groups:
-        for bucket_id, offset in zip(numbers[::2], numbers[1::2], strict=True):
-            skipped[_bucket_key(partition_id, bucket_id)][_number(offset)] = None
-    for partition_id, entries in trace_groups:
-        for bucket_id, offset, trace in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
-            skipped[_bucket_key(partition_id, bucket_id)][_number(offset)] = _text(trace)
+    for bucket, (offset,) in _entries(groups, 1):
+        skipped[bucket][_number(offset)] = None
+    for bucket, (offset, trace) in _entries(trace_groups, 2):
+        skipped[bucket][_number(offset)] = _text(trace)
     return dict(skipped)
-
-
-def _bucket_key(partition_id: int | None, bucket_id: object) -> BucketKey:
-    return BucketKey(None if partition_id is None else _number(partition_id), _number(bucket_id))
 
 
 def next_skipped(
@@ -252,17 +234,8 @@ def next_skipped(
     return after
 
 
-def _proofs(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, BucketProof]:
-    proofs: dict[BucketKey, BucketProof] = {}
-    for partition_id, entries in groups:
-        partition = None if partition_id is None else _number(partition_id)
-        if len(entries) % _PROOF_LENGTH:
-            raise ValueError(f"partition {partition_id} lists {len(entries)} values, not {_PROOF_LENGTH} a proof")
-        for first in range(0, len(entries), _PROOF_LENGTH):
-            bucket_id, since, rows, checksum, chain, empty = entries[first : first + _PROOF_LENGTH]
-            proof = BucketProof.of(_number(since), _number(rows), _text(checksum), _text(chain), _text(empty))
-            proofs[BucketKey(partition, _number(bucket_id))] = proof
-    return proofs
+def _proof(since: object, rows: object, checksum: object, chain: object, empty: object) -> BucketProof:
+    return BucketProof.of(_number(since), _number(rows), _text(checksum), _text(chain), _text(empty))
 
 
 def _text(value: object) -> str:

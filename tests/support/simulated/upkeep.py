@@ -74,7 +74,7 @@ def with_rewrites(rows: Collection[Range], rewrites: Collection[Rewrite]) -> tup
 
 
 def removable(table: MemoryTable, tiered: int | None) -> tuple[int, ...]:
-    """The snapshots that a commit on the table's head removes (`removable_snapshots`)."""
+    """The snapshots that a commit on the table's head removes (`commit.upkeep.upkeep_of`)."""
     if table.head is None or tiered is None:
         return ()
     snapshots = [TableSnapshot(row.snapshot_id, row.parent_id, row.sequence_number, 0, True) for row in table.snapshots.values()]

@@ -26,7 +26,7 @@ from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake.base import FileRewrite, LakeWriter, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
-from tiering.lake.iceberg.commit.upkeep import UpkeepPolicy
+from tiering.lake.iceberg.commit.upkeep import UpkeepPauses
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import PrimaryKeyWriter
 from tiering.lake.iceberg.schema.layout import bucket_keys, target_file_bytes
@@ -51,14 +51,13 @@ class IcebergTieringFactory:
     """A `LakeTieringFactory`. A pickled factory is without `catalog` and `clock`. Implements `FileRewriter`."""
 
     state: TableState
+    table: TableInfo = field(compare=False, repr=False)
     catalog: Catalog | None = field(compare=False, repr=False)
     sent: SentRounds = field(compare=False, repr=False)
     clock: Clock = field(default_factory=SystemClock, compare=False, repr=False)
-    upkeep: UpkeepPolicy = field(default_factory=UpkeepPolicy, compare=False, repr=False)
-    table: TableInfo | None = field(default=None, compare=False, repr=False)
-    """The source table. Only rewrites of files need it."""
+    pauses: UpkeepPauses = field(default_factory=UpkeepPauses, compare=False, repr=False)
 
-    def __reduce__(self) -> tuple[object, tuple[TableState, TableInfo | None]]:
+    def __reduce__(self) -> tuple[object, tuple[TableState, TableInfo]]:
         return _unpickled, (self.state, self.table)
 
     def create_writer(self, context: WriterInitContext) -> LakeWriter:
@@ -80,8 +79,6 @@ class IcebergTieringFactory:
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
         state, table, job = self.state, self.table, JOBS.decode(task.payload)
-        if table is None:
-            raise InvalidArgument("files cannot be rewritten without a description of their table")
         context = WriterInitContext(table, state.table_uuid, task.bucket, task.partition_name, round_id, nonce)
         files = self.row_files(context, job.partition, size_bytes=NO_LIMIT)
         try:
@@ -108,16 +105,16 @@ class IcebergTieringFactory:
         """Returns a committer. Raises InvalidArgument in any process but the one that made the factory."""
         if self.catalog is None:
             raise InvalidArgument("a committer needs the lake's catalog: create it on the driver, not on an executor")
-        return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock, self.upkeep)
+        return IcebergCommitter(self.catalog, self._open_io(), self.sent, self.clock, self.table, self.pauses)
 
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)
         return LakeFileIO(dict(self.state.storage), self.state.places)
 
 
-def _unpickled(state: TableState, table: TableInfo | None) -> IcebergTieringFactory:
+def _unpickled(state: TableState, table: TableInfo) -> IcebergTieringFactory:
     """Returns the factory in another process: it writes files, and cannot commit."""
-    return IcebergTieringFactory(state, None, SentRounds(), table=table)
+    return IcebergTieringFactory(state, table, None, SentRounds())
 
 
 def row_places(
@@ -132,7 +129,7 @@ def row_places(
         if isinstance(transform, BucketTransform)
     ]
     if combined:
-        hashes.append((combined, partial(_combined_ids, bucket_count)))
+        hashes.append((combined, partial(combined_bucket_ids, bucket_count=bucket_count)))
     return RowPlaces(
         [(field.name, _scalar(field.field_type, value)) for field, transform, value in fields if isinstance(transform, IdentityTransform)],
         hashes,
@@ -141,10 +138,6 @@ def row_places(
 
 def _bucket_ids(bucket_count: int, columns: Sequence[pa.Array[Any]]) -> npt.NDArray[np.int32]:
     return bucket_ids_of(columns[0], bucket_count)
-
-
-def _combined_ids(bucket_count: int, columns: Sequence[pa.Array[Any]]) -> npt.NDArray[np.int32]:
-    return combined_bucket_ids(columns, bucket_count)
 
 
 def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:

@@ -26,7 +26,7 @@ from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds
 from tiering.lake.iceberg.commit.old_metadata import OldMetadataFiles, unnamed_metadata
 from tiering.lake.iceberg.commit.row_removal import remove_rows
-from tiering.lake.iceberg.commit.upkeep import UpkeepPauses, UpkeepPolicy, expiry_outlook
+from tiering.lake.iceberg.commit.upkeep import UpkeepPauses, expiry_outlook
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.primary_key.bucket_files import check_live_files, encode_bucket_files, live_bucket_files
@@ -254,8 +254,7 @@ class IcebergLake:
                 raise absent_table(table.path)
             state = TableState.of(loaded)
         with self._errors("open the lake's catalog"):
-            upkeep = UpkeepPolicy.of(table, self._pauses)
-            return IcebergTieringFactory(state, self._open(), self._sent, self._clock, upkeep, table)
+            return IcebergTieringFactory(state, table, self._open(), self._sent, self._clock, self._pauses)
 
     def _load(self, path: TablePath) -> Table | None:
         with self._errors(f"read the lake table {path}", path):

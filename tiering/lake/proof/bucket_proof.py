@@ -12,42 +12,14 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tiering.lake.proof.file_footer import Run, merged, parse_runs, runs_text, sum_of
 from tiering.model.tables import BucketKey
 
-
-class Range(Protocol):
-    """The tiered range of one bucket: the lake holds its records `[start, tiered)`."""
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def tiered(self) -> int: ...
-
-
-class Written(Protocol):
-    """The result of a split. `checksum` None: its rows have no checksum. `empty`: those of its offsets that have no row."""
-
-    @property
-    def bucket(self) -> BucketKey: ...
-
-    @property
-    def starting_offset(self) -> int: ...
-
-    @property
-    def reached_offset(self) -> int: ...
-
-    @property
-    def records(self) -> int: ...
-
-    @property
-    def checksum(self) -> int | None: ...
-
-    @property
-    def empty(self) -> tuple[Run, ...]: ...
+if TYPE_CHECKING:  # both modules import this one
+    from tiering.lake.base import WriteResult
+    from tiering.lake.marker import TieredRange
 
 
 @dataclass(frozen=True)
@@ -60,7 +32,7 @@ class BucketProof:
     chain: str = ""
     empty: tuple[Run, ...] = ()
 
-    def linked(self, round_id: str, tiered: int, parts: Sequence[Written]) -> BucketProof:
+    def linked(self, round_id: str, tiered: int, parts: Sequence[WriteResult]) -> BucketProof:
         """Returns the proof after a round that wrote `parts` and reached `tiered`."""
         rows = self.rows + sum(part.records for part in parts)
         checksum = sum_of([self.checksum, *(part.checksum or 0 for part in parts)])
@@ -98,7 +70,9 @@ def chain_link(before: str, round_id: str, tiered: int, rows: int, checksum: int
 Proofs = Mapping[BucketKey, BucketProof]
 
 
-def continued(proofs: Proofs, marked: Mapping[BucketKey, Range], ranges: Mapping[BucketKey, Range]) -> dict[BucketKey, BucketProof]:
+def continued(
+    proofs: Proofs, marked: Mapping[BucketKey, TieredRange], ranges: Mapping[BucketKey, TieredRange]
+) -> dict[BucketKey, BucketProof]:
     """Returns the proofs of the buckets whose end in `ranges` is still the end in `marked`, the ranges of the marker with `proofs`.
 
     If another service moved an end, the next round begins a new proof. The chain links only Lakeward's rounds, and rows of the other
@@ -111,13 +85,17 @@ def continued(proofs: Proofs, marked: Mapping[BucketKey, Range], ranges: Mapping
 
 
 def advanced(
-    proofs: Proofs, before: Mapping[BucketKey, Range], after: Mapping[BucketKey, Range], results: Iterable[Written], round_id: str
+    proofs: Proofs,
+    before: Mapping[BucketKey, TieredRange],
+    after: Mapping[BucketKey, TieredRange],
+    results: Iterable[WriteResult],
+    round_id: str,
 ) -> dict[BucketKey, BucketProof]:
     """Returns the proofs of a marker with the ranges `after`, for a round that builds on `proofs` and `before` with these `results`.
 
     A bucket whose end moves without a checksum loses its proof. The next round that writes to it begins a new one there.
     """
-    by_bucket: dict[BucketKey, list[Written]] = defaultdict(list)
+    by_bucket: dict[BucketKey, list[WriteResult]] = defaultdict(list)
     for result in results:
         if result.reached_offset > result.starting_offset or result.records:
             by_bucket[result.bucket].append(result)

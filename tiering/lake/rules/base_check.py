@@ -236,7 +236,7 @@ def reaches(ranges: Mapping[BucketKey, TieredRange], targets: Offsets, log_start
 
 def tiered_offsets(marker: Marker | None) -> dict[BucketKey, int]:
     """Per bucket the next offset to tier; empty without a marker."""
-    return {} if marker is None else {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+    return {} if marker is None else marker.ends
 
 
 def _round_id(marker: Marker | None) -> str | None:
@@ -363,7 +363,7 @@ def _check_not_ahead(
 
     ForeignTiering: another tiering service committed since, and no other service may tier the table. RecordAheadOfLake otherwise.
     """
-    tiered = tiered_offsets(marker)
+    tiered = marker.ends
     partitions = {bucket.partition_id for bucket in marker.buckets}
     for bucket in sorted(record.offsets, key=BucketKey.sort_key):
         offset = record.offsets[bucket]
@@ -407,6 +407,4 @@ def _ahead(
 
 
 def _is_behind(record: RecordedLakeSnapshot, newest: int, marker: Marker) -> bool:
-    return record.lake_snapshot_id != newest or any(
-        tiered > record.offsets.get(bucket, 0) for bucket, tiered in tiered_offsets(marker).items()
-    )
+    return record.lake_snapshot_id != newest or any(end > record.offsets.get(bucket, 0) for bucket, end in marker.ends.items())

@@ -26,9 +26,10 @@ from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.log_begins import LogBegins
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.base_check import ExpectedLake
+from tiering.lake.rules.clean_comparison import highest
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, reconcile_call
 from tiering.lake.rules.history import is_foreign_tiering
@@ -75,8 +76,9 @@ class Situation:
 
     @property
     def recorded(self) -> dict[BucketKey, int]:
-        """The result of `recorded_offsets` for this table."""
-        return recorded_offsets(self.survey.newest_marker, self.known)
+        """Per bucket the highest recorded offset. Copies may be behind the lake, but never ahead."""
+        marker = self.survey.newest_marker
+        return highest([*(copy.offsets for copy in self.known.recorded), {} if marker is None else marker.ends])
 
 
 def check_own(survey: LakeSurvey, known: ExpectedLake) -> None:
@@ -460,18 +462,6 @@ def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketPro
     for marker in reversed(survey.markers):
         kept |= {bucket: proof for bucket, proof in marker.proofs.items() if marker.buckets.get(bucket) == ranges.get(bucket)}
     return {bucket: proof for bucket, proof in kept.items() if bucket in ranges}
-
-
-def recorded_offsets(marker: Marker | None, known: ExpectedLake) -> dict[BucketKey, int]:
-    """Returns per bucket the highest recorded offset. Copies may be behind the lake, but never ahead."""
-    reached: dict[BucketKey, int] = {}
-    copies = [copy.offsets for copy in known.recorded]
-    if marker is not None:
-        copies.append({bucket: tiered.tiered for bucket, tiered in marker.buckets.items()})
-    for copy in copies:
-        for bucket, offset in copy.items():
-            reached[bucket] = max(offset, reached.get(bucket, 0))
-    return reached
 
 
 def _in_log(situation: Situation, ranges: Ranges) -> Ranges:

@@ -116,7 +116,7 @@ def _check_passed_head(view: LakeView, records: SharedRecords, remembered: Recor
     marker = view.marker
     if remembered is None or marker is None or view.tiered is None or passed_head in (None, view.identity_of(view.tiered)):
         return
-    marked = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+    marked = marker.ends
     lost = {bucket for bucket, end in remembered.offsets.items() if end != marked.get(bucket, 0)}
     if lost or records.moved_back:
         raise LakeRolledBack(
@@ -133,17 +133,6 @@ def _former_head(view: LakeView, passed_head: int | None) -> str:
     """Returns a name for the former head. Where the format reuses snapshot ids, the id would be misleading."""
     reuses_ids = any(snapshot.mark is not None for snapshot in view.snapshots.values())
     return "the snapshot that was its head" if reuses_ids else f"the snapshot {passed_head}"
-
-
-@dataclass(frozen=True)
-class CleanWalk:
-    """The foreign snapshots of a clean table that are walked (see `CleanStretch`). `record`: the cluster's offsets of the newest one."""
-
-    view: LakeView
-    table_type: TableType
-    begins_at: int | None
-    snapshots: Sequence[ForeignSnapshot]
-    record: Offsets
 
 
 def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch: _Stretch, readers: ForeignReaders) -> ForeignWalk:
@@ -169,7 +158,10 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
             newest_added = snapshot.identity
     # `_take_clean` checks ends against the log. So a record of an uncertain snapshot is used where no other statement is left.
     record = certain if contents_of and contents_of[-1].offsets else recorded
-    _take_clean(CleanWalk(view, table_type, stretch.begins_at, contents_of, record), ends, readers, partitions)
+    stated = highest([*(contents.offsets for contents in contents_of), record])
+    is_lossless = not partitions.may_have_dropped_rows(contents_of)
+    clean = CleanStretch(view, table_type, stretch.begins_at, ends.ranges, stated, is_lossless)
+    _take_clean(clean, contents_of, ends, readers, partitions)
     beyond = ends.pass_row_less(recorded)
     # The marker tells the ends of Lakeward's own snapshot. A record of a former snapshot of the same id does not show that rows are gone.
     is_evidence = bool(certain) or newest != view.tiered
@@ -179,22 +171,21 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     return _with_notification(view, records, walk)
 
 
-def _take_clean(walk: CleanWalk, ends: RunningEnds, readers: ForeignReaders, partitions: Partitions) -> None:
+def _take_clean(
+    clean: CleanStretch, snapshots: Sequence[ForeignSnapshot], ends: RunningEnds, readers: ForeignReaders, partitions: Partitions
+) -> None:
     """Moves the ends on behind rows that carry no offsets. Raises ForeignTieringUnproved or LakeUnavailable."""
-    clean_snapshots = [contents for contents in walk.snapshots if contents.adds_rows and contents.has_clean_rows]
+    clean_snapshots = [contents for contents in snapshots if contents.adds_rows and contents.has_clean_rows]
     if not clean_snapshots:
         return
-    stated = highest([*(contents.offsets for contents in walk.snapshots), walk.record])
-    is_lossless = not partitions.may_have_dropped_rows(walk.snapshots)
-    clean = CleanStretch(walk.view, walk.table_type, walk.begins_at, ends.ranges, stated, is_lossless)
-    unread = next((contents.unread for contents in walk.snapshots if contents.unread), "")
-    with _unread_as_unavailable(walk.view, unread):
+    unread = next((contents.unread for contents in snapshots if contents.unread), "")
+    with _unread_as_unavailable(clean.view, unread):
         check_former(clean, partitions, clean_snapshots)
         for snapshot_ids, members in in_groups(partitions, clean_snapshots):
             compared = compared_ends(clean, readers.clean_rows(snapshot_ids, members), readers.log_sums)
             ends.ranges.update(compared.ranges)
             ends.moved_back |= compared.moved_back
-    ends.pass_row_less(stated)
+    ends.pass_row_less(clean.stated)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import duckdb
@@ -81,7 +82,7 @@ def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
         last[grouped["row_max"].to_numpy()] = True
         return last
     first = next(numbered)
-    reader = pa.RecordBatchReader.from_batches(first.schema, _chain(first, numbered))
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], numbered))
     with _duckdb() as (connection, _):
         connection.register("changes", reader)
         query = f"SELECT max(row) FROM changes GROUP BY {', '.join(first.schema.names[:-1])}"
@@ -144,11 +145,6 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names: Sequence[str] = [*(f"k{number}" for number in range(batch.num_columns)), "row"]
         yield pa.RecordBatch.from_arrays([*batch.columns, numbers], names=list(names))
         first += batch.num_rows
-
-
-def _chain(first: pa.RecordBatch, remaining_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from remaining_batches
 
 
 def _read(connection: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchReader:

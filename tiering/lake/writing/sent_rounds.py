@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from threading import Lock
 
 REMEMBERED = 10_000
@@ -17,18 +16,14 @@ class SentRounds:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._order: deque[str] = deque()
-        self._ids: set[str] = set()
+        self._ids: dict[str, None] = {}
 
     def add(self, round_id: str) -> None:
         """Adds a round. The caller does so before it sends the request."""
         with self._lock:
-            if round_id in self._ids:
-                return
-            self._ids.add(round_id)
-            self._order.append(round_id)
-            if len(self._order) > REMEMBERED:
-                self._ids.discard(self._order.popleft())
+            self._ids[round_id] = None
+            if len(self._ids) > REMEMBERED:
+                del self._ids[next(iter(self._ids))]
 
     def has(self, round_id: str) -> bool:
         """Whether a request of the round may have been sent."""

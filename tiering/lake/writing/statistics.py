@@ -28,13 +28,9 @@ class FloatsWithoutStatistics:
 
         If so, the open file must end before these rows, because statistics apply to a whole file.
         """
-        before, self.names = self.names, self.names | columns_with_nan(rows)
-        return self.names != before
-
-
-def columns_with_nan(rows: pa.Table) -> frozenset[str]:
-    """Returns the columns of `rows` that hold a NaN, also in a nested field."""
-    return frozenset(name for name, column in zip(rows.column_names, rows.columns, strict=True) if _holds_nan(column))
+        new = {name for name, column in zip(rows.column_names, rows.columns, strict=True) if name not in self.names and _holds_nan(column)}
+        self.names |= new
+        return bool(new)
 
 
 def columns_with_statistics(schema: pa.Schema, without: frozenset[str]) -> bool | list[str]:

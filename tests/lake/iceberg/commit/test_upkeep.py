@@ -14,7 +14,7 @@ from support.worlds.coordinator_world import HandClock
 from tiering.errors import CommitOutcomeUnknown
 from tiering.instants import to_milliseconds
 from tiering.lake.base import LakeView
-from tiering.lake.iceberg.commit.upkeep import PAUSE_MS, UpkeepPauses, UpkeepPolicy, upkeep_of
+from tiering.lake.iceberg.commit.upkeep import PAUSE_MS, UpkeepPauses, upkeep_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.layout import DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS
@@ -170,13 +170,12 @@ def test_a_server_is_asked_to_keep_what_each_reference_names_and_is_not_thinned(
     tier(kit, replace(table, snapshot_retention=None), 9)
     loaded(kit, table).manage_snapshots().create_tag(ids(kit, table)[4], "audit").commit()
     base, server = kit.view(table), observed(kit.catalog())
-    policy = kit.lake.tiering_factory(table).upkeep
-    assert upkeep_of(server, base.handle, base, policy, base.handle.metadata.last_updated_ms).removed == ()
-    upkeep = upkeep_of(server, base.handle, base, policy, base.handle.metadata.last_updated_ms + 3_600_001)
+    assert upkeep_of(server, table, base.handle, base, UpkeepPauses(), base.handle.metadata.last_updated_ms).removed == ()
+    upkeep = upkeep_of(server, table, base.handle, base, UpkeepPauses(), base.handle.metadata.last_updated_ms + 3_600_001)
     assert [requirement.ref for requirement in upkeep.requirements] == ["audit"]
     assert upkeep.removed == tuple(number for number in ids(kit, table)[:-2] if number != ids(kit, table)[4])
     loaded(kit, table).manage_snapshots().create_tag(ids(kit, table)[0], "other").commit()
-    assert upkeep_of(server, base.handle, base, policy, base.handle.metadata.last_updated_ms + 3_600_001).removed == ()
+    assert upkeep_of(server, table, base.handle, base, UpkeepPauses(), base.handle.metadata.last_updated_ms + 3_600_001).removed == ()
 
 
 @pytest.mark.parametrize("options", [{}, {SNAPSHOT_MAX_AGE.name: "1 d"}], ids=["by default", "with an age of the user's"])
@@ -186,10 +185,10 @@ def test_of_a_servers_old_snapshots_a_bounded_number_stays_unless_the_user_says_
     monkeypatch.setattr(consecutive_expiry, "MAX_SNAPSHOTS", 3)
     table = replace(kit.table(properties=options), snapshot_retention=SnapshotRetention(86_400_000, 2))
     tier(kit, replace(table, snapshot_retention=None), 9)
-    base, policy = kit.view(table), kit.lake.tiering_factory(table).upkeep
+    base = kit.view(table)
     last = base.handle.metadata.last_updated_ms
-    assert upkeep_of(observed(kit.catalog()), base.handle, base, policy, last + 3_590_000).removed == ()
-    removed = upkeep_of(observed(kit.catalog()), base.handle, base, policy, last + 3_600_001).removed
+    assert upkeep_of(observed(kit.catalog()), table, base.handle, base, UpkeepPauses(), last + 3_590_000).removed == ()
+    removed = upkeep_of(observed(kit.catalog()), table, base.handle, base, UpkeepPauses(), last + 3_600_001).removed
     assert removed == tuple(ids(kit, table)[: len(removed)]), "the log of heads has no gap"
     assert len(removed) == (0 if options else 9 - 3 - 2), "the snapshot at the border and the one before it answer for times between them"
 
@@ -213,8 +212,7 @@ def test_a_rolled_back_table_loses_nothing_that_its_tag_needs(kit: Any) -> None:
     tier(kit, replace(table, snapshot_retention=None), 9)
     base = kit.view(table)
     rolled_back = replace(base, head=ids(kit, table)[2])
-    policy = kit.lake.tiering_factory(table).upkeep
-    removed = upkeep_of(kit.catalog(), base.handle, rolled_back, policy, base.handle.metadata.last_updated_ms + 10).removed
+    removed = upkeep_of(kit.catalog(), table, base.handle, rolled_back, UpkeepPauses(), base.handle.metadata.last_updated_ms + 10).removed
     assert not {base.tiered, rolled_back.head} & set(removed)
 
 
@@ -274,8 +272,8 @@ def test_an_outlook_counts_what_a_commit_removes_and_names_what_keeps_the_others
     assert outlook == ExpiryOutlook(
         4, {"the newest snapshots": 2, "the newest tiering commit and what came since": 1, "the tag 'audit'": 1}
     )
-    policy = UpkeepPolicy(SnapshotRetention(0, 3))
-    assert len(upkeep_of(kit.catalog(), view.handle, view, policy, to_milliseconds(later)).removed) == 4
+    expiring = replace(table, snapshot_retention=SnapshotRetention(0, 3))
+    assert len(upkeep_of(kit.catalog(), expiring, view.handle, view, UpkeepPauses(), to_milliseconds(later)).removed) == 4
 
 
 def test_an_outlook_tells_that_the_user_keeps_all_files(kit: Any) -> None:

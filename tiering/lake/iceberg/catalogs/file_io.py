@@ -42,35 +42,6 @@ _OF_THE_ENVIRONMENT = {HDFS_USER: "HADOOP_USER_NAME", HDFS_KERB_TICKET: "KRB5CCN
 """Properties of PyArrow's file system for which hdfs-native reads only environment variables."""
 
 
-class DurableFileIO(PyArrowFileIO):
-    """PyArrow's file access, with synced writes of local files."""
-
-    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
-        super().__init__(properties)
-
-    def new_output(self, location: str) -> PyArrowFile:
-        """Returns a file to write. A local file and its name are synced when it is closed."""
-        scheme, netloc, path = self.parse_location(location, self.properties)
-        if scheme == HDFS:
-            return _HdfsFile(location, path, self.fs_by_scheme(scheme, netloc), open_hdfs(self._authority(netloc)))
-        if not is_local(location):
-            return super().new_output(location)
-        return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
-
-    def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
-        """Returns the file system of `hdfs://`, without libhdfs and with time-outs. Raises SetupError, InvalidArgument."""
-        return hdfs_file_system(self._authority(netloc)) if scheme == HDFS else super()._initialize_hdfs_fs(scheme, netloc)
-
-    def _authority(self, netloc: str | None) -> str:
-        for name, variable in _OF_THE_ENVIRONMENT.items():
-            if name in self.properties:
-                raise InvalidArgument(
-                    f"the lake property {name!r} is not used", hint=f"Set the environment variable {variable} wherever rounds run."
-                )
-        host, port = self.properties.get(HDFS_HOST), self.properties.get(HDFS_PORT)
-        return netloc or (f"{host}:{port}" if host and port else host or "")
-
-
 class _HdfsFile(PyArrowFile):
     def __init__(self, location: str, path: str, filesystem: FileSystem, hdfs: Hdfs) -> None:
         super().__init__(location, path, filesystem)
@@ -107,7 +78,7 @@ class _SyncedWriter(io.BufferedWriter):
         sync_folder(self._folder)
 
 
-class LakeFileIO(DurableFileIO):
+class LakeFileIO(PyArrowFileIO):
     """Opens, writes and deletes files in `places`, and syncs local ones. Raises ForbiddenLocation for all other files."""
 
     def __init__(self, properties: Properties = EMPTY_DICT, places: AllowedLocations | None = None) -> None:
@@ -120,14 +91,32 @@ class LakeFileIO(DurableFileIO):
         return super().new_input(location)
 
     def new_output(self, location: str) -> PyArrowFile:
-        """Returns a file to write. Raises ForbiddenLocation."""
+        """Returns a file to write. A local file and its name are synced when it is closed. Raises ForbiddenLocation."""
         self.places.check(location)
-        return super().new_output(location)
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        if scheme == HDFS:
+            return _HdfsFile(location, path, self.fs_by_scheme(scheme, netloc), open_hdfs(self._authority(netloc)))
+        if not is_local(location):
+            return super().new_output(location)
+        return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Deletes a file. Raises ForbiddenLocation."""
         self.places.check(location if isinstance(location, str) else location.location)
         super().delete(location)
+
+    def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
+        """Returns the file system of `hdfs://`, without libhdfs and with time-outs. Raises SetupError, InvalidArgument."""
+        return hdfs_file_system(self._authority(netloc)) if scheme == HDFS else super()._initialize_hdfs_fs(scheme, netloc)
+
+    def _authority(self, netloc: str | None) -> str:
+        for name, variable in _OF_THE_ENVIRONMENT.items():
+            if name in self.properties:
+                raise InvalidArgument(
+                    f"the lake property {name!r} is not used", hint=f"Set the environment variable {variable} wherever rounds run."
+                )
+        host, port = self.properties.get(HDFS_HOST), self.properties.get(HDFS_PORT)
+        return netloc or (f"{host}:{port}" if host and port else host or "")
 
 
 def io_of(table: Table) -> LakeFileIO:

@@ -28,7 +28,7 @@ from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
-from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPolicy, upkeep_of
+from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPauses, upkeep_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
@@ -39,6 +39,7 @@ from tiering.lake.outside_errors import describe
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.hints import replaced_hint, tier_call
 from tiering.lake.writing.sent_rounds import SentRounds
+from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepStats
 
 _log = structlog.get_logger(__name__)
@@ -49,12 +50,13 @@ STAT_THREADS = 16
 class IcebergCommitter:
     """A `LakeCommitter`. All committers of a process share `sent`. `clock` gives the commit times of snapshots."""
 
-    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds, clock: Clock, upkeep: UpkeepPolicy) -> None:
+    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds, clock: Clock, table: TableInfo, pauses: UpkeepPauses) -> None:
         self._clock = clock
         self._catalog = catalog
         self._io = io
         self._sent = sent
-        self._upkeep = upkeep
+        self._table = table
+        self._pauses = pauses
         self.last_upkeep: UpkeepStats | None = None
         """The upkeep of the newest request (`CommitUpkeep.last_upkeep`)."""
 
@@ -81,7 +83,7 @@ class IcebergCommitter:
             self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))
         except BaseException as error:  # after any error the request may have landed
             if upkeep.updates:
-                self._upkeep.pauses.begin(base, error)
+                self._pauses.begin(base, error)
             raise CommitOutcomeUnknown(
                 f"the commit of round {marker.round_id} to {base.path} was sent, but its outcome is unknown: {describe(error)}",
                 hint="Lakeward reads the lake again to learn the outcome.",
@@ -90,7 +92,7 @@ class IcebergCommitter:
                 lake_snapshot_id=staged.snapshot_id,
             ) from error
         if upkeep.removed:
-            self._upkeep.pauses.removed(base)
+            self._pauses.removed(base)
         return staged.snapshot_id
 
     def abort(self, committable: Committable) -> None:
@@ -134,7 +136,7 @@ class IcebergCommitter:
             return Upkeep()
         try:
             order = None if committable.order is None else committable.order.expiry
-            return upkeep_of(self._catalog, table, base, self._upkeep, to_milliseconds(self._clock.now()), order)
+            return upkeep_of(self._catalog, self._table, table, base, self._pauses, to_milliseconds(self._clock.now()), order)
         except Exception as error:
             _log.warning("a commit goes without upkeep of its table", table=str(base.path), error=describe(error))
             return Upkeep()

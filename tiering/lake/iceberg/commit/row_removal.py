@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from tiering.errors import CannotReconcile
-from tiering.lake.base import LakeView, WriteResult
-from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
+from tiering.lake.base import LakeView, WriteResult, WriterInitContext
+from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, live_bucket_files
 from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet, rows_of_bucket
-from tiering.lake.iceberg.primary_key.position_deletes import FooterOfDeletes, dead_rows, write_deletes
+from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.schema.drift import drift
-from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place, partition_path
-from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, FilesPayload, encode_files
+from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema, target_file_bytes
+from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place
+from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
+from tiering.lake.iceberg.writing.writer import RowFiles, TableState
 from tiering.lake.log_begins import commit_times_ms
 from tiering.lake.maintenance import Removal
-from tiering.lake.proof.file_footer import FileFooter, encode_footer
-from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 
@@ -41,9 +38,12 @@ _HINT = "Rewrite the files (in Spark: CALL <lake catalog>.system.rewrite_data_fi
 
 @dataclass(frozen=True)
 class _Bucket:
+    """A bucket with its present files. `new_files` gets the delete file."""
+
     key: BucketKey
     place: FilePlace
     files: BucketFiles
+    new_files: RowFiles
 
 
 def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> list[WriteResult]:
@@ -57,25 +57,29 @@ def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Remova
         )
     results: list[WriteResult] = []
     with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
-        for bucket in _buckets(table, view, loaded, removal):
+        for bucket in _buckets(table, view, round_id, removal):
             if bucket.key in removal.emptied:
-                results.append(_emptied(table, bucket, view, loaded, round_id))
-                continue
-            dying = _dying(table, loaded, bucket, removal)
-            if dying:
-                results.append(_deleted(bucket, dying, view, loaded, round_id))
+                results.append(_emptied(table, bucket))
+            elif dying := _dying(table, loaded, bucket, removal):
+                results.append(_result(bucket, dying, None))
     return results
 
 
-def _buckets(table: TableInfo, view: LakeView, loaded: Table, removal: Removal) -> Iterator[_Bucket]:
+def _buckets(table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Iterator[_Bucket]:
     """Yields the buckets that have files."""
     if view.head is None:
         return
+    loaded = cast(Table, view.handle)
+    state = TableState.of(loaded)
     places = {file_place(table, key, name, loaded.schema()): key for key, (name, _) in removal.places.items()}
     for place, files in live_bucket_files(loaded, view.path, view.head, places.keys()).items():
         if files.equality_deletes and places[place] not in removal.emptied:
             raise drift(view.path, None, f"has equality deletes in bucket {places[place]}: it is unknown which rows they delete", _HINT)
-        yield _Bucket(places[place], place, files)
+        key = places[place]
+        context = WriterInitContext(table, view.table_uuid, key, removal.places[key][0], round_id, str(uuid.uuid4()))
+        yield _Bucket(
+            key, place, files, RowFiles(context, state, place.partition, io_of(loaded), target_file_bytes(table, state.properties))
+        )
 
 
 def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, removal: Removal) -> dict[str, Mask]:
@@ -115,54 +119,30 @@ def _numbers(table: TableInfo, loaded: Table, bucket: _Bucket, number: int, colu
     return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 
-def _deleted(bucket: _Bucket, dying: dict[str, Mask], view: LakeView, loaded: Table, round_id: str) -> WriteResult:
-    rows = sum(int(mask.sum()) for mask in dying.values())
-    return _result(bucket, (_delete_file(bucket, dying, loaded, round_id),), rows, view, loaded, None)
-
-
-def _delete_file(
-    bucket: _Bucket, dying: Mapping[str, Mask], loaded: Table, round_id: str, footer_of: FooterOfDeletes | None = None
-) -> DataFile:
-    metadata, values = loaded.metadata, bucket.place.partition
-    builder = DataFileBuilder(loaded.schema(), dict(metadata.properties), metadata.default_spec_id, values)
-    folder = partition_path(values, metadata.spec(), loaded.schema())
-    name = f"{folder}{'/' if folder else ''}lakeward-{round_id}-{uuid.uuid4()}-{bucket.key.bucket_id}-00000.parquet"
-    location = locations_of(loaded.location(), dict(metadata.properties)).new_data_location(name)
-    return write_deletes(cast(Any, io_of(loaded)), location, dying, builder, footer_of)
-
-
-def _emptied(table: TableInfo, bucket: _Bucket, view: LakeView, loaded: Table, round_id: str) -> WriteResult:
+def _emptied(table: TableInfo, bucket: _Bucket) -> WriteResult:
     """Removes all files of the bucket, data and deletes. From files that it shares with other buckets, its rows are removed by position."""
-    place, files, own = bucket.place, bucket.files, bucket.files.own
+    place, files, own, new_files = bucket.place, bucket.files, bucket.files.own, bucket.new_files
     if place.bucket is None:
         change = BucketChange(place.partition, files.snapshot_id, files.digest(), rewritten=True)
-        return _result(bucket, (), sum(file.records for file in files.data), view, loaded, change)
-    keys = [loaded.schema().find_field(name) for name in bucket_keys(table)]
+        return _result(bucket, {}, change, sum(file.records for file in files.data))
+    keys = [new_files.state.schema.find_field(name) for name in bucket_keys(table)]
     shared = [file for file in files.data if file.location in files.shared]
-    io: Any = io_of(loaded)
-    dead, _ = dead_rows(io, shared, [file for file in files.deletes if file.location in files.shared])
-    dying = rows_of_bucket(io, shared, keys, table.bucket_count, place.bucket)
+    dead, _ = dead_rows(new_files.io, shared, [file for file in files.deletes if file.location in files.shared])
+    dying = rows_of_bucket(new_files.io, shared, keys, table.bucket_count, place.bucket)
     dying = {path: mask & ~dead[path] if path in dead else mask for path, mask in dying.items()}
     dying = {path: mask for path, mask in dying.items() if mask.any()}
-    added = (_delete_file(bucket, dying, loaded, round_id, _footer_of(table, bucket, view, round_id)),) if dying else ()
     obsolete = tuple(file.location for file in (*own.data, *own.deletes))
     change = BucketChange(place.partition, files.snapshot_id, files.digest(), True, obsolete, place.bucket)
-    rows = sum(file.records for file in own.data) + sum(int(mask.sum()) for mask in dying.values())
-    return _result(bucket, added, rows, view, loaded, change)
+    return _result(bucket, dying, change, sum(file.records for file in own.data))
 
 
-def _footer_of(table: TableInfo, bucket: _Bucket, view: LakeView, round_id: str) -> FooterOfDeletes:
-    def footer(deletes: pa.Table) -> dict[str, str]:
-        rows, checksum = deletes.num_rows, row_checksum(deletes)
-        return encode_footer(FileFooter(table.table_id, view.table_uuid, round_id, bucket.key, rows, checksum, changes=(0, 0)))
-
-    return footer
-
-
-def _result(
-    bucket: _Bucket, files: tuple[DataFile, ...], rows: int, view: LakeView, loaded: Table, change: BucketChange | None
-) -> WriteResult:
-    metadata = loaded.metadata
-    payload = encode_files(FilesPayload(view.table_uuid, metadata.current_schema_id, metadata.default_spec_id, files, change))
-    size = sum(file.file_size_in_bytes for file in files)
-    return WriteResult(bucket.key, 0, 0, 0, len(files), size, payload, deletes=rows)
+def _result(bucket: _Bucket, dying: Mapping[str, Mask], change: BucketChange | None, rows: int = 0) -> WriteResult:
+    """Writes a delete file with the rows `dying`, if there are any. `rows`: number of rows that `change` removes with their files."""
+    new_files, footer_of = bucket.new_files, None
+    if new_files.provenance is not None:
+        new_files.provenance.changes = (0, 0)  # no change of the log
+        footer_of = new_files.provenance.footer_of_deletes
+    files = (write_deletes(new_files.io, new_files.new_location(), dying, new_files.builder, footer_of),) if dying else ()
+    payload = encode_files(replace(new_files.payload(files), change=change))
+    rows += sum(int(mask.sum()) for mask in dying.values())
+    return WriteResult(bucket.key, 0, 0, 0, len(files), sum(file.file_size_in_bytes for file in files), payload, deletes=rows)

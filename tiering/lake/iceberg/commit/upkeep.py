@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Literal, cast
 
@@ -120,26 +120,6 @@ class UpkeepPauses:
             return self._until.get(table_uuid, 0) > self._clock.monotonic_ms()
 
 
-@dataclass(frozen=True)
-class UpkeepPolicy:
-    """The upkeep that is allowed for one table. `options` are those of the source table."""
-
-    retention: SnapshotRetention | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    pauses: UpkeepPauses = field(default_factory=UpkeepPauses, compare=False, repr=False)
-    table: TableInfo | None = None
-
-    @staticmethod
-    def of(table: TableInfo, pauses: UpkeepPauses) -> UpkeepPolicy:
-        return UpkeepPolicy(table.snapshot_retention, table.properties, pauses, table)
-
-    def rule(self, order: ExpiryOrder | None, now_ms: int) -> ExpiryRule | None:
-        """Returns the rule by which a commit removes snapshots; None = it removes none. Raises InvalidArgument for a wrong option."""
-        if order is not None and self.table is not None:
-            return expiry_rule(self.table, order, now_ms)
-        return None if self.retention is None else ExpiryRule(self.retention)
-
-
 class AssertReferences(ValidatableTableRequirement):
     """Requires that all tags and branches, with their retention, are the same as at our read. Only this process can check it."""
 
@@ -189,22 +169,27 @@ def _log_without(removed: Collection[int], log: Sequence[SnapshotLogEntry], thin
 
 
 def upkeep_of(
-    catalog: Catalog, table: Table, base: LakeView, policy: UpkeepPolicy, now_ms: int, order: ExpiryOrder | None = None
+    catalog: Catalog, table: TableInfo, loaded: Table, base: LakeView, pauses: UpkeepPauses, now_ms: int, order: ExpiryOrder | None = None
 ) -> Upkeep:
-    """Returns the upkeep of the commit that builds on `base`; nothing while the table is paused, unless a user gave an `order`."""
-    if policy.pauses.has(base.table_uuid) and order is None:
+    """Returns the upkeep of the commit to `loaded` that builds on `base`; nothing while the table is paused, unless a user gave an `order`.
+
+    Raises InvalidArgument for a wrong option of `table`.
+    """
+    if pauses.has(base.table_uuid) and order is None:
         return Upkeep()
-    settings, rule = _settings(table.metadata, policy.options), policy.rule(order, now_ms)
-    if rule is not None and order is None and not isinstance(catalog, MetastoreCatalog):
-        rule = _bounded(rule, table.metadata, policy.options, now_ms)
-    removed = tuple(_removed_by(rule, table.metadata, base, now_ms, isinstance(catalog, MetastoreCatalog), is_ordered=order is not None))
+    metadata, is_local = loaded.metadata, isinstance(catalog, MetastoreCatalog)
+    settings, rule = _settings(metadata, table.properties), expiry_rule(table, order, now_ms)
+    if rule is not None and order is None and not is_local:
+        rule = _bounded(rule, metadata, table.properties, now_ms)
+    limit = REMOVED_AT_ONCE if order is None else ORDERED_AT_ONCE
+    removed = () if rule is None else tuple(_removable(metadata, base, rule, now_ms, may_thin=is_local, limit=limit))
     if rule is None or not removed:
         return Upkeep(updates=settings)
-    if isinstance(catalog, MetastoreCatalog):
-        same_references = cast(TableRequirement, AssertReferences(references=table.metadata.refs))
-        removal = {"snapshot-ids": removed, "thinned_from_ms": _oldest_query_ms(table.metadata, rule.retention, now_ms)}
-        return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate(removal)), removed)
-    return _for_server(catalog, table, settings, removed)
+    if not is_local:
+        return _for_server(catalog, loaded, settings, removed)
+    same_references = cast(TableRequirement, AssertReferences(references=metadata.refs))
+    removal = {"snapshot-ids": removed, "thinned_from_ms": _oldest_query_ms(metadata, rule.retention, now_ms)}
+    return Upkeep((same_references,), (*settings, RemovedSnapshots.model_validate(removal)), removed)
 
 
 def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, str], now_ms: int) -> ExpiryRule:
@@ -217,34 +202,16 @@ def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, st
     return replace(rule, retention=replace(rule.retention, max_age_ms=min(rule.retention.max_age_ms, age_ms)))
 
 
-def _removed_by(
-    rule: ExpiryRule | None, metadata: TableMetadata, base: LakeView, now_ms: int, may_thin: bool, *, is_ordered: bool
-) -> list[int]:
-    if rule is None:
-        return []
-    limit = ORDERED_AT_ONCE if is_ordered else REMOVED_AT_ONCE
-    thins, literal = rule.thins and may_thin, not rule.thins
-    return removable_snapshots(metadata, base, rule.retention, now_ms, thins=thins, literal=literal, limit=limit)
-
-
-def removable_snapshots(
-    metadata: TableMetadata,
-    base: LakeView,
-    retention: SnapshotRetention | None,
-    now_ms: int,
-    *,
-    thins: bool = True,
-    literal: bool = False,
-    limit: int = REMOVED_AT_ONCE,
-) -> list[int]:
+def _removable(metadata: TableMetadata, base: LakeView, rule: ExpiryRule, now_ms: int, *, may_thin: bool, limit: int) -> list[int]:
     """Returns the ids of the snapshots that the commit on `base` may remove.
 
-    Without `thins` all snapshots within the maximum age stay. A REST server drops all entries of the log of heads before a gap, and then
+    Without `may_thin` all snapshots within the maximum age stay. A REST server drops all entries of the log of heads before a gap, and then
     readers cannot query as of these times (Iceberg, `TableMetadata.Builder.updateSnapshotLog`).
     """
-    if retention is None or base.head is None or base.tiered is None or metadata.properties.get(GC_ENABLED, "").lower() == "false":
+    if base.head is None or base.tiered is None or metadata.properties.get(GC_ENABLED, "").lower() == "false":
         return []
-    return expired_snapshots(_history(metadata, base.head, base.tiered), retention, now_ms, thins=thins, literal=literal, limit=limit)
+    history, thins = _history(metadata, base.head, base.tiered), rule.thins and may_thin
+    return expired_snapshots(history, rule.retention, now_ms, thins=thins, literal=not rule.thins, limit=limit)
 
 
 def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: LakeView, order: ExpiryOrder, now_ms: int) -> ExpiryOutlook:
@@ -259,11 +226,11 @@ def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: Lake
     return ExpiryOutlook(len(metadata.snapshots) - len(kept), dict(sorted(Counter(kept.values()).items())))
 
 
-def _oldest_query_ms(metadata: TableMetadata, retention: SnapshotRetention | None, now_ms: int) -> int:
+def _oldest_query_ms(metadata: TableMetadata, retention: SnapshotRetention, now_ms: int) -> int:
     """Returns the oldest time as of which a query is answered: by the policy, or by the user's longer retention."""
     main = metadata.refs.get(MAIN_BRANCH)
     ages = (_number(metadata.properties.get(MAX_AGE)), None if main is None else main.max_snapshot_age_ms)
-    return now_ms - max(0 if retention is None else retention.max_age_ms, *(age or 0 for age in ages))
+    return now_ms - max(retention.max_age_ms, *(age or 0 for age in ages))
 
 
 def _for_server(catalog: Catalog, table: Table, settings: tuple[TableUpdate, ...], removed: tuple[int, ...]) -> Upkeep:

@@ -197,9 +197,9 @@ def _properties(table: TableInfo) -> dict[str, str]:
     return {**properties, **lake_table_properties(table.properties), **others, "format-version": str(FORMAT_VERSION)}
 
 
-def target_file_bytes(table: TableInfo | None, properties: Mapping[str, str]) -> int:
+def target_file_bytes(table: TableInfo, properties: Mapping[str, str]) -> int:
     """Returns the size at which a data file ends: the source table's option, else the lake table's property, else Iceberg's default."""
-    if table is not None and table.target_file_bytes is not None:
+    if table.target_file_bytes is not None:
         return table.target_file_bytes
     key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
     return property_as_int(dict(properties), key, default) or default

@@ -94,7 +94,7 @@ def _from_json(document: dict[str, Any]) -> DataFile:
     return _data_file(document["path"], document["size"], document["spec_id"], document["partition"], statistics, content)
 
 
-_PackedFile = Annotated[DataFile, PlainSerializer(_to_json), PlainValidator(_from_json)]
+_PackedFile = Annotated[DataFile, PlainValidator(_from_json), PlainSerializer(_to_json)]
 
 
 @dataclass(frozen=True)
