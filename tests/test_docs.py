@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.reference.system_tables_page import render
 from support.repository import ROOT
-from sys_tables.reference import render
 from sys_tables.registry import default_registry
 from tiering.model.rounds import RoundState
 from tiering.model.states import TRANSITIONS

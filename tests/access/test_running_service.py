@@ -17,8 +17,7 @@ from support.running.processes import wait_for
 from tiering.access.client_access import ClientAccess
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.doctor.findings import Verdict
-from tiering.cli.doctor.grants import policies
-from tiering.cli.doctor.service import Service
+from tiering.cli.doctor.service import Service, policies
 from tiering.cli.processes.service_access import owner_token_path
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from support.reference.grants_page import render
 from sys_tables.registry import default_registry
 from tiering.access.privileges import SERVICE_PRIVILEGES, TABLE_PRIVILEGES
 from tiering.access.requirements import RPCS
-from tiering.cli.grants_page import render
 from tiering.procedures.registry import requirements
 
 PAGE = render()

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
+from support.reference import status_proto
+from support.reference.__main__ import pages
+from support.reference.options_page import CATALOG_OPTIONS, render
 from support.repository import ROOT
 from tiering import errors
-from tiering.cli import status_proto
-from tiering.cli.reference import CATALOG_OPTIONS, pages, render
 
 JAVA = (ROOT / CATALOG_OPTIONS).read_text()
 FIRST = "  /**\n   * Required."
@@ -22,7 +23,7 @@ def section(text: str, title: str) -> str:
 
 def test_the_pages_of_reference_are_those_of_the_code() -> None:
     for path, text in pages(ROOT).items():
-        assert path.read_text() == text, "run `.venv/bin/python -m tiering.cli.reference` in the repository's root"
+        assert path.read_text() == text, "run `PYTHONPATH=.:tests .venv/bin/python -m support.reference` in the repository's root"
 
 
 def test_errors_stand_in_the_phases_in_which_a_real_service_had_them() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from sys_tables.reference import render
+from support.reference.system_tables_page import render
 from sys_tables.registry import Registry, default_registry
 from tiering.access.privileges import Privilege
 

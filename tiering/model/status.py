@@ -1,6 +1,6 @@
 """`TableStatus`, the state of the tiering of one lake table. Its fields are the only declaration of `sys.lake_tiering_status`'s columns.
 
-Each column also has a line in `tiering/coordinator/status/cells.py` that computes its value. `python -m tiering.cli.reference` adds a new
+Each column also has a line in `tiering/coordinator/status/cells.py` that computes its value. `tests/support/reference` adds a new
 column to `proto/tiering/rpc/v1/status.proto`. A reader needs the privilege that `sys_tables/tables/lake_tiering_status.py` names."""
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -33,17 +34,19 @@ def export_status(
     Example: lakeward export-status status.parquet --force
     """
     # Imported here: other commands and help pages do not need these modules, and would start later.
-    from tiering.cli.status.bundle import new_bundle, redacted
+    from tiering.cli.status.bundle import Contents, redacted, write_bundle
     from tiering.cli.system_catalog import SystemCatalog
 
     outcomes: list[dict[str, object]] = []
-    with new_bundle(file, uri, force=force) as bundle, SystemCatalog(uri) as catalog:
-        for read in catalog.read_all():
-            contents = redacted(read)
-            bundle.add(contents)
-            failed = contents.error
-            counted = None if failed else len(contents.rows)
-            outcomes.append({"table": f"sys.{contents.name}", "rows": counted, "error": None if failed is None else str(failed)})
+
+    def contents(catalog: SystemCatalog) -> Iterator[Contents]:
+        for table in map(redacted, catalog.read_all()):
+            error, rows = (None, len(table.rows)) if table.error is None else (str(table.error), None)
+            outcomes.append({"table": f"sys.{table.name}", "rows": rows, "error": error})
+            yield table
+
+    with SystemCatalog(uri) as catalog:
+        write_bundle(file, uri, contents(catalog), force=force)
     print_rows(outcomes, output, COLUMNS, {"error": lambda _: "red"})
     if any(outcome["error"] for outcome in outcomes):
         raise typer.Exit(1)

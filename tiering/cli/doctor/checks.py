@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiering.cli.doctor import fluss, folders, machine
+from tiering.cli.doctor import fluss, machine
 from tiering.cli.doctor.findings import Check
-from tiering.cli.doctor.grants import policies
-from tiering.cli.doctor.service import Service
+from tiering.cli.doctor.service import Service, policies
 from tiering.cli.terminal.lake_options import NamedLake
 
 
@@ -20,8 +19,8 @@ def all_checks(
     yield "java", machine.java
     yield "plugin", machine.plugin
     yield "spark", machine.spark
-    yield "data folder", lambda: folders.data_folder(data)
-    yield "temporary files", folders.temporary_folder
+    yield "data folder", lambda: machine.data_folder(data)
+    yield "temporary files", machine.temporary_folder
     yield "port", service.port
     yield "service", service.reachable
     yield "lake", lambda: service.lake(data)

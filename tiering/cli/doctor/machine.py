@@ -1,19 +1,24 @@
-"""Checks of this machine: Python and its packages, Java, the plugin, Spark."""
+"""Checks of this machine: Python and its packages, Java, the plugin, Spark, and the folders that Lakeward writes to. Creates nothing."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
-from tiering.cli.doctor.requirements import installed, misfits, satisfies
+from tiering.cli.processes.data_folder import FORMAT_VERSION, PARTS, check_version
 from tiering.cli.spark.java import require_java
 from tiering.cli.spark.properties import plugin_jar
 from tiering.cli.spark.reader import open_reader_spark
@@ -21,6 +26,10 @@ from tiering.extras import EXTRAS, wheel_name
 
 PACKAGE = "lakeward"
 CATALOG_CLASS_FILE = "io/lakeward/spark/LakewardCatalog.class"
+ENOUGH_BYTES = 2 << 30
+"""With less free space, a busy table fills the disk within hours."""
+TOO_LITTLE_BYTES = 100 << 20
+"""With less free space, the next round may fail."""
 
 
 def python() -> Iterator[Finding]:
@@ -35,21 +44,39 @@ def python() -> Iterator[Finding]:
         )
         return
     have = f"{PACKAGE} {version(PACKAGE)} on Python {platform.python_version()} in {sys.prefix}"
-    if satisfies(platform.python_version(), bounds):
+    if SpecifierSet(bounds).contains(platform.python_version(), prereleases=True):
         yield ok("python", have)
     else:
         yield fail("python", have, f"Use a Python with a version {bounds}.")
     wrong = misfits(wanted, installed)
-    for misfit in wrong:
-        state = "is not installed" if misfit.have is None else f"is {misfit.have}"
-        requirement = f"{misfit.name}{misfit.wanted}"
-        yield fail("packages", f"{misfit.name} {state}; {PACKAGE} needs {requirement}", f"pip install '{requirement}'")
+    for needed, present in wrong:
+        state = "is not installed" if present is None else f"is {present}"
+        requirement = f"{needed.name}{needed.specifier}"
+        yield fail("packages", f"{needed.name} {state}; {PACKAGE} needs {requirement}", f"pip install '{requirement}'")
     if not wrong:
         left_out = sorted({extra for module, extra in EXTRAS.items() if find_spec(module) is None})
         yield ok(
             "packages",
             "all are installed, in supported versions" + (f"; not installed: the extras {', '.join(left_out)}" if left_out else ""),
         )
+
+
+def misfits(requirements: Iterable[str], version_of: Callable[[str], str | None]) -> list[tuple[Requirement, str | None]]:
+    """Returns the requirements that no installed package fits, with the installed version. Requirements of extras are ignored."""
+    needed = [requirement for requirement in map(Requirement, requirements) if requirement.marker is None]
+    return [
+        (requirement, have)
+        for requirement in needed
+        if (have := version_of(requirement.name)) is None or not requirement.specifier.contains(have, prereleases=True)
+    ]
+
+
+def installed(name: str) -> str | None:
+    """Returns the version of a package in this environment, or None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def java() -> Iterator[Finding]:
@@ -114,3 +141,53 @@ def spark_reads(uri: str) -> Iterator[Finding]:
     finally:
         session.stop()
     yield ok("sql", f"Spark {version('pyspark')} reads sys.tables through the plugin: {count} table{'' if count == 1 else 's'}")
+
+
+def data_folder(path: Path) -> Iterator[Finding]:
+    """Yields whether the data folder can be used. Raises SetupError for a folder of another program or version."""
+    root = path.expanduser().resolve()
+    if not root.exists():
+        yield _where_it_would_be(root)
+        return
+    if not root.is_dir():
+        yield fail("data folder", f"{root} is not a folder", "Name another folder with --data.")
+        return
+    check_version(root)
+    if root.stat().st_uid != os.geteuid():
+        yield fail("data folder", f"{root} belongs to another user", "Run Lakeward as its owner, or name another folder with --data.")
+        return
+    locked = [str(part) for part in (root, *(root / name for name in PARTS)) if part.exists() and not _writable(part)]
+    if locked:
+        yield fail(
+            "data folder", f"cannot be written: {', '.join(locked)}", "Give this user write permission, or name another folder with --data."
+        )
+    else:
+        content = f"format version {FORMAT_VERSION}" if (root / "VERSION").exists() else "empty"
+        yield ok("data folder", f"{root}, {content}")
+    yield space("data folder", root)
+
+
+def temporary_folder() -> Iterator[Finding]:
+    """Yields the free space for `lakeward ingest` and for Spark's spilled data. Raises FileNotFoundError without a writable folder."""
+    folder = Path(tempfile.gettempdir())
+    yield space("temporary files", folder)
+
+
+def space(check: str, folder: Path, enough: int = ENOUGH_BYTES, too_little: int = TOO_LITTLE_BYTES) -> Finding:
+    """Returns the free space on the disk of `folder`."""
+    free = shutil.disk_usage(folder).free
+    room = f"{free / (1 << 30):.1f} GiB free in {folder}"
+    if free < too_little:
+        return fail(check, room, "Free some space, or use another disk.")
+    return warn(check, room, "Free some space soon.") if free < enough else ok(check, room)
+
+
+def _where_it_would_be(root: Path) -> Finding:
+    above = next(parent for parent in root.parents if parent.exists())
+    if not above.is_dir() or not _writable(above):
+        return fail("data folder", f"{root} does not exist and cannot be created in {above}", "Name another folder with --data.")
+    return ok("data folder", f"{root} does not exist yet; `lakeward up` creates it")
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)

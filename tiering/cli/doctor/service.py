@@ -1,4 +1,4 @@
-"""Checks of the service at a uri: its port, its tables, and the lake that it writes to."""
+"""Checks of the service at a uri: its port, its tables, the lake that it writes to, and the policies."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from tiering.access.grants import read_policy_file
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
+from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
-from tiering.errors import InvalidArgument, LakewardError, ServiceUnreachable
+from tiering.errors import AccessDenied, InvalidArgument, LakewardError, ServiceUnreachable, UnknownTable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.registry import open_lake, properties_from_service
 from tiering.model.status import TableStatus
@@ -24,6 +26,7 @@ from tiering.wire.channel import target
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_TABLES = 5
+GRANTS = "grants"
 
 
 @dataclass(frozen=True)
@@ -157,3 +160,45 @@ def _can_listen(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def policies(service: Service, file: Path | None) -> Iterator[Finding]:
+    """Yields the findings on the policy file, if there is one, and on the policies of the service, if it runs."""
+    if file is not None:
+        yield _of_file(file)
+    if service.config is not None:
+        yield _of_service(service.uri)
+    elif service.refuses:
+        yield warn(
+            GRANTS, f"the policies of the service at {service.uri} cannot be read: it does not serve this caller", "See `service` above."
+        )
+    elif file is None:
+        yield ok(GRANTS, "no policy file is named, and no service runs")
+
+
+def _of_file(file: Path) -> Finding:
+    try:
+        engine = read_policy_file(file)
+    except InvalidArgument as error:
+        return fail(GRANTS, error.message, error.hint)
+    return ok(GRANTS, f"{file}: {len(engine.statements)} policies are valid")
+
+
+def _of_service(uri: str) -> Finding:
+    with SystemCatalog(uri) as catalog:
+        try:
+            rows = catalog.read("grants")
+        except UnknownTable:
+            return ok(GRANTS, "the version of the service has no grants: every caller may do everything")
+        except AccessDenied:
+            return ok(GRANTS, "the service has policies, which only callers with ADMIN may read")
+    problems = [row["policy_text"] for row in rows if row["effect"] == "error"]
+    if problems:
+        return fail(GRANTS, f"the policy file has an error, so the previous policies are in force: {problems[0]}", "Correct the file.")
+    if not rows:
+        return warn(
+            GRANTS,
+            "the service has no policies: every caller that it knows may do everything",
+            "Use `lakeward coordinator --policy FILE` (docs/grants.md).",
+        )
+    return ok(GRANTS, f"{len(rows)} policies are in force")

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import metadata
-from io import StringIO
+from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -75,18 +75,6 @@ class Contents:
     error: Failure | None
 
 
-class Bundle(Protocol):
-    """An open file for tables."""
-
-    def add(self, contents: Contents) -> None:
-        """Adds a table."""
-        ...
-
-    def close(self) -> None:
-        """Completes the file."""
-        ...
-
-
 def bundle_format(file: Path) -> BundleFormat:
     """Returns the format by the ending of the file. Raises InvalidArgument for another ending."""
     ending = file.suffix.lower().removeprefix(".")
@@ -124,20 +112,15 @@ def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
             return value
 
 
-@contextmanager
-def new_bundle(file: Path, uri: str, *, force: bool) -> Iterator[Bundle]:
+def write_bundle(file: Path, uri: str, tables: Iterable[Contents], *, force: bool) -> None:
     """Writes a file that gets its name when it is complete. Raises InvalidArgument if it exists, SetupError if it cannot be written."""
-    opener = _OPENERS[bundle_format(file)]
+    write = _WRITERS[bundle_format(file)]
     if file.exists() and not force:
         raise _exists(file)
     beside = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
-            bundle = opener(sink, uri)
-            try:
-                yield bundle
-            finally:
-                bundle.close()  # also after an error: an open writer would write to a closed file
+            write(sink, uri, tables)
             sink.flush()
             os.fsync(sink.fileno())
         _publish(beside, file, force=force)
@@ -168,55 +151,34 @@ def _exists(file: Path) -> InvalidArgument:
     return InvalidArgument(f"the file {file} already exists", hint="Name another file, or overwrite it with --force.")
 
 
-class _Json:
-    def __init__(self, sink: IO[bytes], uri: str) -> None:
-        self._sink = sink
-        self._separator = ""
-        head = ",\n ".join(f"{json_text(name)}: {json_text(value)}" for name, value in _origin(uri).items())
-        self._write(f'{{\n {head},\n "tables": {{')
-
-    def add(self, contents: Contents) -> None:
-        parts: dict[str, Any] = {"observed_time": contents.observed_time}
-        parts |= {"columns": contents.columns, "rows": contents.rows} if contents.error is None else {"error": vars(contents.error)}
-        self._write(f"{self._separator}\n  {json_text(contents.name)}: {json_text(parts)}")
-        self._separator = ","
-
-    def close(self) -> None:
-        self._write("\n }\n}\n")
-
-    def _write(self, text: str) -> None:
-        self._sink.write(text.encode())
+def _write_json(sink: IO[bytes], uri: str, tables: Iterable[Contents]) -> None:
+    head = ",\n ".join(f"{json_text(name)}: {json_text(value)}" for name, value in _origin(uri).items())
+    sink.write(f'{{\n {head},\n "tables": {{'.encode())
+    separator = ""
+    for table in tables:
+        parts: dict[str, Any] = {"observed_time": table.observed_time}
+        parts |= {"columns": table.columns, "rows": table.rows} if table.error is None else {"error": vars(table.error)}
+        sink.write(f"{separator}\n  {json_text(table.name)}: {json_text(parts)}".encode())
+        separator = ","
+    sink.write(b"\n }\n}\n")
 
 
-class _Csv:
-    def __init__(self, sink: IO[bytes], uri: str) -> None:
-        self._sink = sink
-        self._write([field.name for field in _LINE])
-
-    def add(self, contents: Contents) -> None:
-        for line in _lines(contents):
-            self._write(["" if value is None else value.isoformat() if isinstance(value, datetime) else value for value in line.values()])
-
-    def close(self) -> None:
-        """Does nothing: a CSV has no end mark."""
-
-    def _write(self, cells: Sequence[Any]) -> None:
-        text = StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerow(cells)
-        self._sink.write(text.getvalue().encode())
+def _write_csv(sink: IO[bytes], uri: str, tables: Iterable[Contents]) -> None:
+    text = TextIOWrapper(sink, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in _LINE)
+    for table in tables:
+        for line in _lines(table):
+            writer.writerow("" if value is None else value.isoformat() if isinstance(value, datetime) else value for value in line.values())
+    text.detach()
 
 
-class _Parquet:
-    def __init__(self, sink: IO[bytes], uri: str) -> None:
-        origin: dict[bytes | str, bytes | str] = {f"lakeward.{name}": str(value) for name, value in _origin(uri).items()}
-        self._schema = pa.schema(_LINE, metadata=origin)
-        self._writer = pq.ParquetWriter(cast(Any, sink), self._schema, compression="zstd")
-
-    def add(self, contents: Contents) -> None:
-        self._writer.write_table(pa.Table.from_pylist(list(_lines(contents)), schema=self._schema))
-
-    def close(self) -> None:
-        self._writer.close()
+def _write_parquet(sink: IO[bytes], uri: str, tables: Iterable[Contents]) -> None:
+    origin: dict[bytes | str, bytes | str] = {f"lakeward.{name}": str(value) for name, value in _origin(uri).items()}
+    schema = pa.schema(_LINE, metadata=origin)
+    with pq.ParquetWriter(cast(Any, sink), schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(pa.Table.from_pylist(list(_lines(table)), schema=schema))
 
 
 def _origin(uri: str) -> dict[str, str | int]:
@@ -238,8 +200,8 @@ def _lines(contents: Contents) -> Iterator[dict[str, Any]]:
         yield {**common, "row_number": None, "row": None, "error": None if contents.error is None else str(contents.error)}
 
 
-_OPENERS: Mapping[BundleFormat, Callable[[IO[bytes], str], Bundle]] = {
-    BundleFormat.JSON: _Json,
-    BundleFormat.CSV: _Csv,
-    BundleFormat.PARQUET: _Parquet,
+_WRITERS: Mapping[BundleFormat, Callable[[IO[bytes], str, Iterable[Contents]], None]] = {
+    BundleFormat.JSON: _write_json,
+    BundleFormat.CSV: _write_csv,
+    BundleFormat.PARQUET: _write_parquet,
 }

@@ -1,9 +1,4 @@
-"""Generates the reference pages in Markdown, and the fields of a status on the wire, from the definitions in the code.
-
-Run `python -m tiering.cli.reference` in the root of the repository. It writes `docs/reference.md` (the system tables and procedures),
-`docs/errors.md`, `docs/security-grants.md`, `docs/options.md` (the options of the catalog, of tables, of all commands, and of the
-coordinator), and the fields of `PbTableTieringStatus` in `status.proto`. A test compares the files with the code.
-"""
+"""The page `docs/options.md`: the options of the catalog, of tables, of all commands, and of the coordinator."""
 
 from __future__ import annotations
 
@@ -16,10 +11,7 @@ from typing import Any
 
 import typer.main
 
-from sys_tables import reference
-from sys_tables.reference import markdown_table
-from sys_tables.registry import default_registry
-from tiering.cli import error_page, grants_page, status_proto
+from support.reference.markdown import markdown_table
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.terminal.access_options import CONNECTION
@@ -36,23 +28,11 @@ _JAVA_CONSTANT = re.compile(
 )
 
 
-def pages(root: Path) -> dict[Path, str]:
-    """Returns the text of each page by its path below `root`, the repository. Raises ValueError for an option without a description."""
-    java = (root / CATALOG_OPTIONS).read_text(encoding="utf-8")
-    return {
-        root / "docs/reference.md": reference.render(default_registry()),
-        root / "docs/options.md": render(java),
-        root / "docs/errors.md": error_page.render(),
-        root / "docs/security-grants.md": grants_page.render(),
-        (proto := root / "proto/tiering/rpc/v1/status.proto"): status_proto.render(proto.read_text(encoding="utf-8")),
-    }
-
-
 def render(catalog_options_java: str) -> str:
     """Returns the page of options, from the Java source of the plugin's options and from the Python code."""
     parts = [
         "# Reference: options",
-        "`python -m tiering.cli.reference` generates this page from the code.",
+        "`PYTHONPATH=.:tests python -m support.reference` generates this page from the code.",
         f"## The catalog `{CATALOG}`",
         f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. The plugin ignores any other "
         "property. It reads `uri`, `token-file` and `tls.*` from the configuration with which Spark was started. It refuses a session "
@@ -202,13 +182,3 @@ def _default(parameter: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"`{getattr(value, 'value', value)}`"
-
-
-def main() -> None:
-    """Writes the pages."""
-    for path, text in pages(Path.cwd()).items():
-        path.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,10 @@
-"""Renders the reference of `sys` as Markdown, from the same definitions that are served."""
+"""The page `docs/reference.md`: the system tables and procedures, from the definitions that the service serves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import pyarrow as pa
 
+from support.reference.markdown import markdown_table
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry
@@ -50,9 +49,3 @@ def _procedure_section(procedure: Procedure) -> str:
 def _columns(schema: pa.Schema) -> str:
     rows = ([f"`{field.name}`", spark_type(field.type), "yes" if field.nullable else "no", comment_of(field)] for field in schema)
     return markdown_table(("column", "type", "NULL", "meaning"), rows)
-
-
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a Markdown table with each row on one line."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 
-from sys_tables.reference import markdown_table
+from support.reference.markdown import attribute_docs, markdown_table
 from sys_tables.registry import default_registry
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege
 from tiering.access.requirements import RPCS, On, Requirement
-from tiering.attribute_docs import attribute_docs
 from tiering.procedures.registry import requirements
 
 _Needs = Callable[[Requirement], bool]
@@ -18,8 +17,9 @@ _DECIDED_ELSEWHERE = (On.PROCEDURE, On.SYSTEM_TABLE)
 
 _INTRODUCTION = """# What each privilege allows
 
-This page lists the system tables, columns, procedures and RPCs that each privilege allows. `python -m tiering.cli.reference` makes it from
-the code; tests compare it with the service, and call everything with and without the privilege. [grants.md](grants.md) explains policies.
+This page lists the system tables, columns, procedures and RPCs that each privilege allows.
+`PYTHONPATH=.:tests python -m support.reference` makes it from the code. Tests compare it with the service, and call everything with and
+without the privilege. [grants.md](grants.md) explains policies.
 
 ```cedar
 // Ana reads the database sales: DESCRIBE and SELECT, with everything in these two rows of the table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from sys_tables.reference import markdown_table
+from support.reference.markdown import markdown_table
 from tiering import errors
 from tiering.errors import LakewardError
 
@@ -30,7 +30,7 @@ def render() -> str:
     """Returns the text of the page."""
     parts = [
         "# Reference: errors",
-        "`python -m tiering.cli.reference` generates this page from `tiering/errors.py`.",
+        "`PYTHONPATH=.:tests python -m support.reference` generates this page from `tiering/errors.py`.",
         "`sys.lake_tiering_status` and `sys.tiering_errors` show a table's error with its class, message, hint and `next_action`. The next"
         " action is the one statement that helps and keeps every acknowledged row in the lake. It uses the names of the reader's catalogs"
         " (here `fluss` and `lake`, and the table `db.t`). It is NULL if waiting is right.",

@@ -1,10 +1,10 @@
-"""Reads the documentation of attributes: the string after each assignment in a module or a class."""
+"""Parts of pages that are generated from code: Markdown tables, and the documentation of attributes."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 _DESIGN_REFERENCE = re.compile(r" \(DESIGN [^)]*\)")
@@ -24,3 +24,9 @@ def attribute_docs(source: str) -> Mapping[str, str]:
             ):
                 documented[name] = _DESIGN_REFERENCE.sub("", " ".join(documentation.split()))
     return documented
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a Markdown table with each row on one line."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
