@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from inspect import signature
 from types import ModuleType
 
 import typer
@@ -59,6 +60,7 @@ from tiering.cli.terminal.access_options import add_client_options
 from tiering.cli.terminal.consoles import discard_output, printable, take_any_text
 from tiering.cli.terminal.exit_status import ExitStatus, exit_status
 from tiering.cli.terminal.help_page import MAX_WIDTH, use_help_pages
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.logs import show_errors_clean
 from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
 from tiering.extras import extra_of, install_hint
@@ -97,9 +99,22 @@ COMMANDS: Mapping[str, tuple[ModuleType, ...]] = {
     "Connect others": (spark_conf, spark_views, lake_conf, dashboard, alerts, fetch_jars, demo),
 }
 """The modules of the commands by section, in the order of `lakeward --help`. docs/cli.md has the same sections."""
+
+
+def _register(module: ModuleType) -> None:
+    """Adds the command that the module is named after, or the commands that its own `register` adds."""
+    if hasattr(module, "register"):
+        module.register(app)
+        return
+    name = module.__name__.rpartition(".")[2]
+    command = getattr(module, name)
+    # A command with the parameter `context` reads options there that typer does not know.
+    app.command(name.replace("_", "-"), context_settings=OTHER_OPTIONS if "context" in signature(command).parameters else None)(command)
+
+
 for section, modules in COMMANDS.items():
     for module in modules:
-        module.register(app)
+        _register(module)
     registered: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     for info in registered:
         info.rich_help_panel = info.rich_help_panel or section

@@ -1,1 +1,1 @@
-"""The commands. Each file is named after its command."""
+"""The commands. Each file is named after its command, and has a function of that name."""

@@ -12,11 +12,6 @@ from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("add-column")(add_column)
-
-
 def add_column(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="Name of the new column.")],

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("alerts")(alerts)
-
 
 def alerts() -> None:
     """Print alert rules for Prometheus. Each rule names the SQL statement that shows more.

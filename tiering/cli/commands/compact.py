@@ -24,11 +24,6 @@ LEFT_OUT_FIRST = ("rounds", "dropped_buckets", "round_id", "written_bytes")
 UNFINISHED = (UpkeepCallOutcome.WAITING, UpkeepCallOutcome.RUNNING)
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("compact")(compact)
-
-
 def compact(
     table: TableArgument,
     where: Annotated[

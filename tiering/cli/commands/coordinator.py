@@ -6,14 +6,8 @@ import asyncio
 
 import typer
 
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.option_groups import with_options
 from tiering.cli.terminal.service_options import ServiceOptions
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("coordinator", context_settings=OTHER_OPTIONS)(coordinator)
 
 
 @with_options(ServiceOptions)

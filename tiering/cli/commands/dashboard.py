@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import json
 
-import typer
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("dashboard")(dashboard)
-
 
 def dashboard() -> None:
     """Print a Grafana dashboard for the metrics of this version.

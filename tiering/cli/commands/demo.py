@@ -16,11 +16,6 @@ from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.consoles import orderly_end
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("demo")(demo)
-
-
 def demo(
     data: Annotated[
         Path | None,

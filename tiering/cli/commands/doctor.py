@@ -13,17 +13,12 @@ from rich.text import Text
 from tiering.cli.doctor.findings import Finding, Verdict, findings
 from tiering.cli.terminal.consoles import output_console, printable
 from tiering.cli.terminal.exit_status import ExitStatus
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.lake_options import FlussConfOption, read_lake
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import InvalidArgument
 
 STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("doctor", context_settings=OTHER_OPTIONS)(doctor)
 
 
 def doctor(

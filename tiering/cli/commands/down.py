@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from tiering.cli.terminal.options import DataOption
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("down")(down)
 
 
 def down(data: DataOption = Path("lakeward-data")) -> None:

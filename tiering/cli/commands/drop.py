@@ -24,11 +24,6 @@ UNKNOWN_LAKE = "Its lake table, if there is one, stays: the command did not ask 
 WITH_LAKE = "--with-lake"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("drop")(drop)
-
-
 def drop(
     table: TableArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. Required without a terminal.")] = False,

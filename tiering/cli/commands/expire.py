@@ -19,11 +19,6 @@ from tiering.model.names import parse_table_path
 from tiering.procedures.base import UpkeepResult
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("expire")(expire)
-
-
 def expire(
     table: TableArgument,
     older_than: Annotated[

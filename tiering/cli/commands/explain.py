@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.procedures.explain_tiering import Explanation
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("explain")(explain)
 
 
 def explain(table: TableArgument, uri: UriOption = DEFAULT_URI, output: FormatOption = OutputFormat.TABLE) -> None:

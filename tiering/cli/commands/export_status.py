@@ -14,11 +14,6 @@ from tiering.cli.terminal.output import OutputFormat, print_rows
 COLUMNS = ("table", "rows", "error")
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("export-status")(export_status)
-
-
 def export_status(
     file: Annotated[Path, typer.Argument(help="File to write. Its ending chooses the format: .parquet, .csv or .json.")],
     uri: UriOption = DEFAULT_URI,

@@ -6,17 +6,12 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli import maven_jars
 from tiering.cli.fluss_server.jars import fetch_server_jars
-from tiering.cli.maven_jars import fetch_jars, jars_folder
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, SPARK_JARS
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("fetch-jars")(fetch)
-
-
-def fetch(
+def fetch_jars(
     fluss_server: Annotated[
         bool,
         typer.Option("--fluss-server", help="Also download a Fluss server and its Iceberg plugin (180 MB), to try a real cluster."),
@@ -27,9 +22,9 @@ def fetch(
 
     Example: lakeward fetch-jars
     """
-    folder = jars_folder()
+    folder = maven_jars.jars_folder()
     jars = (*SPARK_JARS, ICEBERG_AWS_BUNDLE) if s3 else SPARK_JARS
-    fresh = fetch_jars(folder, jars)
+    fresh = maven_jars.fetch_jars(folder, jars)
     for jar in jars:
         print(f"{folder / jar.file_name}  {'fetched' if jar in fresh else 'is there'}")
     if fluss_server:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
@@ -41,11 +39,6 @@ LEFT_OUT_FIRST = (
     "data_files",
 )
 """Columns that a narrow terminal leaves out, in this order."""
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("health")(health)
 
 
 def health(table: AnyTableArgument = None, uri: UriOption = DEFAULT_URI, output: FormatOption = OutputFormat.TABLE) -> None:

@@ -34,11 +34,6 @@ SHOWN_BUCKETS = 16
 """Buckets in the summary. For a table with many partitions, more lines would hide the rest of it."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("ingest")(ingest)
-
-
 def ingest(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table, as database.table. The command creates it if it is missing.")],
     files: Annotated[

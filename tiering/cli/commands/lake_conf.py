@@ -20,11 +20,6 @@ class Reader(StrEnum):
     SPARK = "spark"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("lake-conf")(lake_conf)
-
-
 def lake_conf(
     reader: Annotated[Reader, typer.Option("--for", help="Program that opens the lake.")] = Reader.PYICEBERG,
     uri: UriOption = DEFAULT_URI,

@@ -15,11 +15,6 @@ from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("set-option")(set_option)
-
-
 def set_option(
     table: TableArgument,
     settings: Annotated[

@@ -24,11 +24,6 @@ HEADER = {"spark.sql.cli.print.header": "true"}
 """Makes the spark-sql shell print column names above the rows. Other programs ignore the property."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("spark-conf")(spark_conf)
-
-
 def spark_conf(
     uri: UriOption = DEFAULT_URI,
     jar: Annotated[

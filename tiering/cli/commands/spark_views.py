@@ -12,11 +12,6 @@ from tiering.cli.terminal.options import DEFAULT_URI, UriOption
 from tiering.model.names import check_name
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("spark-views")(spark_views)
-
-
 def spark_views(
     database: Annotated[str, typer.Option(metavar="NAME", help="Database of Spark's built-in catalog for the views.")] = "lakeward",
     uri: UriOption = DEFAULT_URI,

@@ -31,11 +31,6 @@ WITH_DUCKDB = "With --engine duckdb"
 WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "GROUP BY", "LIMIT", "SHOW TABLES IN", "SHOW NAMESPACES IN", "DESCRIBE TABLE", "CALL")
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("sql")(sql)
-
-
 @dataclass(frozen=True)
 class EngineOptions:
     """Options with which an engine starts."""

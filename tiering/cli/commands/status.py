@@ -40,11 +40,6 @@ SHORTEST_INTERVAL_MS = 100
 """Shorter than people can read, and still a small load for a coordinator."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("status")(status)
-
-
 def status(
     table: AnyTableArgument = None,
     uri: UriOption = DEFAULT_URI,

@@ -13,11 +13,6 @@ from tiering.durations import parse_duration_ms
 from tiering.model.names import parse_table_path
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("sweep")(sweep)
-
-
 def sweep(
     table: AnyTableArgument = None,
     uri: UriOption = DEFAULT_URI,

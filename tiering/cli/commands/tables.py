@@ -27,11 +27,6 @@ LEFT_OUT_FIRST = ("columns", "bucket_key", "partitioned_by", "buckets", "freshne
 """Columns that a narrow terminal leaves out, in this order. docs/cli.md has the same order."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("tables")(tables)
-
-
 def tables(
     database: Annotated[
         str | None, typer.Argument(metavar="DATABASE", help="Only this database. `sys` lists the system tables.", show_default=False)

@@ -25,11 +25,6 @@ from tiering.procedures.base import Progress
 from tiering.procedures.tier_table import TierTableResult
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("tier")(tier)
-
-
 def tier(
     table: TableArgument,
     uri: UriOption = DEFAULT_URI,

@@ -17,11 +17,6 @@ from tiering.counts import counted
 from tiering.model.declare import row_in_sql
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("tier-database")(tier_database)
-
-
 def tier_database(
     database: Annotated[str, typer.Argument(metavar="DATABASE", help="Name of the database.")],
     include: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tiering.cli.terminal.cluster_options import read_storage
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.lake_options import FlussConfOption, read_lake
 from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.option_groups import with_options
 from tiering.cli.terminal.options import (
@@ -22,11 +22,6 @@ from tiering.cli.terminal.options import (
 )
 from tiering.files.private_files import keep_files_private
 from tiering.lake.catalog_properties import lake_environment
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("tierer", context_settings=OTHER_OPTIONS)(tierer)
 
 
 @with_options(TiererOptions)

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from tiering.cli.terminal.access_options import Auth
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.option_groups import with_options
 from tiering.cli.terminal.options import METRICS_GROUP, TiererOptions
@@ -18,11 +17,6 @@ from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.files.private_files import keep_files_private
 
 DETACH = "--detach"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("up", context_settings=OTHER_OPTIONS)(up)
 
 
 @with_options(ServiceOptions)

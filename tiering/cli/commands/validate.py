@@ -11,7 +11,7 @@ import typer
 
 from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussServersOption, checked_settings, read_cluster
 from tiering.cli.terminal.consoles import message_console, printable
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, NamedLake, read_lake
+from tiering.cli.terminal.lake_options import FlussConfOption, NamedLake, read_lake
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import ClusterUnavailable, InvalidArgument
@@ -26,11 +26,6 @@ WITHOUT_SERVICE = "Without a service"
 """Title of a group of options."""
 
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("validate", context_settings=OTHER_OPTIONS)(validate)
 
 
 def validate(

@@ -20,11 +20,6 @@ from tiering.model.names import parse_table_path
 from tiering.procedures.base import Progress
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("wait")(wait)
-
-
 def wait(
     table: TableArgument,
     timestamp: Annotated[
