@@ -38,7 +38,7 @@ from tiering.model.splits import TieringSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundEnvironment
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
@@ -211,7 +211,7 @@ def main() -> None:
     transport = GrpcTransport(arguments.uri, arguments.name, arguments.name)
     config, inline = transport.service_config(), InlineTaskRunner()
     leases = LeaseKeeper(transport, clock, f"lease-of-{arguments.name}")
-    world = RoundWorld(transport, cluster, lambda _: lake, inline, inline, clock, ids, config.inline_round_bytes, leases)
+    world = RoundEnvironment(transport, cluster, lambda _: lake, inline, inline, clock, ids, config.inline_round_bytes, leases)
     options = TiererOptions(
         arguments.name,
         "bench",

@@ -34,7 +34,7 @@ from support.lakes.memory_lake import MemoryLake, Request
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService
-from tiering.access.requirements import RPCS, On, Requirement
+from tiering.access.requirements import RPCS, PrivilegeTarget, Requirement
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -206,7 +206,7 @@ def register(server: grpc.aio.Server, lake: ServedLake, reads: TimedReads) -> No
         "Selects": handler(lambda: reads.ended),
     }
     # The bench's own calls belong to no service of Lakeward, so no caller is authenticated.
-    free = Requirement(None, On.NOTHING, identified=False)
+    free = Requirement(None, PrivilegeTarget.NOTHING, identified=False)
     cast("dict[str, Requirement]", RPCS).update({f"/{LAKE_SERVICE}/{method}": free for method in methods})
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(LAKE_SERVICE, methods),))
     server.add_registered_method_handlers(LAKE_SERVICE, methods)  # type: ignore[attr-defined]

@@ -49,7 +49,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.background import BACKGROUND_SHARE, PRUNE_INTERVAL_MS
 from tiering.model.rounds import PhaseTimes, RoundState
-from tiering.pace import Pace
+from tiering.throttle import Throttle
 
 PRUNE_MINUTES = PRUNE_INTERVAL_MS // 60_000
 BUCKETS = 8
@@ -126,7 +126,7 @@ class Year:
             return False
 
         started = time.perf_counter()
-        self.records.prune(Pace(BACKGROUND_SHARE, wait).rest)
+        self.records.prune(Throttle(BACKGROUND_SHARE, wait).rest)
         self.longest_prune = max(self.longest_prune, time.perf_counter() - started - rested)
 
     def _copy(self, number: int, ended: datetime) -> tuple[RoundRecord, LakeCommitRecord | None, list[EventRecord], ErrorRecord | None]:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
-from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, Use, parse
+from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, UseStatement, parse
 from sys_tables.offline.relations import Relations, ResolvedTable, resolve
 from sys_tables.offline.show_and_describe import describe, show, used_database
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
@@ -73,7 +73,7 @@ class OfflineEngine:
                 return show(replace(statement, inside=(self._database,)), view.names, self._registry)
             case Show():
                 return show(statement, view.names, self._registry)
-            case Use(name):
+            case UseStatement(name):
                 self._database = used_database(name, view.names)
                 return Answer((), ())
             case Describe(name=name):

@@ -81,7 +81,7 @@ class Show:
 
 
 @dataclass(frozen=True)
-class Use:
+class UseStatement:
     """A USE: the parts of the name of the database that later statements mean where they name none."""
 
     name: tuple[str, ...]
@@ -111,7 +111,7 @@ class CallStatement:
     arguments: tuple[Argument, ...]
 
 
-Statement = Query | Show | Use | Describe | CallStatement
+Statement = Query | Show | UseStatement | Describe | CallStatement
 
 
 def needs_spark(text: str) -> str | None:
@@ -204,11 +204,11 @@ class _TokenReader:
         self._end()
         return Show("NAMESPACES" if kind in SHOWN[:3] else kind, inside, pattern)
 
-    def use(self) -> Use:
+    def use(self) -> UseStatement:
         self._take("NAMESPACE", "DATABASE", "SCHEMA")
         name = self._name()
         self._end()
-        return Use(name)
+        return UseStatement(name)
 
     def describe(self) -> Describe:
         if self._take("NAMESPACE", "DATABASE", "SCHEMA", "FUNCTION", "PROCEDURE", "QUERY"):

@@ -16,7 +16,7 @@ from support.services.method_names import FILES, method_names
 from support.services.procedure_arguments import ARGUMENTS, CALL, call_fields
 from support.services.roles import ROLES, is_allowed
 from sys_tables.registry import default_registry
-from tiering.access.requirements import RPCS, On
+from tiering.access.requirements import RPCS, PrivilegeTarget
 from tiering.errors import AccessDenied, InvalidName, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
 from tiering.procedures.registry import requirements
@@ -97,7 +97,11 @@ def test_a_name_is_checked_before_policies_are_asked(service: GuardedService) ->
     assert isinstance(error, InvalidName)
 
 
-SELF_LINED = [name for name, line in RPCS.items() if line.identified and line.on not in (On.PROCEDURE, On.SYSTEM_TABLE, On.EVERY_TABLE)]
+SELF_LINED = [
+    name
+    for name, line in RPCS.items()
+    if line.identified and line.on not in (PrivilegeTarget.PROCEDURE, PrivilegeTarget.SYSTEM_TABLE, PrivilegeTarget.EVERY_TABLE)
+]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -130,7 +134,7 @@ def test_listings_name_what_the_role_may_describe_and_nothing_else(service: Guar
     assert (error is None) is sees_sales
 
 
-ABOUT_A_TABLE = [name for name, line in requirements().items() if line.on is On.TABLE]
+ABOUT_A_TABLE = [name for name, line in requirements().items() if line.on is PrivilegeTarget.TABLE]
 
 
 @pytest.mark.parametrize("role", ROLES)

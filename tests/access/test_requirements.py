@@ -7,7 +7,7 @@ import pytest
 from support.services.method_names import method_names
 from sys_tables.registry import default_registry
 from tiering.access.privileges import SERVICE_PRIVILEGES, TABLE_PRIVILEGES
-from tiering.access.requirements import RPCS, On, Requirement
+from tiering.access.requirements import RPCS, PrivilegeTarget, Requirement
 from tiering.procedures.registry import requirements
 
 
@@ -24,9 +24,9 @@ def test_every_procedure_has_a_line() -> None:
     "line", [*RPCS.values(), *requirements().values(), *(table.requires for table in default_registry().tables)], ids=str
 )
 def test_a_privilege_is_one_of_what_it_is_needed_on(line: Requirement) -> None:
-    if line.on in (On.NOTHING, On.PROCEDURE, On.SYSTEM_TABLE):
+    if line.on in (PrivilegeTarget.NOTHING, PrivilegeTarget.PROCEDURE, PrivilegeTarget.SYSTEM_TABLE):
         assert line.privilege is None
-    elif line.on is On.SERVICE:
+    elif line.on is PrivilegeTarget.SERVICE:
         assert line.privilege in SERVICE_PRIVILEGES
     else:
         assert line.privilege in TABLE_PRIVILEGES

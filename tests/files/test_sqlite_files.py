@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.files.sqlite_files import distrust, read_only_url, sqlite_url
+from tiering.files.sqlite_files import harden, read_only_url, sqlite_url
 
 
 @pytest.fixture
@@ -94,12 +94,12 @@ def test_a_database_that_would_run_sql_of_its_own_is_refused(file: Path, stateme
     connection.close()
     engine = sa.create_engine(read_only_url(file))
     with pytest.raises(SetupError, match="which Lakeward's databases never have"):
-        distrust(engine)
+        harden(engine)
 
 
 def test_functions_in_a_schema_are_not_trusted(file: Path) -> None:
     engine = sa.create_engine(read_only_url(file))
-    distrust(engine)
+    harden(engine)
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA trusted_schema").scalar() == 0
     engine.dispose()

@@ -341,7 +341,7 @@ def test_a_schema_and_types_make_the_columns_of_a_new_table_and_agree_with_one_t
     options = IngestOptions(add_columns=True, types={"tip": pa.float64()})
     result = ingest_files(cluster, PATH, [str(file)], options)
     assert result.table.schema == pa.schema([*table.schema, ("tip", pa.float64()), ("n", pa.string())])
-    assert set(result.doubts) == {"n"}
+    assert set(result.text_reasons) == {"n"}
 
 
 def test_a_partition_column_has_the_type_that_is_named(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_one_program_prints_gets_its_type(tmp_path: Path, texts: list[str],
 
 
 @pytest.mark.parametrize(
-    ("texts", "doubt"),
+    ("texts", "text_reason"),
     [
         (["00501", "7"], "no number type prints all values as they are in the file, for example '00501'"),
         (["1.5", "2", "3.0"], "no number type prints all values as they are in the file, for example '3.0'"),
@@ -161,7 +161,7 @@ def test_what_one_program_prints_gets_its_type(tmp_path: Path, texts: list[str],
         (["yes", "no"], None),
     ],
 )
-def test_a_column_that_stays_text_is_told_with_its_reason(tmp_path: Path, texts: list[str], doubt: str | None) -> None:
+def test_a_column_that_stays_text_is_told_with_its_reason(tmp_path: Path, texts: list[str], text_reason: str | None) -> None:
     file = write(tmp_path, "x.csv", "a,b\n" + "".join(f"{text},x\n" for text in texts))
     with parsed_files([str(file)]) as parsed:
-        assert parsed.doubts == ({} if doubt is None else {"a": doubt})
+        assert parsed.text_reasons == ({} if text_reason is None else {"a": text_reason})

@@ -23,7 +23,7 @@ from tiering.clock import RandomIds, SystemClock
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundEnvironment
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import DEFAULTS
@@ -61,7 +61,7 @@ def running_tierer(world: LakeWorld, uri: str, runner: InlineTaskRunner | SparkT
     keeper = LeaseKeeper(transport, clock, "tierer-1-lease")
     inline = InlineTaskRunner()
     limit = 0 if isinstance(runner, SparkTaskRunner) else 1 << 40
-    parts = RoundWorld(transport, world.storage, lambda _: world.lake, inline, runner, clock, RandomIds(), limit, keeper)
+    parts = RoundEnvironment(transport, world.storage, lambda _: world.lake, inline, runner, clock, RandomIds(), limit, keeper)
     return Tierer(parts, TiererOptions("tierer-1", "here", "app", "1", 1, "first", slots=1)), transport
 
 

@@ -19,7 +19,7 @@ from tiering.cluster.base import SplitReader
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundEnvironment
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import DEFAULTS
@@ -63,7 +63,7 @@ def test_a_round_that_hangs_is_given_up_and_the_next_one_goes_well(world: LakeWo
     with at_uri(world) as uri:
         transport = GrpcTransport(uri, "tierer-1", "first")
         keeper = LeaseKeeper(transport, clock, "tierer-1-lease")
-        parts = RoundWorld(transport, world.storage, lambda _: world.lake, inline, runner, clock, RandomIds(), limit, keeper)
+        parts = RoundEnvironment(transport, world.storage, lambda _: world.lake, inline, runner, clock, RandomIds(), limit, keeper)
         options = TiererOptions("tierer-1", "here", "app", "1", 1, "first", stalled_after_ms=AFTER_MS)
         tierer = Tierer(parts, options)
         thread = threading.Thread(target=tierer.run)

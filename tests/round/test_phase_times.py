@@ -10,7 +10,7 @@ from support.worlds.lake_world import LakeWorld
 from tiering.errors import LakeUnavailable
 from tiering.model.rounds import PhaseTimes, RoundStats
 from tiering.round.phase_times import PhaseTimer
-from tiering.round.ports import TaskOutcome, WorkDone
+from tiering.round.ports import CombinedOutcome, TaskOutcome
 from tiering.round.runner import combined
 from tiering.round.steps import actions as act
 
@@ -31,7 +31,7 @@ def test_work_on_splits_is_shared_out_as_its_tasks_spent_their_time(work: act.Ru
     assert done.read_share == 0.5
     timer = PhaseTimer()
     timer.add(work, act.SplitsRun(done), 100, sent=False)
-    timer.add(work, act.SplitsRun(WorkDone((), RoundStats())), 7, sent=False)
+    timer.add(work, act.SplitsRun(CombinedOutcome((), RoundStats())), 7, sent=False)
     assert timer.times() == PhaseTimes(read_ms=50, write_ms=57)
 
 

@@ -15,7 +15,7 @@ from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import BucketKey, Offsets
 from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 
@@ -94,8 +94,8 @@ class Scene:
         number = next(self.numbers)
         return replace(Assignment(TABLE.table_id, TABLE.path, number, 1, f"round-{number}"), **changes)  # type: ignore[arg-type]
 
-    def world(self) -> RoundWorld:
-        return RoundWorld(
+    def world(self) -> RoundEnvironment:
+        return RoundEnvironment(
             self.coordinator,
             self.cluster,
             lambda _: self.lake,

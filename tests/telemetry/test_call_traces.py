@@ -18,7 +18,7 @@ from support.worlds.leases import keeper
 from tiering.clock import RandomIds, SystemClock
 from tiering.errors import UnknownTable
 from tiering.model.rounds import Assignment, RoundState
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1.coordinator_pb2 import RecordPlanRequest
@@ -59,7 +59,7 @@ def run_round(world: World, uri: str, traces: RoundTraces) -> Assignment:
     assignment = ASSIGNMENT.from_pb(tierer.get(), coordinator_epoch=tierer.epoch)
     transport = GrpcTransport(uri, tierer.name, "process-1", traces.metadata)
     inline, clock, leases = InlineTaskRunner(), SystemClock(), keeper(transport)
-    parts = RoundWorld(transport, world.cluster, lambda _: world.lake, inline, inline, clock, RandomIds(), 0, leases, watch=traces)
+    parts = RoundEnvironment(transport, world.cluster, lambda _: world.lake, inline, inline, clock, RandomIds(), 0, leases, watch=traces)
     traces.round_started(assignment)
     outcome = RoundRunner(parts, assignment).run()
     traces.round_ended(assignment, outcome, 1)

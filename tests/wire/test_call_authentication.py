@@ -15,7 +15,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from support.services.served import at_uri
 from support.worlds.coordinator_world import HandTierer, World
 from tiering.access.audit import LINES, LINES_OF_A_HOST, REFUSED, AuditTrail, RefusedCallers
-from tiering.access.authentication import OwnersToken, TokenAuthenticator
+from tiering.access.authentication import OwnerToken, TokenAuthenticator
 from tiering.access.client_access import ClientAccess, keep_user_token
 from tiering.access.identity import Authentication, Identity
 from tiering.access.line_limit import WINDOW_SECONDS
@@ -41,7 +41,7 @@ class Protected:
         self.folder = folder
         self.owner, _ = new_token("olga", NOW)
         owner = Identity("olga", Authentication.TOKEN, is_owner=True)
-        self.interceptor = CallAuthentication(OwnersToken(self.owner, owner, TokenAuthenticator(TokenFile(self.file))))
+        self.interceptor = CallAuthentication(OwnerToken(self.owner, owner, TokenAuthenticator(TokenFile(self.file))))
 
     def token(self, principal: str) -> ClientAccess:
         token, stored = new_token(principal, NOW)

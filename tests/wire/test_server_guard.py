@@ -134,7 +134,7 @@ def channel_of(uri: str, **options: int) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(uri, options=[("grpc.use_local_subchannel_pool", 1), *options.items()])
 
 
-def request_limit_of(room: server_guard.Room) -> int:
+def request_limit_of(room: server_guard.CallLimit) -> int:
     """Bytes of the largest request of a kind."""
     return {CALLS: server_guard.REQUEST_BYTES, TIERERS: server_guard.LARGE_REQUEST_BYTES, CLUSTER: server_guard.LARGE_REQUEST_BYTES}.get(
         room, 0

@@ -69,7 +69,7 @@ class TokenAuthenticator:
         return self._file.identity(proof.bearer, proof.peer)
 
 
-class OwnersToken:
+class OwnerToken:
     """Accepts the token that the service generated for the user that runs it. Other calls go to the next authenticator."""
 
     def __init__(self, token: str, owner: Identity, next_authenticator: Authenticator) -> None:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from tiering.access.privileges import Privilege
 
 
-class On(StrEnum):
+class PrivilegeTarget(StrEnum):
     """The object on which a privilege is needed."""
 
     NOTHING = "nothing: every identified caller may do it"
@@ -30,11 +30,11 @@ class On(StrEnum):
 
 @dataclass(frozen=True)
 class Requirement:
-    """The requirement of one RPC, table or procedure. `privilege` is None only for `On.NOTHING`. `tierer`: the role TIERER on the service
-    is enough."""
+    """The requirement of one RPC, table or procedure. `privilege` is None only for `PrivilegeTarget.NOTHING`. `tierer`: the role TIERER on
+    the service is enough."""
 
     privilege: Privilege | None
-    on: On
+    on: PrivilegeTarget
     tierer: bool = False
     audited: bool = False
     """Whether allowed calls get a row in sys.audit. Refused calls always get a row, up to a limit per minute. Calls above the limit are
@@ -50,21 +50,21 @@ class Requirement:
         return f"{self.privilege} on {self.on}" + ("; or TIERER on the service" if self.tierer else "")
 
 
-EVERY_CALLER = Requirement(None, On.NOTHING)
-DESCRIBE_EACH_TABLE = Requirement(Privilege.DESCRIBE, On.EVERY_TABLE)
-SELECT_ON_TABLE = Requirement(Privilege.SELECT, On.TABLE)
-OPERATE_ON_SERVICE = Requirement(Privilege.OPERATE, On.SERVICE)
-ADMIN_ON_SERVICE = Requirement(Privilege.ADMIN, On.SERVICE)
+EVERY_CALLER = Requirement(None, PrivilegeTarget.NOTHING)
+DESCRIBE_EACH_TABLE = Requirement(Privilege.DESCRIBE, PrivilegeTarget.EVERY_TABLE)
+SELECT_ON_TABLE = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE)
+OPERATE_ON_SERVICE = Requirement(Privilege.OPERATE, PrivilegeTarget.SERVICE)
+ADMIN_ON_SERVICE = Requirement(Privilege.ADMIN, PrivilegeTarget.SERVICE)
 """Requirements that several system tables name."""
 
-_FREE = Requirement(None, On.NOTHING, identified=False)
-_BY_PROCEDURE = Requirement(None, On.PROCEDURE, audited=True)
-_BY_TABLE = Requirement(None, On.SYSTEM_TABLE)
-_AS_TIERER = Requirement(Privilege.TIERER, On.SERVICE)
-_WRITE_ROWS = Requirement(Privilege.WRITE, On.TABLE)
-_CHANGE_TABLE = Requirement(Privilege.OPERATE, On.TABLE, audited=True)
-_LOOK = Requirement(Privilege.DESCRIBE, On.TABLE, tierer=True)
-_READ_ROWS = Requirement(Privilege.SELECT, On.TABLE, tierer=True)
+_FREE = Requirement(None, PrivilegeTarget.NOTHING, identified=False)
+_BY_PROCEDURE = Requirement(None, PrivilegeTarget.PROCEDURE, audited=True)
+_BY_TABLE = Requirement(None, PrivilegeTarget.SYSTEM_TABLE)
+_AS_TIERER = Requirement(Privilege.TIERER, PrivilegeTarget.SERVICE)
+_WRITE_ROWS = Requirement(Privilege.WRITE, PrivilegeTarget.TABLE)
+_CHANGE_TABLE = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE, audited=True)
+_LOOK = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE, tierer=True)
+_READ_ROWS = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, tierer=True)
 
 _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
     "sys_tables.rpc.v1.SysCatalog": {
@@ -91,13 +91,13 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
     },
     "tiering.rpc.v1.EmbeddedCluster": {
         "DescribeCluster": EVERY_CALLER,
-        "CreateDatabase": Requirement(Privilege.WRITE, On.DATABASE, audited=True),
-        "ListDatabases": Requirement(Privilege.DESCRIBE, On.EVERY_TABLE, tierer=True),
-        "CreateTable": Requirement(Privilege.WRITE, On.NEW_TABLE, audited=True),
+        "CreateDatabase": Requirement(Privilege.WRITE, PrivilegeTarget.DATABASE, audited=True),
+        "ListDatabases": Requirement(Privilege.DESCRIBE, PrivilegeTarget.EVERY_TABLE, tierer=True),
+        "CreateTable": Requirement(Privilege.WRITE, PrivilegeTarget.NEW_TABLE, audited=True),
         "DropTable": _CHANGE_TABLE,
         "AlterTable": _CHANGE_TABLE,
         "SetTableOption": _CHANGE_TABLE,
-        "ListTables": Requirement(Privilege.DESCRIBE, On.EVERY_TABLE, tierer=True),
+        "ListTables": Requirement(Privilege.DESCRIBE, PrivilegeTarget.EVERY_TABLE, tierer=True),
         "GetTable": _LOOK,
         "ListPartitions": _LOOK,
         "DropPartition": _CHANGE_TABLE,

@@ -44,7 +44,7 @@ from tiering.wire.procedure_calls import TableName, path_of
 P = ParamSpec("P")
 
 
-class Performer(Protocol):
+class RequestSender(Protocol):
     """Sends requests and waits for their results."""
 
     def perform(self, request: CallRequest[ResultT]) -> ResultT:
@@ -52,7 +52,7 @@ class Performer(Protocol):
         ...
 
 
-class AsyncPerformer(Protocol):
+class AsyncRequestSender(Protocol):
     """Sends requests and waits for their results in an event loop."""
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:
@@ -71,9 +71,9 @@ class Method(Generic[P, ResultT]):
         self._signature = signature.replace(parameters=in_client)
 
     @overload
-    def __get__(self, client: Performer, owner: type[Performer]) -> Callable[P, ResultT]: ...
+    def __get__(self, client: RequestSender, owner: type[RequestSender]) -> Callable[P, ResultT]: ...
     @overload
-    def __get__(self, client: AsyncPerformer, owner: type[AsyncPerformer]) -> Callable[P, Coroutine[Any, Any, ResultT]]: ...
+    def __get__(self, client: AsyncRequestSender, owner: type[AsyncRequestSender]) -> Callable[P, Coroutine[Any, Any, ResultT]]: ...
     def __get__(self, client: Any, owner: Any) -> Any:
         def perform(*args: object, **kwargs: object) -> Any:
             arguments = self._signature.bind(*args, **kwargs).arguments

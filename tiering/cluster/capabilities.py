@@ -62,7 +62,7 @@ class RecordSkipping(Protocol):
 
 
 @dataclass(frozen=True)
-class StandingRecord:
+class BlockingRecord:
     """The record at which a bucket is stopped. `reason` describes the problem; `record_text` shows the record's values."""
 
     offset: int
@@ -71,10 +71,10 @@ class StandingRecord:
 
 
 @runtime_checkable
-class StandingBuckets(Protocol):
+class StoppedBuckets(Protocol):
     """A cluster whose buckets can stop at a record. Readers of such a bucket get `BucketStopped`; other buckets continue."""
 
-    def standing_buckets(self, table_id: int) -> Mapping[BucketKey, StandingRecord]:
+    def stopped_buckets(self, table_id: int) -> Mapping[BucketKey, BlockingRecord]:
         """Returns the stopped buckets of a table; usually none."""
         ...
 

@@ -15,7 +15,7 @@ from tiering.errors import LakeRecordUnreadable, LogTruncated
 from tiering.instants import to_milliseconds
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import CleanRows, ForeignReaders, LogRows, LogSums, SharedRecords
-from tiering.lake.log_begins import LogBegin
+from tiering.lake.log_starts import LogStart
 from tiering.lake.maintenance import CleanForeignCommits, ForeignCommits
 from tiering.lake.proof.change_sums import ChangeSums, LogFold
 from tiering.lake.rules.empty_ranges import EmptyUpTo, Skipped, all_skipped
@@ -29,7 +29,7 @@ CHANGELOG_IMAGE, WITHOUT_BEFORE_IMAGES = "table.changelog.image", "WAL"
 """Fluss's table option for a changelog without `-U` records, and the value that turns it on."""
 LeftOut = Callable[[], Skipped]
 """Returns the records that `CALL sys.skip_record` left out. Called only when the log is read, once for each read."""
-NO_LOG = LogBegin(1 << 62, None)
+NO_LOG = LogStart(1 << 62, None)
 """For a bucket that does not exist any more: nothing tells which table or partition its rows belong to."""
 
 
@@ -87,11 +87,11 @@ def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: 
         partitions = {name: partition_id for name, partition_id in ids().items() if partition_id in members}
         return lake.clean_rows(table, view, snapshot_ids, partitions)
 
-    begins: dict[BucketKey, LogBegin] = {}
+    begins: dict[BucketKey, LogStart] = {}
 
-    def log_begin(bucket: BucketKey) -> LogBegin:
+    def log_begin(bucket: BucketKey) -> LogStart:
         if not begins:
-            begins.update(log_begins(source, table))
+            begins.update(log_starts(source, table))
         return begins.get(bucket, NO_LOG)
 
     return ForeignReaders(
@@ -105,7 +105,7 @@ def _readers(source: SplitSource, lake: ForeignCommits, table: TableInfo, view: 
     )
 
 
-def log_begins(source: SplitSource, table: TableInfo) -> dict[BucketKey, LogBegin]:
+def log_starts(source: SplitSource, table: TableInfo) -> dict[BucketKey, LogStart]:
     """Returns where the logs of existing partitions' buckets begin; nothing for a table without partitions. Raises ClusterUnavailable."""
     if not table.partition_keys:
         return {}
@@ -113,7 +113,7 @@ def log_begins(source: SplitSource, table: TableInfo) -> dict[BucketKey, LogBegi
     # Offsets come last. If a log is cut between the calls, the rows below the cut are then of unknown origin, and do not count as a former
     # partition's.
     starts = {bucket: log.log_start for bucket, log in source.offsets(table).items()}
-    return {bucket: LogBegin(start, to_milliseconds(times[bucket]) if bucket in times else None) for bucket, start in starts.items()}
+    return {bucket: LogStart(start, to_milliseconds(times[bucket]) if bucket in times else None) for bucket, start in starts.items()}
 
 
 def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeView) -> None:

@@ -79,7 +79,7 @@ class _CutSearch:
 
 
 @dataclass(frozen=True)
-class ReaderWithoutRecords:
+class SkippingReader:
     """A `SplitReader` of a log split that reads its parts one after the other. Can be pickled. Implements `CountingReader`."""
 
     split: TieringLogSplit
@@ -101,4 +101,4 @@ def reader_without(open_reader: Callable[[TieringLogSplit], SplitReader], split:
         return open_reader(split)
     ends = pairwise([split.starting_offset - 1, *inside, split.stopping_offset])
     parts = [replace(split, starting_offset=before + 1, stopping_offset=stop) for before, stop in ends if before + 1 < stop]
-    return ReaderWithoutRecords(split, tuple(open_reader(part) for part in parts))
+    return SkippingReader(split, tuple(open_reader(part) for part in parts))

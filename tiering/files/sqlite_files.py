@@ -40,7 +40,7 @@ def read_only_url(file: Path) -> str:
     return sqlite_url(f"file:{quote(str(absolute))}", query)  # quoted once for SQLite and once for SQLAlchemy
 
 
-def distrust(engine: sa.Engine) -> None:
+def harden(engine: sa.Engine) -> None:
     """Makes an engine distrust its file (SQLite, "Defense Against The Dark Arts"). Does nothing for databases other than SQLite.
 
     Lakeward's databases and lake catalogs have no views, triggers or virtual tables. In a file from elsewhere, their SQL would run when a
@@ -50,7 +50,7 @@ def distrust(engine: sa.Engine) -> None:
         return
     from sqlalchemy import event
 
-    event.listen(engine, "connect", _distrust_schema)
+    event.listen(engine, "connect", _harden_schema)
     with engine.connect() as connection:
         row = connection.exec_driver_sql(_FIND_STORED_SQL).first()
     if row is not None:
@@ -61,7 +61,7 @@ def distrust(engine: sa.Engine) -> None:
         )
 
 
-def _distrust_schema(connection: sqlite3.Connection, _record: Any) -> None:
+def _harden_schema(connection: sqlite3.Connection, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA trusted_schema=OFF")
     cursor.execute("PRAGMA cell_size_check=ON")

@@ -27,7 +27,7 @@ from tiering.ingest.formats import STANDARD_INPUT, FileFormat, Reading, format_o
 from tiering.ingest.ndjson_files import NdjsonSource
 from tiering.ingest.parquet_files import ParquetSource, lake_type
 from tiering.ingest.plain_files import UTF8, PlainFile, plain_file, version_of
-from tiering.ingest.text_types import ColumnInference, Misfit, cast_batch, check_maps, check_partition_values, check_values
+from tiering.ingest.text_types import CastFailure, ColumnInference, cast_batch, check_maps, check_partition_values, check_values
 from tiering.model.tables import TableInfo
 
 _NO_ROWS_HINT = "Name the columns with their types: --schema 'id BIGINT, city STRING'."
@@ -71,7 +71,7 @@ class ParsedFile:
     schema: pa.Schema
     rows: int
     spool: Path
-    doubts: Mapping[str, str] = field(default_factory=dict)
+    text_reasons: Mapping[str, str] = field(default_factory=dict)
     """Columns that became STRING although another type can hold all of their values, with the reason."""
     read_as: Sequence[str] = ()
     """The facts that were detected about the file itself: `the delimiter ';'`, `the encoding utf-16`."""
@@ -239,7 +239,7 @@ def _parse(source: Source, shape: Shape, folder: Path, null_texts: Sequence[str]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
         parsed = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
     raw.unlink()
-    return replace(parsed, doubts={name: inference.doubt for name, inference in inferences.items() if inference.doubt})
+    return replace(parsed, text_reasons={name: inference.text_reason for name, inference in inferences.items() if inference.text_reason})
 
 
 def _check_columns(source: Source, shape: Shape) -> None:
@@ -313,7 +313,7 @@ class _Spooling:
         """Converts a misfit in a batch that follows `before` rows into InvalidData, which names the place in the file."""
         try:
             yield
-        except Misfit as misfit:
+        except CastFailure as misfit:
             reason = f"{self.source.locate(before + misfit.row)}: column {misfit.column!r}: {misfit.reason}"
             raise InvalidData(reason, hint=misfit.hint, column=misfit.column) from misfit
         except InvalidData as error:

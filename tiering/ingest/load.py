@@ -80,7 +80,7 @@ class IngestResult:
     records: int = 0
     """Number of records in the log. An upsert of an existing key has two, a delete of a missing key none."""
     deletes: bool = False
-    doubts: Mapping[str, str] = field(default_factory=dict)
+    text_reasons: Mapping[str, str] = field(default_factory=dict)
     """Columns of a new table that became STRING although another type can hold their values, with the reason."""
     read_as: Sequence[str] = ()
     """The facts that were detected about the files: `the delimiter ';'`, `the encoding utf-16`."""
@@ -116,7 +116,7 @@ def ingest_files(
         _by_bucket(ranges),
         records,
         options.deletes,
-        parsed.doubts,
+        parsed.text_reasons,
         parsed.read_as,
     )
 

@@ -28,7 +28,7 @@ _SAMPLE_ROWS = 64
 Column: TypeAlias = Any
 
 
-class Misfit(Exception):
+class CastFailure(Exception):
     """A value that does not fit its column. `row` counts from 0 within the values that were cast."""
 
     def __init__(self, column: str, row: int, reason: str, hint: str = "") -> None:
@@ -50,7 +50,7 @@ class ColumnInference:
         self._candidates = list(candidates)
         self._null_texts = null_texts
         self._numbers = PrintedNumbers()
-        self._times = TimeSpelling()
+        self._times = TimeFormat()
         self._spellings: set[str] = set()
         self._has_values = False
 
@@ -87,7 +87,7 @@ class ColumnInference:
         return sorted(self._spellings)[:2] if is_mixed else ()
 
     @property
-    def doubt(self) -> str:
+    def text_reason(self) -> str:
         """The reason why a column became STRING although all of its values fit another type; empty for other columns."""
         if not self._candidates or not self._has_values or not pa.types.is_string(self.kind):
             return ""
@@ -131,24 +131,27 @@ def cast_text(texts: Column, kind: pa.DataType, null_texts: Sequence[str] = NULL
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, null_texts: Sequence[str] = NULL_TEXTS) -> pa.RecordBatch:
-    """Returns `batch` with exactly the columns of `schema`, in its order. Nothing is rounded or cut. Raises Misfit."""
+    """Returns `batch` with exactly the columns of `schema`, in its order. Nothing is rounded or cut. Raises CastFailure."""
     return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field, null_texts) for field in schema], schema=schema)
 
 
 def check_values(batch: pa.RecordBatch) -> None:
-    """Raises Misfit for the first value that is invalid for its type, such as text that is not UTF-8. Arrow's readers accept any bytes."""
+    """Raises CastFailure for the first value that is invalid for its type, such as text that is not UTF-8.
+
+    Arrow's readers accept any bytes.
+    """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             row = _first_failing(column, lambda part: part.validate(full=True))
             if "UTF8" in str(error):
-                raise Misfit(name, row, "the text is not UTF-8", _NOT_UTF8_HINT) from error
-            raise Misfit(name, row, str(error)) from error
+                raise CastFailure(name, row, "the text is not UTF-8", _NOT_UTF8_HINT) from error
+            raise CastFailure(name, row, str(error)) from error
 
 
 def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str]) -> None:
-    """Raises Misfit for the first value that cannot be part of a partition's name."""
+    """Raises CastFailure for the first value that cannot be part of a partition's name."""
     for name in partition_keys:
         if name not in batch.schema.names:
             continue  # the cluster refuses this when the table is created
@@ -159,15 +162,15 @@ def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str
             try:
                 partition_values(name, pa.array([value.as_py()], column.type))
             except InvalidData as error:
-                raise Misfit(name, pc.index(column, value).as_py(), error.message) from error
+                raise CastFailure(name, pc.index(column, value).as_py(), error.message) from error
 
 
 def check_maps(batch: pa.RecordBatch) -> None:
-    """Raises Misfit for the first map with a duplicate key."""
+    """Raises CastFailure for the first map with a duplicate key."""
     try:
         check_map_keys(batch)
     except InvalidData as error:
-        raise Misfit(error.ids["column"], int(error.ids["row"]), f"a map has the key {error.ids['key']} twice", error.hint) from error
+        raise CastFailure(error.ids["column"], int(error.ids["row"]), f"a map has the key {error.ids['key']} twice", error.hint) from error
 
 
 def _cast_column(column: Column, field: pa.Field[Any], null_texts: Sequence[str]) -> Column:
@@ -177,9 +180,9 @@ def _cast_column(column: Column, field: pa.Field[Any], null_texts: Sequence[str]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         row = _first_failing(column, cast)
         text = str(column[row])
-        raise Misfit(field.name, row, f"{text[:60]!r} is not a valid {field.type}") from error
+        raise CastFailure(field.name, row, f"{text[:60]!r} is not a valid {field.type}") from error
     if not field.nullable and values.null_count:
-        raise Misfit(field.name, pc.index(values.is_null(), True).as_py(), "a value is missing, but the column is NOT NULL")
+        raise CastFailure(field.name, pc.index(values.is_null(), True).as_py(), "a value is missing, but the column is NOT NULL")
     return values
 
 
@@ -266,7 +269,7 @@ _ISOFORMAT_LENGTHS = {0, len(".123456")}
 
 # A TIMESTAMP prints as an instant. If the spelling differs within a column, such as `10:00` and `10:00:00`, or the offsets `+01:00` and
 # `+02:00`, the type would lose a part of what the texts tell.
-class TimeSpelling:
+class TimeFormat:
     """Records the texts of times, and tells whether one program can have printed all of them."""
 
     def __init__(self) -> None:

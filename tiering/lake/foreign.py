@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiering.errors import PermanentTieringError
-from tiering.lake.log_begins import LogBegin
+from tiering.lake.log_starts import LogStart
 from tiering.lake.marker import TieredRange
 from tiering.lake.proof.change_sums import ChangeSums
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -93,13 +93,13 @@ SnapshotReader = Callable[[int], ForeignSnapshot]
 CleanRowsReader = Callable[[Sequence[int], Collection[int]], Sequence[CleanRows]]
 """Returns what several snapshots added together to a table of a clean layout. The arguments are the snapshot ids, oldest first, and, for
 a partitioned table, the ids of the partitions."""
-LogBeginReader = Callable[[BucketKey], LogBegin]
+LogStartReader = Callable[[BucketKey], LogStart]
 """Returns where the log of a bucket of a living partition begins."""
 
 
-def _began_before_all(bucket: BucketKey) -> LogBegin:
+def _began_before_all(bucket: BucketKey) -> LogStart:
     """Returns the begin of a log in a table without partitions: all rows are its own."""
-    return LogBegin(0, 0)
+    return LogStart(0, 0)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ForeignReaders:
     log_rows: LogRows
     log_sums: LogSums
     living: Callable[[], Collection[int]] = tuple
-    log_begin: LogBeginReader = _began_before_all
+    log_begin: LogStartReader = _began_before_all
     has_before_images: bool = True
 
 

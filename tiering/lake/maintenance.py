@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import FileRewrite, LakeView, WriteResult
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
-from tiering.lake.log_begins import NO_BEGINS, LogBegins
+from tiering.lake.log_starts import NO_STARTS, LogStarts
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
@@ -69,7 +69,7 @@ class Removal:
     emptied: frozenset[BucketKey] = frozenset()
     rows: int = 0
     """The number of rows to remove, if they were counted."""
-    begins: LogBegins = field(default_factory=dict)
+    begins: LogStarts = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ class LakeMaintenance(Protocol):
         """Reads the lake table; None if there is no such lake table. Never raises MarkerCorrupt for an unreadable marker."""
         ...
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogStarts = NO_STARTS) -> RowOffsets:
         """Returns the offsets of the head's rows, for a partitioned table those of `partitions` (ids by name).
 
         For a primary-key table it returns only which places have data files, according to the manifests; all rows in them may be deleted.
@@ -246,10 +246,10 @@ class CleanForeignCommits(Protocol):
 
 
 @runtime_checkable
-class StandingRows(Protocol):
+class LiveRowSums(Protocol):
     """A lake that sums the live rows of a clean log table. Rows carry no offsets in files that other writers made."""
 
-    def standing_rows(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
+    def live_row_sums(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
         """Returns the live rows of `view`'s head by scope, as `sums.living`. Scopes without files are left out. `partitions`: ids by name.
 
         Reads footers of the files that rounds wrote, and all rows of other files and of files with deleted rows. Files of former

@@ -34,7 +34,7 @@ _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?b|bytes?)?", r
 """Fluss's form of memory sizes (`64mb`, `1 gb`): units are powers of 1,024, and `mib` means the same as `mb`."""
 
 
-class OnFluss(Enum):
+class FlussSupport(Enum):
     """The place where a Fluss cluster has an option. `LAKEWARD`: Fluss refuses the option, and the coordinator stores it."""
 
     UNKNOWN = auto()
@@ -51,7 +51,7 @@ class TableOption(Generic[T]):
     default: str
     parse: Callable[[str, str], T]
     meaning: str
-    on_fluss: OnFluss = OnFluss.UNKNOWN
+    on_fluss: FlussSupport = FlussSupport.UNKNOWN
     fluss_note: str = ""
     """A sentence on the option's effect or default on a Fluss cluster, where it differs."""
     only_before_lake_table: bool = False
@@ -147,15 +147,15 @@ def _layout(text: str, name: str) -> Layout:
 
 # fmt: off
 ENABLED = TableOption(
-    "table.datalake.enabled", "false", _boolean, on_fluss=OnFluss.ALTERABLE,
+    "table.datalake.enabled", "false", _boolean, on_fluss=FlussSupport.ALTERABLE,
     meaning="Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it creates.",
 )
 FRESHNESS = TableOption(
-    "table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), _duration_ms, on_fluss=OnFluss.ALTERABLE,
+    "table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), _duration_ms, on_fluss=FlussSupport.ALTERABLE,
     meaning="Maximum age of the table's lake copy, such as `30 s` or `5 min`.",
 )
 FORMAT = TableOption(
-    "table.datalake.format", DEFAULT_LAKE_FORMAT, _format, on_fluss=OnFluss.NEW_TABLES, only_before_lake_table=True,
+    "table.datalake.format", DEFAULT_LAKE_FORMAT, _format, on_fluss=FlussSupport.NEW_TABLES, only_before_lake_table=True,
     meaning="Format of the lake table.",
 )
 LAYOUT = TableOption(
@@ -164,37 +164,37 @@ LAYOUT = TableOption(
     "have `system-columns`.",
 )
 ROUND_BYTES = TableOption(
-    "table.datalake.round.bytes", NONE, _round_bytes, on_fluss=OnFluss.LAKEWARD,
+    "table.datalake.round.bytes", NONE, _round_bytes, on_fluss=FlussSupport.LAKEWARD,
     meaning="A round begins before the freshness has passed once this much data waits, such as `256 mb`. `none`: only the freshness "
     "decides.",
     fluss_note="It has no effect where a shared Fluss assigns tables.",
 )
 AUTO_EXPIRE = TableOption(
-    "table.datalake.auto-expire-snapshot", "true", _boolean, on_fluss=OnFluss.NEW_TABLES,
+    "table.datalake.auto-expire-snapshot", "true", _boolean, on_fluss=FlussSupport.NEW_TABLES,
     meaning="Whether snapshots of the lake table expire. The commits of rounds remove them.",
     fluss_note="On Fluss the default is false.",
 )
 SNAPSHOT_MAX_AGE = TableOption(
-    "table.datalake.snapshot.max-age", "1 d", _max_age_ms, on_fluss=OnFluss.LAKEWARD,
+    "table.datalake.snapshot.max-age", "1 d", _max_age_ms, on_fluss=FlussSupport.LAKEWARD,
     meaning="Age at which a snapshot expires. Of the younger snapshots, one stays for each 96th part of the age (15 min of a day), for "
     "`TIMESTAMP AS OF`.",
 )
 SNAPSHOT_MIN_COUNT = TableOption(
-    "table.datalake.snapshot.min-count", "10", _min_count, on_fluss=OnFluss.LAKEWARD,
+    "table.datalake.snapshot.min-count", "10", _min_count, on_fluss=FlussSupport.LAKEWARD,
     meaning="Number of the newest snapshots that never expire.",
 )
 AUTO_COMPACTION = TableOption(
-    "table.datalake.auto-compaction", "true", _boolean, on_fluss=OnFluss.NEW_TABLES,
+    "table.datalake.auto-compaction", "true", _boolean, on_fluss=FlussSupport.NEW_TABLES,
     meaning="Whether rounds merge small files of the lake table.",
     fluss_note="On Fluss the default is false.",
 )
 TARGET_FILE_SIZE = TableOption(
-    "table.datalake.target-file-size", NONE, _file_bytes, on_fluss=OnFluss.LAKEWARD,
+    "table.datalake.target-file-size", NONE, _file_bytes, on_fluss=FlussSupport.LAKEWARD,
     meaning="Size of the lake table's data files, such as `256 mb`: writers end a file at this size, and small files are merged up to it. "
     "`none`: the lake table's own property, or its format's default.",
 )
 LOG_TTL = TableOption(
-    "table.log.ttl", FOR_EVER, _positive_ms_or_for_ever, on_fluss=OnFluss.NEW_TABLES,
+    "table.log.ttl", FOR_EVER, _positive_ms_or_for_ever, on_fluss=FlussSupport.NEW_TABLES,
     meaning="Minimum time for which records stay in the log, such as `7 d`; records that the lake still needs stay longer. Fluss: 7 days.",
 )
 KV_SNAPSHOT_INTERVAL = TableOption(

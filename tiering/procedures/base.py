@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from tiering.access.privileges import Privilege
 from tiering.access.request_bounds import caller_name
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.errors import InvalidArgument
 from tiering.model.declare import attached, column, declared, hidden, parameter
 from tiering.model.rounds import RoundProgress
@@ -33,10 +33,10 @@ from tiering.redaction.redact import MESSAGE_LIMIT, outside_text
 
 ResultT = TypeVar("ResultT")
 
-DESCRIBE_TABLE = Requirement(Privilege.DESCRIBE, On.TABLE)
-TIER_TABLE = Requirement(Privilege.TIER, On.TABLE, audited=True)
-OPERATE_TABLE = Requirement(Privilege.OPERATE, On.TABLE, audited=True)
-OPERATE_SERVICE = Requirement(Privilege.OPERATE, On.SERVICE, audited=True)
+DESCRIBE_TABLE = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE)
+TIER_TABLE = Requirement(Privilege.TIER, PrivilegeTarget.TABLE, audited=True)
+OPERATE_TABLE = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE, audited=True)
+OPERATE_SERVICE = Requirement(Privilege.OPERATE, PrivilegeTarget.SERVICE, audited=True)
 
 ANSWER_SECONDS = 30
 """Time limit of a call that waits only for the store, beyond the time that it waits for its table."""

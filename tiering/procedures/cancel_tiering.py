@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tiering.access.privileges import Privilege
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.model.declare import column, parameter
 from tiering.procedures.base import Mutation, Pool
 
@@ -34,7 +34,7 @@ class CancelTiering(Mutation[CancelTieringResult]):
 
     procedure = "cancel_tiering"
     comment = "Ends a running round without a commit."
-    requirement = Requirement(Privilege.OPERATE, On.ROUND, audited=True)
+    requirement = Requirement(Privilege.OPERATE, PrivilegeTarget.ROUND, audited=True)
     pool = Pool.STORE
     round_id: str = parameter("The round: see round_id in sys.lake_tiering_status.")
     message: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tiering.access.privileges import Privilege
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.model.declare import column, parameter
 from tiering.model.tables import TablePath
 from tiering.procedures.base import SWEEP_SECONDS, CallRequest, Pool
@@ -33,7 +33,7 @@ class SweepLake(CallRequest[tuple[SweepResult, ...]]):
 
     procedure = "sweep_lake"
     comment = "Deletes files that dead rounds left in one lake table, or in all."
-    requirement = Requirement(Privilege.OPERATE, On.TABLE_OR_SERVICE, audited=True)
+    requirement = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE_OR_SERVICE, audited=True)
     pool = Pool.REPAIR
     answer_seconds = SWEEP_SECONDS
     row_class = SweepResult

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiering.access.privileges import Privilege
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.model.declare import column, parameter
 from tiering.procedures.base import Mutation
 from tiering.procedures.tier_table import TierTableResult
@@ -40,7 +40,7 @@ class TierDatabase(Mutation[TierDatabaseResult]):
 
     procedure = "tier_database"
     comment = "Tiers the tables of a database now, and waits until the lake has caught up."
-    requirement = Requirement(Privilege.TIER, On.EVERY_TABLE, audited=True)
+    requirement = Requirement(Privilege.TIER, PrivilegeTarget.EVERY_TABLE, audited=True)
     row_class = TierDatabaseRowInSql
     database_name: str = parameter("The database.", name="database")
     include: str | None = parameter("Only tables whose name is LIKE this pattern; NULL = all.", default=None)

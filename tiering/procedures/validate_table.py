@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tiering.access.privileges import Privilege
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.model.declare import column, parameter
 from tiering.model.tables import TablePath
 from tiering.procedures.base import VALIDATION_SECONDS, CallRequest
@@ -48,7 +48,7 @@ class ValidateTable(CallRequest[tuple[CheckResult, ...]]):
 
     procedure = "validate_table"
     comment = "Proves with DuckDB that a lake table equals its log."
-    requirement = Requirement(Privilege.SELECT, On.TABLE, audited=True)
+    requirement = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, audited=True)
     answer_seconds = VALIDATION_SECONDS
     row_class = CheckResult
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")

@@ -177,7 +177,7 @@ class TaskOutcome:
     """Bytes read from log and snapshot files, where the cluster's readers count them."""
     stopped: BucketStopped | None = None
     """The record of the split that cannot be written. Only its bucket stops there."""
-    doubt: LakewardError | None = None
+    suspected_error: LakewardError | None = None
     """The error at the record of `stopped`, if no other record of the bucket was written for comparison. The round decides which of both
     errors counts.
     """
@@ -245,7 +245,7 @@ class RewriteRunner(Protocol):
 
 
 @dataclass(frozen=True)
-class WorkDone:
+class CombinedOutcome:
     """The combined outcomes of a round's tasks. `error` is the first failure and `phase` its phase."""
 
     results: tuple[WriteResult, ...]

@@ -30,7 +30,7 @@ class MeterReading:
 
 
 @dataclass(frozen=True)
-class Lull:
+class IdleTime:
     """The time without progress of any task, and the executors of the running tasks that reported.
 
     Without such executors the round does not count as hanging. Its tasks may be active on executors that send no reports, or wait for an
@@ -85,11 +85,11 @@ class RoundMeter:
             return self._positions[task]
 
     @property
-    def lull(self) -> Lull:
+    def lull(self) -> IdleTime:
         """Returns the time since the last progress, and the executors of the running tasks."""
         with self._lock:
             running = {position.executor or "" for position in self._positions if position.state is SplitState.RUNNING}
-            return Lull(self.now_ms() - self._moved_ms, tuple(sorted(running)))
+            return IdleTime(self.now_ms() - self._moved_ms, tuple(sorted(running)))
 
     def move(self, position: SplitPosition, *tasks: int) -> None:
         """Records the position of an attempt for its tasks. Late or repeated positions change nothing."""

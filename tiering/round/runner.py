@@ -31,16 +31,16 @@ from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
 from tiering.planning.plan_splits import replaced_buckets
 from tiering.planning.readable_splits import ReadableSplits, readable_splits
 from tiering.round.phase_times import PhaseTimer
-from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
+from tiering.round.ports import CombinedOutcome, SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
 from tiering.round.steps.round_state import table_of
-from tiering.round.tasks.doubtful_records import settled
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.round.tasks.stopped_records import StoppedRecords
+from tiering.round.tasks.unverified_records import settled
 from tiering.round.upkeep_work import UpkeepWork
 from tiering.round.watch import TiererWatch
 
@@ -67,7 +67,7 @@ _WORK = act.RunSplits | act.MergeFiles | act.PlanUpkeep | act.RewriteFiles
 
 
 @dataclass(frozen=True)
-class RoundWorld:
+class RoundEnvironment:
     """Everything outside of a round that the round uses."""
 
     transport: Transport
@@ -86,7 +86,7 @@ class RoundWorld:
 class RoundRunner:
     """Runs one round to its end, on one thread; `cancel` and `lose_snapshots` may be called from any other."""
 
-    def __init__(self, world: RoundWorld, assignment: Assignment) -> None:
+    def __init__(self, world: RoundEnvironment, assignment: Assignment) -> None:
         self._world = world
         self._assignment = assignment
         self._stopped_by: LakewardError | None = None
@@ -332,7 +332,7 @@ class RoundRunner:
         lake = world.lake(table.lake_format)
         return with_foreign_commits(world.cluster, lake, table, view, records, assignment.passed_head, assignment.skipped)
 
-    def _run_splits(self, action: act.RunSplits) -> WorkDone:
+    def _run_splits(self, action: act.RunSplits) -> CombinedOutcome:
         world, assignment, plan = self._world, self._assignment, action.plan
         self._meter = None
         tasks, stopped = self._tasks(action)
@@ -437,7 +437,7 @@ def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutco
     return replace(outcome_of(state, RoundState.FAILED), error=as_lakeward_error(error), phase=state.phase)
 
 
-def combined(outcomes: Sequence[TaskOutcome], stopped: Collection[BucketStopped] = ()) -> WorkDone:
+def combined(outcomes: Sequence[TaskOutcome], stopped: Collection[BucketStopped] = ()) -> CombinedOutcome:
     """Returns the combined work of all tasks. `stopped` has errors of buckets that were not read to their end, in addition to those that
     tasks met.
     """
@@ -456,7 +456,7 @@ def combined(outcomes: Sequence[TaskOutcome], stopped: Collection[BucketStopped]
     stops = sorted((*met, *((error, Phase.WRITE) for error in stopped)), key=_bucket_and_offset)
     work_ms = sum(outcome.work_ms for outcome in outcomes)
     read_share = sum(outcome.read_ms for outcome in outcomes) / work_ms if work_ms else 0.0
-    done = WorkDone(results, stats, stopped=tuple(error for error, _ in stops), read_share=read_share)
+    done = CombinedOutcome(results, stats, stopped=tuple(error for error, _ in stops), read_share=read_share)
     if failed is not None:
         return replace(done, error=failed.error, phase=failed.phase)
     return replace(done, phase=stops[0][1]) if stops else done

@@ -18,7 +18,7 @@ from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.log_context import round_lines
 from tiering.model.rounds import Assignment, RoundState
 from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -95,7 +95,7 @@ class _RunningRound:
 class Tierer:
     """Runs until `stop` is called. `run` is the loop; all other methods are safe to call from other threads."""
 
-    def __init__(self, world: RoundWorld, options: TiererOptions) -> None:
+    def __init__(self, world: RoundEnvironment, options: TiererOptions) -> None:
         self._world = world
         self._watch = world.watch
         self._options = options

@@ -19,13 +19,13 @@ from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 
 if TYPE_CHECKING:
-    from tiering.round.runner import RoundWorld
+    from tiering.round.runner import RoundEnvironment
 
 
 class UpkeepWork:
     """The upkeep work of one round. `meter` and `place` are those of its rewrites, None before they run."""
 
-    def __init__(self, world: RoundWorld, assignment: Assignment) -> None:
+    def __init__(self, world: RoundEnvironment, assignment: Assignment) -> None:
         self._world = world
         self._assignment = assignment
         self.meter: RoundMeter | None = None

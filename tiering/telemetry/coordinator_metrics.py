@@ -43,7 +43,7 @@ YIELD_TABLES = 100
 
 
 @dataclass(frozen=True)
-class TableFigures:
+class TableMetrics:
     """The figures of one table. None = unknown."""
 
     record: TableRecord
@@ -59,13 +59,13 @@ class TableFigures:
         return not troubled, -behind, self.record.database_name, self.record.table_name
 
 
-def figures(record: TableRecord, lag: Lag | None, now: Moment) -> TableFigures:
+def figures(record: TableRecord, lag: Lag | None, now: Moment) -> TableMetrics:
     """Returns the figures of a table at that moment."""
     age_ms = None if lag is None else lag.age_ms(now.wall)
     if age_ms is None:
-        return TableFigures(record, None, None if lag is None else lag.records, None)
+        return TableMetrics(record, None, None if lag is None else lag.records, None)
     assert lag is not None
-    return TableFigures(record, age_ms / 1_000, lag.records, max(0, age_ms - record.freshness_ms) / 1_000)
+    return TableMetrics(record, age_ms / 1_000, lag.records, max(0, age_ms - record.freshness_ms) / 1_000)
 
 
 @dataclass
@@ -94,7 +94,7 @@ class _Totals:
             self.unhealthy += observation.health.score < ILL_SCORE
             self.rewrite_bytes += observation.measure.files.rewrite_bytes
 
-    def add(self, table: TableFigures) -> None:
+    def add(self, table: TableMetrics) -> None:
         record = table.record
         assert record.state is not None
         self.tables += 1
@@ -143,7 +143,7 @@ class CoordinatorCollector(Collector):
         yield _by_label(metrics.BUILD, {project_version(): 1})
         yield _single(metrics.SCRAPE_SECONDS, time.perf_counter() - started)
 
-    def _look(self, now: Moment) -> tuple[list[TableFigures], _Totals]:
+    def _look(self, now: Moment) -> tuple[list[TableMetrics], _Totals]:
         observer, totals, tables = self._coordinator.observer, _Totals(), []
         for number, record in enumerate(self._coordinator.table_records.all().values(), 1):
             if record.state is not None:
@@ -155,11 +155,11 @@ class CoordinatorCollector(Collector):
                 time.sleep(0)
         return tables, totals
 
-    def _health_cells(self) -> dict[Metric, Callable[[TableFigures], float | None]]:
+    def _health_cells(self) -> dict[Metric, Callable[[TableMetrics], float | None]]:
         """Reads each metric of a lake table's health. None = the table has no sample of it."""
 
-        def cell(value: Callable[[LakeMeasure, HealthScore], float | None]) -> Callable[[TableFigures], float | None]:
-            def observed(table: TableFigures) -> float | None:
+        def cell(value: Callable[[LakeMeasure, HealthScore], float | None]) -> Callable[[TableMetrics], float | None]:
+            def observed(table: TableMetrics) -> float | None:
                 observation = self._coordinator.lake_health.observation(table.record)
                 if observation is None or observation.measure is None or observation.health is None:
                     return None
@@ -231,21 +231,21 @@ def _totals(totals: _Totals, left_out: _Totals) -> Iterator[GaugeMetricFamily]:
     yield _single(metrics.LEFT_OUT_BEHIND, left_out.behind)
 
 
-def _cells(now: Moment) -> dict[Metric, Callable[[TableFigures], float | None]]:
+def _cells(now: Moment) -> dict[Metric, Callable[[TableMetrics], float | None]]:
     """Reads each metric of a table. None = the table has no sample of it."""
 
-    def tiered_ms(table: TableFigures) -> int | None:
+    def tiered_ms(table: TableMetrics) -> int | None:
         record = table.record
         if record.last_checked_time is not None:
             return to_milliseconds(record.last_checked_time)
         due = now.to_wall(record.due_deadline)
         return None if due is None else to_milliseconds(due - timedelta(milliseconds=record.freshness_ms))
 
-    def tier_lag_ms(table: TableFigures) -> int | None:
+    def tier_lag_ms(table: TableMetrics) -> int | None:
         at = tiered_ms(table)
         return None if at is None else max(0, to_milliseconds(now.wall) - at)
 
-    def pending_ms(table: TableFigures) -> float:
+    def pending_ms(table: TableMetrics) -> float:
         since = table.record.pending_since if table.record.state is TableState.PENDING else None
         return 0.0 if since is None else max(0.0, (now.steady - since) / timedelta(milliseconds=1))
 
@@ -278,7 +278,7 @@ def _by_label(metric: Metric, values: Mapping[str, float]) -> GaugeMetricFamily:
     return family
 
 
-def _per_table(metric: Metric, shown: Sequence[TableFigures], cell: Callable[[TableFigures], float | None]) -> GaugeMetricFamily:
+def _per_table(metric: Metric, shown: Sequence[TableMetrics], cell: Callable[[TableMetrics], float | None]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(metric.name, metric.comment, labels=metric.labels)
     for number, table in enumerate(shown, 1):
         value = cell(table)

@@ -162,7 +162,7 @@ def _say(sink: IO[str], message: Mapping[str, Any]) -> None:
     sink.write(json.dumps(message) + "\n")
 
 
-class _PandasIsNotHere(MetaPathFinder):
+class _PandasBlocker(MetaPathFinder):
     """Answers the search for pandas as if it were not installed."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -177,7 +177,7 @@ def keep_pandas_out() -> None:
     pyiceberg reads files with pyarrow's datasets, which import pandas only for its types. That takes 0.2 s of a core, as much as all other
     work of a small validation.
     """
-    sys.meta_path.insert(0, _PandasIsNotHere())
+    sys.meta_path.insert(0, _PandasBlocker())
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report
 from tiering.validate.results import Level
-from tiering.validate.subject import Stretch, Subject
+from tiering.validate.subject import BucketRange, Subject
 
 
 def check_contents(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
@@ -76,7 +76,7 @@ def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Rep
         check_scope(engine, report, scope, members, proofs, level, has_former_rows)
 
 
-def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: Stretch) -> Stretch:
+def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: BucketRange) -> BucketRange:
     """Returns `stretch` with the ranges without rows that the marker does not name. They are from before the bucket's proof began, for
     instance where another tiering service moved an offset. The log shows them as long as it has these records."""
     proof = None if subject.marker is None else subject.marker.proofs.get(stretch.bucket)
@@ -91,7 +91,7 @@ def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: Stretc
     return replace(stretch, empty=(*stretch.empty, *(run for run, has_rows in gaps.items() if not has_rows)))
 
 
-def _runs(engine: Engine, stretch: Stretch) -> list[Run]:
+def _runs(engine: Engine, stretch: BucketRange) -> list[Run]:
     footers = (facts.footer for facts in engine.footers)
     return [run for footer in footers if footer is not None and footer.bucket == stretch.bucket for run in footer.runs]
 
@@ -100,7 +100,7 @@ def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
     return any(scope.has(place, bucket) for scope in scopes)
 
 
-def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequence[Stretch]) -> None:
+def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequence[BucketRange]) -> None:
     """Checks footers and marker alone. If offsets are there twice, only rows without a position delete count: a reconciliation continues
     behind the last row that is not deleted."""
     proofs = {} if subject.marker is None else subject.marker.proofs
@@ -195,7 +195,7 @@ def living_runs(runs: Iterable[Run], dead: Sequence[int]) -> tuple[Run, ...]:
     return tuple(left)
 
 
-def cover_problem(stretch: Stretch, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
+def cover_problem(stretch: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
     """Returns the first problem, or None: an offset twice, outside, or in no file; files that do not add up to the marker's totals."""
     covered = [*(run for footer in footers for run in footer.runs), *stretch.empty]
     name, reached = f"bucket {stretch.name}", stretch.start
@@ -213,7 +213,7 @@ def cover_problem(stretch: Stretch, footers: Sequence[FileFooter], proof: Bucket
     return _sum_problem(name, stretch, footers, proof)
 
 
-def overlap_problem(stretch: Stretch, footers: Iterable[FileFooter]) -> str | None:
+def overlap_problem(stretch: BucketRange, footers: Iterable[FileFooter]) -> str | None:
     """Returns the problem of the remaining files of Lakeward in a bucket in which another program rewrote files, or None."""
     reached: int | None = None
     for start, stop in sorted(run for footer in footers for run in footer.runs):
@@ -231,7 +231,7 @@ def has_overlap(footers: Iterable[FileFooter]) -> bool:
     return any(after[0] < before[1] for before, after in pairwise(runs))
 
 
-def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
+def runs_problem(stretch: BucketRange, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
     """Returns the problem of a primary-key bucket to which only rounds write, or None: a file that is missing, or there twice."""
     checksum = sum_of(footer.written_checksum for footer in footers)
     if checksum == proof.checksum:
@@ -242,7 +242,7 @@ def runs_problem(stretch: Stretch, footers: Iterable[FileFooter], proof: BucketP
     )
 
 
-def _sum_problem(name: str, stretch: Stretch, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
+def _sum_problem(name: str, stretch: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
     if proof is None or proof.since != stretch.start:
         return None
     rows, checksum = sum(footer.rows for footer in footers), sum_of(footer.checksum for footer in footers)

@@ -25,7 +25,7 @@ from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.log_checks import count_details
 from tiering.validate.report import Report
 from tiering.validate.results import Level
-from tiering.validate.subject import Stretch, Subject
+from tiering.validate.subject import BucketRange, Subject
 
 BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"
 LONGEST_CHAIN = 1_000
@@ -62,7 +62,7 @@ def check_scope(
     engine: Engine,
     report: Report,
     scope: Scope,
-    members: Iterable[Stretch],
+    members: Iterable[BucketRange],
     proofs: Proofs,
     level: Level,
     may_have_former_rows: Callable[[], bool],
@@ -94,7 +94,7 @@ def check_scope(
 
 
 def _compare_with_log(
-    engine: Engine, report: Report, scope: Scope, members: list[Stretch], rows: int, may_have_former_rows: Callable[[], bool]
+    engine: Engine, report: Report, scope: Scope, members: list[BucketRange], rows: int, may_have_former_rows: Callable[[], bool]
 ) -> None:
     """Compares rows with the log if the marker does not count all of them, such as rows of another tiering service, and the log has all of
     them."""
@@ -113,7 +113,7 @@ def _too_many_or_former(expected: int, rows: int) -> str:
     return f"{count_details(expected, rows)}, or of a former partition of that name: files that another program rewrote do not show which"
 
 
-def _sum_of_log(engine: Engine, stretch: Stretch) -> RowSum:
+def _sum_of_log(engine: Engine, stretch: BucketRange) -> RowSum:
     return sum((RowSum(batch.num_rows, row_checksum(batch)) for batch in engine.log_batches(stretch)), RowSum())
 
 
@@ -122,12 +122,12 @@ def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
     return sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
 
 
-def _is_counted(stretch: Stretch, proof: BucketProof | None) -> bool:
+def _is_counted(stretch: BucketRange, proof: BucketProof | None) -> bool:
     """Returns whether the marker counts all rows of a bucket. A bucket without rows needs no proof."""
     return stretch.start == stretch.tiered if proof is None else proof.since == stretch.start
 
 
-def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: list[Stretch], checksums: tuple[int, int]) -> None:
+def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: list[BucketRange], checksums: tuple[int, int]) -> None:
     in_lake, in_marker = checksums
     if any(stretch.readable != (stretch.start, stretch.tiered) for stretch in members if stretch.start < stretch.tiered):
         text = "by the ledger of rounds alone: the log does not hold all of these rows any more"

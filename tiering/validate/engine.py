@@ -24,7 +24,7 @@ from tiering.validate.clean_footers import OURS_COLUMN, PARTITION_COLUMN, FileFa
 from tiering.validate.duckdb_rows import quoted
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
-from tiering.validate.subject import Stretch, Subject
+from tiering.validate.subject import BucketRange, Subject
 
 BATCH_ROWS = 1 << 16
 IN_BUCKET = f"{PLACE_COLUMN} = $place AND {BUCKET_COLUMN} = $bucket"
@@ -35,7 +35,7 @@ IS_FORMER = f"a.place = r.{PLACE_COLUMN} AND a.partition_id <> r.{PARTITION_COLU
 """SQL condition for a row `r` of a clean table that is of a dropped partition. `a` is the partition in `living` that has its name now."""
 
 
-def place_parameters(stretch: Stretch) -> dict[str, object]:
+def place_parameters(stretch: BucketRange) -> dict[str, object]:
     """Returns the parameters of IN_BUCKET."""
     return {"place": stretch.place[0], "bucket": stretch.place[1]}
 
@@ -65,7 +65,7 @@ class Engine:
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
 
     @contextmanager
-    def log(self, stretch: Stretch, start: int, stop: int, columns: list[str]) -> Iterator[str]:
+    def log(self, stretch: BucketRange, start: int, stop: int, columns: list[str]) -> Iterator[str]:
         """Yields the name of a relation with the log's records of one bucket, in the types of the lake. It can be read once."""
         name = stretch.place[0] or None
         split = TieringLogSplit(self.table.path, stretch.bucket, name, start, stop, stop)
@@ -74,7 +74,7 @@ class Engine:
             yield records
 
     @contextmanager
-    def kv_snapshot(self, stretch: Stretch, snapshot: KvSnapshot, columns: list[str]) -> Iterator[str]:
+    def kv_snapshot(self, stretch: BucketRange, snapshot: KvSnapshot, columns: list[str]) -> Iterator[str]:
         """Yields the name of a relation with the rows of one bucket's KV snapshot, in the types of the lake. It can be read once."""
         at, place = snapshot.log_offset, stretch.place[0] or None
         split = TieringSnapshotSplit(self.table.path, stretch.bucket, place, snapshot.snapshot_id, at, None)
@@ -91,7 +91,7 @@ class Engine:
         """Clears the cache, because the cluster deleted a KV snapshot after it took a newer one."""
         self._kv_snapshots = None
 
-    def skipped_below(self, stretch: Stretch, stop: int) -> int:
+    def skipped_below(self, stretch: BucketRange, stop: int) -> int:
         """Returns how many records of the bucket below offset `stop` were left out by `CALL sys.skip_record`."""
         marker = self._subject.marker
         return 0 if marker is None else sum(offset < stop for offset in marker.skipped.get(stretch.bucket, ()))
@@ -123,7 +123,7 @@ class Engine:
         assert reader is not None
         yield from reader
 
-    def log_batches(self, stretch: Stretch, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def log_batches(self, stretch: BucketRange, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the tiered records of a log table's bucket that the log still has, in `columns` (None = the table's own)."""
         wanted = self.own_columns if columns is None else list(columns)
         start, stop = stretch.readable
@@ -144,7 +144,7 @@ class Engine:
             f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
         )
 
-    def set_apart(self, stretch: Stretch, before: object | None, first: int) -> None:
+    def set_apart(self, stretch: BucketRange, before: object | None, first: int) -> None:
         """Removes the rows of a bucket from offset `first` on with a time before `before` (None = any time) from the view `lake`."""
         partition, bucket = stretch.place
         self.rows("INSERT INTO apart VALUES ($p, $b, $before, $first)", {"p": partition, "b": bucket, "before": before, "first": first})

@@ -15,7 +15,7 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, 
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report
-from tiering.validate.subject import Stretch
+from tiering.validate.subject import BucketRange
 
 EVERY_OFFSET = -(2**63)
 """An offset below every real one."""
@@ -23,7 +23,7 @@ LOOK_FARTHER = 100
 """Factor by which each next read is longer while no record was found. Nearly always the first offset has a record."""
 
 
-def set_former_apart(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
+def set_former_apart(engine: Engine, report: Report, stretches: tuple[BucketRange, ...]) -> tuple[BucketRange, ...]:
     """Returns the stretches as they can be compared, and removes the rows of former partitions from the view `lake`."""
     if not engine.table.partition_keys:
         return stretches
@@ -41,7 +41,7 @@ class _LakeRows:
     oldest_us: int | None
 
 
-def _look_at_log(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRows) -> Stretch:
+def _look_at_log(engine: Engine, report: Report, stretch: BucketRange, lake: _LakeRows) -> BucketRange:
     """Finds rows of a former partition, which make a bucket of a log table larger than its marker says."""
     if lake.rows <= stretch.tiered - stretch.start:
         return stretch
@@ -59,7 +59,7 @@ def _look_at_log(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRo
     return replace(stretch, start=low)
 
 
-def _look_at_keys(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRows) -> Stretch:
+def _look_at_keys(engine: Engine, report: Report, stretch: BucketRange, lake: _LakeRows) -> BucketRange:
     """Finds rows as old as a former partition's which the log cannot have written. Other checks report the rows below the log's start."""
     low, stop = stretch.held
     if lake.rows > 0 and stretch.tiered == 0:  # no row of this partition is in the lake yet
@@ -79,7 +79,7 @@ def _look_at_keys(engine: Engine, report: Report, stretch: Stretch, lake: _LakeR
     return stretch
 
 
-def _all_former(engine: Engine, report: Report, stretch: Stretch, rows: int) -> Stretch:
+def _all_former(engine: Engine, report: Report, stretch: BucketRange, rows: int) -> BucketRange:
     engine.set_apart(stretch, None, EVERY_OFFSET)
     report.add("rows", stretch.name, None, None, rows, older_rows_text(rows))
     return stretch
@@ -90,7 +90,7 @@ def older_rows_text(former: int) -> str:
     return f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
 
 
-def _first_time(engine: Engine, stretch: Stretch, low: int, stop: int) -> datetime | None:
+def _first_time(engine: Engine, stretch: BucketRange, low: int, stop: int) -> datetime | None:
     """Returns the time of the first record in `[low, stop)`. Not every offset has a record."""
     size = 1
     while low < stop:
@@ -102,6 +102,6 @@ def _first_time(engine: Engine, stretch: Stretch, low: int, stop: int) -> dateti
     return None
 
 
-def _count(engine: Engine, stretch: Stretch, condition: str, parameters: Mapping[str, object]) -> int:
+def _count(engine: Engine, stretch: BucketRange, condition: str, parameters: Mapping[str, object]) -> int:
     [(count,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {condition}", {**place_parameters(stretch), **parameters})
     return int(count)

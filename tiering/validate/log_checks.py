@@ -16,7 +16,7 @@ from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report, report_elsewhere
 from tiering.validate.results import Level
-from tiering.validate.subject import Stretch
+from tiering.validate.subject import BucketRange
 
 BLOCK_BITS = 12
 """Bits of an offset within a block. Large enough for few blocks at many rows, and small enough for a bitmap of 512 bytes per thread and
@@ -50,7 +50,7 @@ class Block:
         return inside and self.rows == self.offsets == count
 
 
-def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
+def gather_blocks(engine: Engine, stretches: tuple[BucketRange, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
     """Returns the blocks by place and number, with the totals that `level` needs. At level counts all rows of a bucket are one block."""
     columns = [PLACE_COLUMN, BUCKET_COLUMN, "0" if level is Level.COUNTS else BLOCK, "count(*)"]
     source, readable = "lake", ""
@@ -69,14 +69,14 @@ def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) 
     return blocks
 
 
-def _with_bounds(stretches: tuple[Stretch, ...]) -> str:
+def _with_bounds(stretches: tuple[BucketRange, ...]) -> str:
     """Returns the lake's rows with the first offset `__lakeward_low` of their bucket that the log still has."""
     bounds = ", ".join(f"({text_literal(stretch.place[0])}, {stretch.place[1]}, {stretch.readable[0]})" for stretch in stretches)
     mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
     return f"(SELECT lake.*, b.__lakeward_low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, __lakeward_low) ON {mine})"
 
 
-def digests_of_log(engine: Engine, stretch: Stretch) -> Mapping[int, tuple[int, int]]:
+def digests_of_log(engine: Engine, stretch: BucketRange) -> Mapping[int, tuple[int, int]]:
     """Returns the number of rows and the checksum of each block in the log."""
     start, stop = stretch.readable
     with engine.log(stretch, start, stop, engine.columns) as log:
@@ -87,22 +87,22 @@ def digests_of_log(engine: Engine, stretch: Stretch) -> Mapping[int, tuple[int, 
 LakeBlocks = Mapping[Place, Mapping[int, Block]]
 
 
-def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> LakeBlocks:
+def gather(engine: Engine, stretches: tuple[BucketRange, ...], level: Level) -> LakeBlocks:
     """Returns the lake's blocks of offsets, with the totals that the checks of `level` need."""
     return gather_blocks(engine, stretches, level)
 
 
-def with_gaps(engine: Engine, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> tuple[Stretch, ...]:
+def with_gaps(engine: Engine, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> tuple[BucketRange, ...]:
     """Returns `stretches` with their offsets that have no row in the log. It reads the log only if the lake has another number of rows than
     offsets. Offsets that the log no longer has count as rows, so that a missing row is never taken for an offset without a row."""
     return tuple(_with_gaps(engine, stretch) if _rows(stretch, lake) != stretch.rows else stretch for stretch in stretches)
 
 
-def _rows(stretch: Stretch, lake: LakeBlocks) -> int:
+def _rows(stretch: BucketRange, lake: LakeBlocks) -> int:
     return sum(block.rows for block in lake.get(stretch.place, {}).values())
 
 
-def _with_gaps(engine: Engine, stretch: Stretch) -> Stretch:
+def _with_gaps(engine: Engine, stretch: BucketRange) -> BucketRange:
     reached, stop = stretch.readable
     gaps: list[Run] = [run for run in stretch.empty if run[1] <= reached]
     for batch in engine.log_batches(stretch, [OFFSET_COLUMN]):
@@ -115,7 +115,7 @@ def _with_gaps(engine: Engine, stretch: Stretch) -> Stretch:
     return replace(stretch, empty=tuple(gaps))
 
 
-def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
+def check_counts(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
     """Checks that each bucket has as many rows as the marker says."""
     counted = {place: sum(block.rows for block in blocks.values()) for place, blocks in lake.items()}
     for stretch in stretches:
@@ -131,7 +131,7 @@ def count_details(expected: int, actual: int) -> str | None:
     return f"{counted(actual - expected, 'row')} too many" if actual > expected else f"{counted(expected - actual, 'row')} missing"
 
 
-def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
+def check_offsets(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
     """Checks that every offset from the marker's start to its end is there exactly once, and none beyond."""
     for stretch in stretches:
         block = _first_bad_block(stretch, lake.get(stretch.place, {}))
@@ -139,7 +139,7 @@ def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...]
         report.add("offsets", stretch.name, block is None, f"[{stretch.start}, {stretch.tiered}) each once", None, details)
 
 
-def _first_bad_block(stretch: Stretch, blocks: Mapping[int, Block]) -> int | None:
+def _first_bad_block(stretch: BucketRange, blocks: Mapping[int, Block]) -> int | None:
     size = BLOCK_OFFSETS
     wanted = range(stretch.start // size, -(-stretch.tiered // size)) if stretch.tiered > stretch.start else range(0)
     bad: list[int] = [min(outside)] if (outside := [block for block in blocks if block not in wanted]) else []
@@ -155,7 +155,7 @@ def _overlap(runs: tuple[Run, ...], low: int, high: int) -> int:
     return sum(max(0, min(stop, high) - max(start, low)) for start, stop in runs)
 
 
-def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
+def _offset_details(engine: Engine, stretch: BucketRange, block: int) -> str:
     first, last = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
     if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
         return without
@@ -174,12 +174,12 @@ def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
     return f"bucket {stretch.name}: offsets {first} to {last - 1} differ"
 
 
-def _without_offset(engine: Engine, stretch: Stretch) -> str | None:
+def _without_offset(engine: Engine, stretch: BucketRange) -> str | None:
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {OFFSET_COLUMN} IS NULL", place_parameters(stretch))
     return f"bucket {stretch.name}: {counted(rows, 'row')} without an offset (NULL)" if rows else None
 
 
-def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
+def check_rows(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
     """Compares lake and log block by block, by a checksum of all columns that ignores order; reports what the log no longer holds."""
     for stretch in stretches:
         start, stop = stretch.readable
@@ -190,7 +190,7 @@ def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], l
             _compare_rows(engine, report, stretch, lake.get(stretch.place, {}))
 
 
-def _compare_rows(engine: Engine, report: Report, stretch: Stretch, blocks: Mapping[int, Block]) -> None:
+def _compare_rows(engine: Engine, report: Report, stretch: BucketRange, blocks: Mapping[int, Block]) -> None:
     in_lake = {number: (block.readable, block.digest) for number, block in blocks.items() if block.readable}
     in_log = digests_of_log(engine, stretch)
     bad = sorted(block for block in {*in_log, *in_lake} if in_log.get(block) != in_lake.get(block))
@@ -203,7 +203,7 @@ def _digest(blocks: Mapping[int, tuple[int, int]]) -> str:
     return f"{rows} rows, checksum {total % (1 << 64):016x}"
 
 
-def _value_details(engine: Engine, stretch: Stretch, block: int) -> str:
+def _value_details(engine: Engine, stretch: BucketRange, block: int) -> str:
     """Names the first row of the block that differs, and its columns that differ."""
     if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
         return without

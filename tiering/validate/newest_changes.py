@@ -21,7 +21,7 @@ from tiering.validate.clean_footers import OURS_COLUMN
 from tiering.validate.duckdb_rows import quoted
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
-from tiering.validate.subject import Stretch
+from tiering.validate.subject import BucketRange
 
 DELETED = int(ChangeType.DELETE)
 AT, TIME = f"{RESERVED_PREFIX}at", f"{RESERVED_PREFIX}time"
@@ -37,7 +37,7 @@ class KeyScope:
 
     place: str
     bucket: int | None
-    members: tuple[Stretch, ...]
+    members: tuple[BucketRange, ...]
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class KeyScope:
         return self.place == place and self.bucket in (None, bucket)
 
 
-def key_scopes(engine: Engine, stretches: Iterable[Stretch]) -> tuple[KeyScope, ...]:
+def key_scopes(engine: Engine, stretches: Iterable[BucketRange]) -> tuple[KeyScope, ...]:
     """Returns the scopes of these buckets, and of dropped partitions whose rows do not show their bucket."""
     stretches = tuple(stretches)
     mixed: Sequence[str] = ()
@@ -141,7 +141,7 @@ def _keys(engine: Engine) -> str:
     return ", ".join(quoted(key) for key in engine.table.primary_key)
 
 
-def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) -> NewestChanges:
+def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[BucketRange]) -> NewestChanges:
     try:
         problems = _read_snapshots(engine, cut)
     except (LogTruncated, SourceChanged):
@@ -159,7 +159,7 @@ def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[Stretch]) ->
     return NewestChanges(None, unclear)
 
 
-def _read_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
+def _read_snapshots(engine: Engine, cut: Sequence[BucketRange]) -> list[str | None]:
     """Calls `_filled_from_snapshots`, and repeats it once with the newest KV snapshots if the cluster deleted one meanwhile."""
     try:
         return _filled_from_snapshots(engine, cut)
@@ -168,14 +168,14 @@ def _read_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
         return _filled_from_snapshots(engine, cut)
 
 
-def _filled_from_snapshots(engine: Engine, cut: Sequence[Stretch]) -> list[str | None]:
+def _filled_from_snapshots(engine: Engine, cut: Sequence[BucketRange]) -> list[str | None]:
     """Empties and fills `kept` and `unclear`, and returns the result of `_read_snapshot` for each stretch."""
     engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
     engine.rows("DELETE FROM unclear")
     return [_read_snapshot(engine, stretch) for stretch in cut]
 
 
-def _read_snapshot(engine: Engine, stretch: Stretch) -> str | None:
+def _read_snapshot(engine: Engine, stretch: BucketRange) -> str | None:
     """Adds the snapshot's rows of keys without a change in the log to `kept`, and keys that changed behind the lake's end to `unclear`.
 
     Returns why the snapshot is of no use; None if it was used.

@@ -27,7 +27,7 @@ _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BucketRange:
     """One bucket: the lake has its records `[start, tiered)`, and the log still has them from `log_start` on.
 
     `place` identifies its rows in the lake: partition name ("" without partitions) and bucket.
@@ -75,7 +75,7 @@ class Subject:
     marker: Marker | None
     files: FileLists
     layout: Layout = Layout.SYSTEM_COLUMNS
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[BucketRange, ...] = ()
     vanished: tuple[BucketKey, ...] = ()
     unknown: tuple[BucketKey, ...] = ()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def _has_milliseconds(columns: pa.Schema) -> bool:
 
 
 def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]) -> Subject:
-    stretches: list[Stretch] = []
+    stretches: list[BucketRange] = []
     vanished: list[BucketKey] = []
     unknown: list[BucketKey] = []
     for bucket in sorted(marker.buckets, key=BucketKey.sort_key):
@@ -160,6 +160,6 @@ def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, B
             proof = marker.proofs.get(bucket) if subject.table.table_type is TableType.LOG else None
             skipped = tuple((offset, offset + 1) for offset in marker.skipped.get(bucket, ()))
             empty = skipped if proof is None else proof.empty
-            stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty))
+            stretches.append(BucketRange(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty))
     partitions = {name: partition_id for partition_id, name in names.items()}
     return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown), partitions=partitions)

@@ -56,7 +56,7 @@ _Behaviour = Callable[[Any, _Context], Any]
 
 
 @dataclass(frozen=True)
-class Room:
+class CallLimit:
     """How many calls of one kind may be open at once, and how many bytes their requests may have.
 
     Decoded they take several times as many.
@@ -78,14 +78,14 @@ class Room:
         return self.total // self.share
 
 
-CALLS = Room("CALLs", 512, 128, 16 << 20)
-READS = Room("reads of system tables", 512, 128, 32 << 20)
-TIERERS = Room("requests of tierers", 1_024, 512, 64 << 20)
-CLUSTER = Room("requests to the embedded cluster", 512, 256, 128 << 20)
-LISTINGS = Room("listings", 512, 128, 32 << 20)
-CHECKS = Room("health checks", 512, 64, 1 << 20, share=8)
-WATCHES = Room("watches of the health", 256, 16, 1 << 20, share=8)
-REFLECTIONS = Room("reflections", 64, 16, 4 << 20)
+CALLS = CallLimit("CALLs", 512, 128, 16 << 20)
+READS = CallLimit("reads of system tables", 512, 128, 32 << 20)
+TIERERS = CallLimit("requests of tierers", 1_024, 512, 64 << 20)
+CLUSTER = CallLimit("requests to the embedded cluster", 512, 256, 128 << 20)
+LISTINGS = CallLimit("listings", 512, 128, 32 << 20)
+CHECKS = CallLimit("health checks", 512, 64, 1 << 20, share=8)
+WATCHES = CallLimit("watches of the health", 256, 16, 1 << 20, share=8)
+REFLECTIONS = CallLimit("reflections", 64, 16, 4 << 20)
 
 MAX_STREAMS = 512
 """HTTP/2 streams of one connection: more than CALLS and READS let it hold together, so that a SELECT finds one while CALLs wait."""
@@ -115,7 +115,7 @@ _LARGE = (
 )
 
 
-def room_of(method: str) -> Room:
+def room_of(method: str) -> CallLimit:
     """The kind of a call, by `/package.Service/Method`."""
     return _ROOMS.get(method) or _ROOMS_OF_SERVICES.get(method.split("/")[1], LISTINGS)
 
@@ -216,7 +216,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         return converse
 
     async def _requests(
-        self, context: _Context, room: Room, caller: str, limit: int, read: Callable[[bytes], Any]
+        self, context: _Context, room: CallLimit, caller: str, limit: int, read: Callable[[bytes], Any]
     ) -> AsyncGenerator[Any, None]:
         for _ in range(MAX_REQUESTS):
             raw = await self._next_request(context)
@@ -256,7 +256,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
                     )
 
     @contextmanager
-    def _admitted(self, room: Room, peer: str) -> Iterator[str]:
+    def _admitted(self, room: CallLimit, peer: str) -> Iterator[str]:
         """Counts the call while it is open, and yields whose it is. Raises ServiceBusy."""
         caller = quota_owner(peer)
         places = self._counted(room, caller, peer)
@@ -266,7 +266,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             _give_back(self._open, places, 1)
 
     @contextmanager
-    def _parsed(self, room: Room, caller: str, raw: bytes, limit: int, read: Callable[[bytes], Any]) -> Iterator[Any]:
+    def _parsed(self, room: CallLimit, caller: str, raw: bytes, limit: int, read: Callable[[bytes], Any]) -> Iterator[Any]:
         """The request as a message. Its bytes count while it is worked on; those of a CALL, which are few and may wait long, while it is
         parsed. Raises InvalidArgument, ServiceBusy."""
         size = len(raw)
@@ -288,7 +288,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         finally:
             _give_back(self._bytes, places, size)
 
-    def _counted(self, room: Room, caller: str, peer: str) -> tuple[tuple[str, str], ...]:
+    def _counted(self, room: CallLimit, caller: str, peer: str) -> tuple[tuple[str, str], ...]:
         """Takes the call's places in the room, in all and for its caller and connection. Raises ServiceBusy if one of them is full."""
         keys = ((room.kind, ""), (room.kind, caller), (room.kind, peer))
         limits = (room.total, room.caller, room.connection)

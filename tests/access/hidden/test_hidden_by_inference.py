@@ -19,7 +19,7 @@ from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.memory.history import HistoryRange
-from tiering.coordinator.reasons.why_not_now import TiererRoom, why_not_now
+from tiering.coordinator.reasons.why_not_now import TiererCapacity, why_not_now
 from tiering.errors import AccessDenied, AlreadyExists, LakewardError
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
@@ -105,7 +105,7 @@ def test_the_length_of_the_queue_is_for_those_who_operate_the_service(world: Wor
     lines = why_not_now(
         pending,
         world.coordinator.table_records.now(),
-        TiererRoom(1, 4, 0, 4),
+        TiererCapacity(1, 4, 0, 4),
         world.coordinator.options,
         queued_before=3,
         with_numbers=with_numbers,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.clusters.memory_cluster import log_table
 from support.worlds.coordinator_world import START
 from tiering.coordinator.decisions import assignments
-from tiering.coordinator.decisions.assignments import LONGEST_REST_MS, RequestPace, is_held, report_of, to_hand_back
+from tiering.coordinator.decisions.assignments import LONGEST_REST_MS, RequestThrottle, is_held, report_of, to_hand_back
 from tiering.coordinator.decisions.change import Change, Context, enter_pending
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import (
@@ -124,7 +124,7 @@ def test_no_round_without_a_grant_outlives_the_session(records: list[TableRecord
 @given(st.lists(st.sampled_from(["back", "begin"]), max_size=40))
 def test_the_more_tables_go_back_the_less_is_asked_for(steps: list[str]) -> None:
     now = context().now
-    pace = RequestPace()
+    pace = RequestThrottle()
     for step in steps:
         pace = pace.after_hand_back(now) if step == "back" else pace.after_begin()
     in_a_row = len(steps) - max((index + 1 for index, step in enumerate(steps) if step == "begin"), default=0)

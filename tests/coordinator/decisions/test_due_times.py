@@ -17,7 +17,7 @@ from support.operators import cancel, pause
 from support.worlds.coordinator_world import FRESHNESS, START, HandTierer, World
 from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import LakeKnowledge, RoundRecord
+from tiering.coordinator.decisions.records import LakeState, RoundRecord
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
@@ -167,7 +167,7 @@ def test_rows_of_unknown_size_are_taken_for_as_large_as_those_in_the_lake() -> N
     assert observed(world) == "Scheduled", "nobody knows"
     records = world.coordinator.table_records
     with records.changing():
-        records.put(Change(replace(world.record(), lake=LakeKnowledge(records=10, size_bytes=100, backlog={}))))
+        records.put(Change(replace(world.record(), lake=LakeState(records=10, size_bytes=100, backlog={}))))
     assert observed(world) == "Pending"
 
 

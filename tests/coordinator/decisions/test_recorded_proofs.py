@@ -8,7 +8,7 @@ import pytest
 
 from support.worlds.coordinator_world import World
 from tiering.coordinator.decisions import lake_acks
-from tiering.coordinator.decisions.records import LakeKnowledge, TableRecord
+from tiering.coordinator.decisions.records import LakeState, TableRecord
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.model.tables import BucketKey, TableType
@@ -18,7 +18,7 @@ PROOFS = {B0: BucketProof(0, 17, 2**64 - 1, "ab12", ((4, 7),)), OF_PARTITION: Bu
 
 
 def recorded(record: TableRecord, proofs: dict[BucketKey, BucketProof]) -> TableRecord:
-    lake = LakeKnowledge("uuid", offsets={"0": 20, "7/1": 9}, starts={"7/1": 5}, marker_round_id="r2")
+    lake = LakeState("uuid", offsets={"0": 20, "7/1": 9}, starts={"7/1": 5}, marker_round_id="r2")
     return replace(record, lake=replace(lake, proofs=lake_acks.recorded_proofs(record, proofs)))
 
 

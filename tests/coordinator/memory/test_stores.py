@@ -19,7 +19,7 @@ from tiering.coordinator.decisions.records import (
     ErrorInfo,
     EventRecord,
     LakeCommitRecord,
-    LakeKnowledge,
+    LakeState,
     Level,
     OperationRecord,
     Pause,
@@ -96,7 +96,7 @@ def full_record(table_id: int = 1) -> TableRecord:
         retry_deadline=START,
         pause=Pause("alice", None, START, START),
         call=QueuedCall("round-9", "bob", START, "k"),
-        lake=LakeKnowledge("uuid", 2**62, 5, {"0": 10}, "round-0", 1, 2, 3),
+        lake=LakeState("uuid", 2**62, 5, {"0": 10}, "round-0", 1, 2, 3),
     )
 
 

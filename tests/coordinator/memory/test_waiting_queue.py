@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from support.worlds.coordinator_world import START
 from tiering.coordinator.decisions import retries, table_lifecycle
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import LakeKnowledge, RoundRecord, TableRecord, Trigger
+from tiering.coordinator.decisions.records import LakeState, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.record_index import SPARE_ENTRIES, WaitingQueue
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 
-LIVE = LakeKnowledge(backlog={})
+LIVE = LakeState(backlog={})
 
 
 def waiting(
@@ -39,7 +39,7 @@ def waiting(
         pending_since=START + timedelta(seconds=since),
         due_deadline=None if due is None else START + timedelta(seconds=due),
         consecutive_failures=failures,
-        lake=LakeKnowledge() if backlog else LIVE,
+        lake=LakeState() if backlog else LIVE,
         round=queued,
     )
 

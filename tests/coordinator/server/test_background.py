@@ -18,7 +18,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import TablePath
-from tiering.pace import Pace, Rest
+from tiering.throttle import Rest, Throttle
 
 QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)
 
@@ -54,11 +54,11 @@ def test_time_tables_and_logs_are_looked_at() -> None:
 def test_the_first_look_at_all_logs_may_take_a_larger_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     world, shares = World(options=QUICK), list[float]()
 
-    def until(ended: threading.Event, share: float) -> Pace:
+    def until(ended: threading.Event, share: float) -> Throttle:
         shares.append(share)
-        return Pace(share, ended.wait)
+        return Throttle(share, ended.wait)
 
-    monkeypatch.setattr(Pace, "until", until)
+    monkeypatch.setattr(Throttle, "until", until)
     asyncio.run(running(world, lambda: len(shares) > 2))
     assert shares[:3] == [FIRST_SHARE, BACKGROUND_SHARE, BACKGROUND_SHARE]
 

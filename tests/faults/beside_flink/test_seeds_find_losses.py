@@ -14,9 +14,9 @@ from support.lakes.clean_memory_lake import CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
-from tiering.lake.log_begins import RowOwner
+from tiering.lake.log_starts import RowOwner
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.reconcile import Ranges, Situation
+from tiering.lake.rules.reconcile import Ranges, ReconcileInput
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey
 
@@ -45,7 +45,7 @@ def never(*_: object) -> bool:
     return False
 
 
-def empties_all(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
+def empties_all(situation: ReconcileInput, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
     """Rows of dropped partitions go with those of the living one."""
     return frozenset(bucket for bucket in situation.replaceable if bucket not in ranges and situation.places[bucket] in held.places)
 

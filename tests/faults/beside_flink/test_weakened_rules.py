@@ -15,7 +15,7 @@ from faults.stories.weakened import run_without
 from support.depth import soaked
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import AddedRows, ForeignWalk, SharedRecords
-from tiering.lake.log_begins import RowOwner
+from tiering.lake.log_starts import RowOwner
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.foreign_walk import RunningEnds
 from tiering.model.tables import BucketKey

@@ -27,7 +27,7 @@ VALUES = (
     "tests/access",
     "tests/test_durations.py",
     "tests/test_name_matching.py",
-    "tests/test_pace.py",
+    "tests/test_throttle.py",
     "tests/cli/sql/test_statements.py",
     "tests/cluster/embedded/kv/test_kv_values.py",
     "tests/cluster/embedded/log/test_bucketing.py",

@@ -12,7 +12,7 @@ from support.clusters.fluss_snapshots import snapshots_up_to
 from support.flink.fluss_lake_world import FlussLakeWorld
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.wire.api import LEASES, OfferedApis
+from tiering.cluster.fluss.wire.api import LEASES, SupportedApis
 from tiering.cluster.fluss.wire.connection import ServerConnection
 from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import RoundState
@@ -25,16 +25,16 @@ LEASE_KEYS = {api.key for api in LEASES}
 def called(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Keys of the calls that are made from now on, of a server that names all but the lease calls (its answer to ApiVersions is cut)."""
     keys: list[int] = []
-    offered, call = OfferedApis.of, ServerConnection.call
+    offered, call = SupportedApis.of, ServerConnection.call
 
-    def without_leases(answer: pb.ApiVersionsResponse) -> OfferedApis:
-        return OfferedApis({key: versions for key, versions in offered(answer).versions.items() if key not in LEASE_KEYS})
+    def without_leases(answer: pb.ApiVersionsResponse) -> SupportedApis:
+        return SupportedApis({key: versions for key, versions in offered(answer).versions.items() if key not in LEASE_KEYS})
 
     def noted(connection: ServerConnection, api: object, request: object) -> object:
         keys.append(api.key)  # type: ignore[attr-defined]
         return call(connection, api, request)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(OfferedApis, "of", staticmethod(without_leases))
+    monkeypatch.setattr(SupportedApis, "of", staticmethod(without_leases))
     monkeypatch.setattr(ServerConnection, "call", noted)
     return keys
 

@@ -10,10 +10,10 @@ import pytest
 from support.lakes.lake_views import PATH, view
 from tiering.errors import ForeignTieringUnproved
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
-from tiering.lake.log_begins import LogBegin
+from tiering.lake.log_starts import LogStart
 from tiering.lake.marker import TieredRange
 from tiering.lake.proof.change_sums import ChangeSums, RowSum
-from tiering.lake.rules.clean_comparison import CleanStretch, check_former, compared_ends, highest
+from tiering.lake.rules.clean_comparison import ForeignHistory, check_former, compared_ends, highest
 from tiering.lake.rules.former_rows import Partitions
 from tiering.model.tables import BucketKey, Offsets, TableType
 
@@ -30,11 +30,11 @@ def in_log(bucket: BucketKey, start: int, stop: int) -> ChangeSums | None:
     return None if start < 10 or stop > 100 else rows(stop - start, sum(range(start, stop)))
 
 
-def at(ranges: Mapping[BucketKey, TieredRange], stated: Offsets, kind: TableType = TableType.LOG) -> CleanStretch:
-    return CleanStretch(view(head=2), kind, 2, ranges, stated)
+def at(ranges: Mapping[BucketKey, TieredRange], stated: Offsets, kind: TableType = TableType.LOG) -> ForeignHistory:
+    return ForeignHistory(view(head=2), kind, 2, ranges, stated)
 
 
-def refusal(stretch: CleanStretch, *scopes: CleanRows) -> ForeignTieringUnproved:
+def refusal(stretch: ForeignHistory, *scopes: CleanRows) -> ForeignTieringUnproved:
     with pytest.raises(ForeignTieringUnproved) as refused:
         compared_ends(stretch, scopes, in_log)
     return refused.value
@@ -176,7 +176,7 @@ def test_a_first_round_without_before_images_is_judged_by_what_lives() -> None:
 def check_round(kind: TableType, tiered: TieredRange | None, *stated: BucketKey, adds_to: int = 7) -> None:
     """Checks a round that adds rows under the name of the living partition 7 or 8, and states the ends of some buckets."""
     stretch = at({} if tiered is None else {IN_P7: tiered}, {IN_P7: 60}, kind)
-    partitions = Partitions({7, 8}, stretch.ranges, lambda _: LogBegin(0, 0))
+    partitions = Partitions({7, 8}, stretch.ranges, lambda _: LogStart(0, 0))
     offsets = dict.fromkeys(stated, 60)
     check_former(stretch, partitions, [ForeignSnapshot(5, {}, offsets, has_clean_rows=True, clean_partitions=frozenset({adds_to}))])
 

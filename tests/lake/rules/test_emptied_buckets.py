@@ -13,7 +13,7 @@ from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import ExpectedLake
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.reconcile import Situation, emptied
+from tiering.lake.rules.reconcile import ReconcileInput, emptied
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath, TableType
 
@@ -31,7 +31,9 @@ def anew(bucket: BucketKey, told_by: str, problem: PermanentTieringError | None 
     view = LakeView(TablePath("sales", "users"), "uuid", 1, None, None, {snapshot.snapshot_id: snapshot for snapshot in snapshots})
     known = ExpectedLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
     log, place = {bucket: BucketOffsets(0, 9)}, (None if bucket.partition_id is None else "eu", 0)
-    situation = Situation(TableType.PRIMARY_KEY, LakeSurvey(view, None), known, log, {bucket: place}, walk=walk, replaceable=frozenset(log))
+    situation = ReconcileInput(
+        TableType.PRIMARY_KEY, LakeSurvey(view, None), known, log, {bucket: place}, walk=walk, replaceable=frozenset(log)
+    )
     held = RowOffsets()
     held.add_place(place)
     return emptied(situation, held, {})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW, FilesOfRounds, LandedRound, Lineage, OrphanCandidates, lineage_of
+from tiering.lake.rules.upkeep.expired_files import CLOCK_SKEW, CommittedRound, FilesOfRounds, Lineage, OrphanCandidates, lineage_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -18,8 +18,8 @@ FILE = StoredFile(f"/lake/lakeward-{ROUND}-n-0.parquet", f"lakeward-{ROUND}-n-0.
 LANDED = RoundFate(True, (4,), landed=True, granted_for="here")
 
 
-def chain(*names: str) -> list[LandedRound]:
-    return [LandedRound(name, base) for base, name in zip((None, *names), names, strict=False)]
+def chain(*names: str) -> list[CommittedRound]:
+    return [CommittedRound(name, base) for base, name in zip((None, *names), names, strict=False)]
 
 
 def of_dead(*locations: str, round_id: str = "r1") -> FilesOfRounds:
@@ -30,7 +30,7 @@ def test_a_lineage_is_the_chain_of_bases_as_far_as_the_ledger_reaches() -> None:
     assert lineage_of("t", "r4", "r3", chain("r1", "r2", "r3")).rounds == {"r4", "r3", "r2", "r1"}
     assert lineage_of("t", "r4", "r3", chain("r1", "r2")).rounds == {"r4", "r3"}
     assert lineage_of("t", "r1", None, chain("r1")).rounds == {"r1"}
-    assert lineage_of("t", "b", "a", [LandedRound("a", "b"), LandedRound("b", "a")]).rounds == {"a", "b"}
+    assert lineage_of("t", "b", "a", [CommittedRound("a", "b"), CommittedRound("b", "a")]).rounds == {"a", "b"}
 
 
 def test_a_file_is_dead_since_the_first_look_that_found_it_so() -> None:
@@ -43,7 +43,7 @@ def test_a_file_is_dead_since_the_first_look_that_found_it_so() -> None:
 
 def test_files_of_a_round_that_is_not_on_the_chain_belong_to_a_copy() -> None:
     """The table was set back to r1 and reconciled; r2 and r3 are those of the copy that was put aside."""
-    lineage = lineage_of("t", "repair", "r1", [*chain("r1", "r2", "r3"), LandedRound("repair", "r1")])
+    lineage = lineage_of("t", "repair", "r1", [*chain("r1", "r2", "r3"), CommittedRound("repair", "r1")])
     assert OrphanCandidates().observe(1, lineage, of_dead("a", round_id="r3"), NOW) == {}
     assert OrphanCandidates().observe(1, lineage, of_dead("a", round_id="r1"), NOW) == {"a": NOW}
 
@@ -108,7 +108,7 @@ STEPS = st.lists(
 def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside_goes(steps: list[tuple[str, int]]) -> None:
     """Rounds land and each leaves a file that its snapshot and the next two name. A user sets the table back to a former state, keeps the
     newer one as a copy, and reconciles."""
-    ledger: list[LandedRound] = [LandedRound("r0", None)]
+    ledger: list[CommittedRound] = [CommittedRound("r0", None)]
     snapshots, tip, copies, count = ["r0"], ["r0"], list[list[str]](), 1  # rounds whose snapshots are there; the line of rounds
     candidates, files = OrphanCandidates(), {"r0"}
     now = NOW
@@ -120,7 +120,7 @@ def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside
         now += HOUR
         if step == "tier":
             name = f"r{count}"
-            ledger.append(LandedRound(name, tip[-1]))
+            ledger.append(CommittedRound(name, tip[-1]))
             count, tip, snapshots = count + 1, [*tip, name], [*snapshots, name]
             files.add(name)
         elif step == "expire":
@@ -129,7 +129,7 @@ def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside
             copies.append([*tip])
             until = snapshots[number % (len(snapshots) - 1)]
             name = f"r{count}"
-            ledger.append(LandedRound(name, until))
+            ledger.append(CommittedRound(name, until))
             tip = [*tip[: tip.index(until) + 1], name]
             snapshots = [round_id for round_id in snapshots if round_id in tip] + [name]
             count += 1

@@ -7,7 +7,7 @@ import pytest
 from support.lakes.lake_views import view
 from tiering.errors import ForeignTieringUnproved
 from tiering.lake.foreign import AddedRows, ForeignReaders, ForeignSnapshot
-from tiering.lake.log_begins import LogBegin
+from tiering.lake.log_starts import LogStart
 from tiering.lake.marker import TieredRange
 from tiering.lake.proof.change_sums import ChangeSums
 from tiering.lake.rules.foreign_walk import RunningEnds
@@ -25,7 +25,7 @@ def ends(log_start: int, *, may_hold_former: bool = False) -> RunningEnds:
         return None if stop <= log_start else True
 
     readers = ForeignReaders(lambda _: ForeignSnapshot(0), lambda *_: (), log_rows, lambda *_: ChangeSums())
-    partitions = Partitions({2}, {}, lambda _: LogBegin(log_start, 20))
+    partitions = Partitions({2}, {}, lambda _: LogStart(log_start, 20))
     return RunningEnds(view(head=2), TableType.PRIMARY_KEY, {}, frozenset(), readers, partitions, may_hold_former=may_hold_former)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
-from tiering.lake.log_begins import LogBegin, RowOwner
+from tiering.lake.log_starts import LogStart, RowOwner
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.former_rows import Partitions, in_groups
@@ -15,11 +15,11 @@ from tiering.model.tables import BucketKey, Offsets
 
 FORMER, LIVING, OTHER = (BucketKey(number, 0) for number in (1, 2, 3))
 OLD, NEW = 20, 40
-WHOLE_LOG, CUT_LOG = LogBegin(0, 30), LogBegin(200, 50)
+WHOLE_LOG, CUT_LOG = LogStart(0, 30), LogStart(200, 50)
 
 
 def partitions(
-    begin: LogBegin = WHOLE_LOG, stated: Offsets | None = None, recorded: Offsets | None = None, known: int | None = None
+    begin: LogStart = WHOLE_LOG, stated: Offsets | None = None, recorded: Offsets | None = None, known: int | None = None
 ) -> Partitions:
     ends = {} if known is None else {FORMER: TieredRange(0, known)}
     return Partitions({2, 3}, ends, lambda _: begin, stated or {}, {} if recorded is None else {7: recorded})
@@ -50,7 +50,7 @@ def added(newest_ms: int = NEW, begin: int = 0, end: int = 100, **offsets: int) 
         (partitions(CUT_LOG, {LIVING: 300, FORMER: 100}, known=100), added(NEW), RowOwner.THIS),
         (partitions(CUT_LOG), added(NEW, 150, 201), RowOwner.FORMER),
         (partitions(CUT_LOG, {FORMER: 400}), added(50, 150, 201), RowOwner.THIS),
-        (partitions(LogBegin(0, None)), added(NEW), RowOwner.FORMER),
+        (partitions(LogStart(0, None)), added(NEW), RowOwner.FORMER),
         (partitions(CUT_LOG, {FORMER: 400}), added(-1, -1, 0), RowOwner.THIS),
     ],
 )
@@ -60,7 +60,7 @@ def test_whose_rows_they_are(known: Partitions, snapshot: ForeignSnapshot, owner
 
 def test_a_table_without_partitions_has_no_former_rows() -> None:
     bucket = BucketKey(None, 0)
-    known = Partitions((), {}, lambda _: LogBegin(0, None), {bucket: 9})
+    known = Partitions((), {}, lambda _: LogStart(0, None), {bucket: 9})
     snapshot = ForeignSnapshot(7, {bucket: AddedRows(0, 9, 9)}, has_clean_rows=True)
     assert known.owner(snapshot, bucket) is RowOwner.THIS
     assert not known.may_have_dropped_rows([snapshot])

@@ -12,7 +12,7 @@ from tiering.lake.base import LakeView, WriteResult
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Assignment, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, TableBucket, TableInfo, TablePath, TableType
-from tiering.round.ports import WorkDone
+from tiering.round.ports import CombinedOutcome
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine
 from tiering.round.steps.round_state import Step
@@ -38,7 +38,7 @@ def planned() -> Step:
 
 
 def result(reached: int = 50) -> act.SplitsRun:
-    return act.SplitsRun(WorkDone((WriteResult(BUCKET, 40, reached, 10, 1, 1, b"", deletes=4),), stats=machine_stats()))
+    return act.SplitsRun(CombinedOutcome((WriteResult(BUCKET, 40, reached, 10, 1, 1, b"", deletes=4),), stats=machine_stats()))
 
 
 def machine_stats() -> RoundStats:
@@ -104,5 +104,5 @@ def test_work_done_again_that_fails_after_a_request_was_sent_deletes_nothing() -
     state, action = moved((replace(state, sent=2), step[1]))
     assert state.sent == 1
     error = LakeUnavailable("the disk is full")
-    _, action = after((state, action), act.SplitsRun(WorkDone((), machine_stats(), error)))
+    _, action = after((state, action), act.SplitsRun(CombinedOutcome((), machine_stats(), error)))
     assert isinstance(action, act.End)

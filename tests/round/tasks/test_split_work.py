@@ -20,11 +20,11 @@ from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringS
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
-from tiering.round.tasks.doubtful_records import HINT, doubtful_tasks, settled
 from tiering.round.tasks.executor import _encoded
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tasks.spark_runner import _decoded
 from tiering.round.tasks.split_work import as_lakeward_error, run_split
+from tiering.round.tasks.unverified_records import HINT, settled, unverified_tasks
 from tiering.wire.errors import error_to_pb
 
 BUCKET = BucketKey(None, 0)
@@ -168,11 +168,11 @@ def test_what_arrow_says_of_a_value_is_no_part_of_a_message(rows: list[tuple[int
     lake = Lake()
     monkeypatch.setattr(lake, "write", failing)
     outcome = run_split(task(lake, 0, [batch(*rows)]), lambda: False)
-    assert outcome.doubt is not None
-    assert outcome.doubt.error_class == "ArrowInvalid"
-    assert "4711" not in outcome.doubt.message + outcome.doubt.hint
-    assert "4711" in outcome.doubt.ids[RECORD_ID]
-    assert outcome.doubt.ids["bucket"] == str(BUCKET)
+    assert outcome.suspected_error is not None
+    assert outcome.suspected_error.error_class == "ArrowInvalid"
+    assert "4711" not in outcome.suspected_error.message + outcome.suspected_error.hint
+    assert "4711" in outcome.suspected_error.ids[RECORD_ID]
+    assert outcome.suspected_error.ids["bucket"] == str(BUCKET)
 
 
 def test_an_error_whose_text_is_no_unicode_travels_all_the_same() -> None:
@@ -302,7 +302,7 @@ def test_a_failure_that_no_value_causes_fails_the_task(log: Sequence[pa.RecordBa
     """Every record fails alone, so none is blamed: the statement that its error would name loses a good record."""
     work = task(BrokenLake(), offsets_of(log)[0], log)
     first = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
-    assert doubtful_tasks([work], [first]) == [work]
+    assert unverified_tasks([work], [first]) == [work]
     (outcome,) = settled([first], [first])
     assert outcome.stopped is None
     assert outcome.error is not None
@@ -326,7 +326,7 @@ def test_a_record_is_found_beside_one_that_can_be_written_alone(
 ) -> None:
     work = task(PickyLake(refused, names_it=False), 4, log)
     outcome = run_split(replace(work, records_before=Reader(work.split, records_before)), lambda: False)
-    assert (outcome.error, outcome.doubt) == (None, None)
+    assert (outcome.error, outcome.suspected_error) == (None, None)
     assert outcome.stopped is not None
     assert outcome.stopped.ids["offset"] == str(min(refused))
 
@@ -352,7 +352,7 @@ def test_the_only_record_of_a_bucket_is_blamed_if_it_fails_before_and_after_anot
     written = run_split(task(Lake(), 0, [batch((0, INSERT))]), lambda: False)
     for outcomes, again in (([alone], [compared]), ([written, alone], [alone]), ([compared, alone], [alone])):
         outcome = settled(outcomes, again)[-1]
-        assert (outcome.error, outcome.doubt) == (None, None)
+        assert (outcome.error, outcome.suspected_error) == (None, None)
         assert outcome.stopped is not None
         assert outcome.stopped.ids["offset"] == "4"
 
@@ -361,7 +361,7 @@ def test_no_record_is_blamed_that_can_be_written_after_the_other_splits() -> Non
     """The storage came back meanwhile."""
     work, alone = lonely()
     written = run_split(task(Lake(), 4, [ONE]), lambda: False)
-    assert doubtful_tasks([work], [written, alone]) == [work]
+    assert unverified_tasks([work], [written, alone]) == [work]
     outcomes = settled([written, alone], [written])
     assert [outcome.error is None for outcome in outcomes] == [True, False]
     assert [outcome.error.hint for outcome in outcomes if outcome.error is not None] == [""]
@@ -372,14 +372,14 @@ def test_a_doubt_travels_from_an_executor_to_the_round() -> None:
     work, alone = lonely()
     decoded = _decoded(work, _encoded(0, work, replace(alone, has_control=True)))
     assert decoded.has_control
-    assert decoded.doubt is not None
-    assert decoded.doubt.error_class == "OverflowError"
-    assert doubtful_tasks([work], [decoded]) == [work]
+    assert decoded.suspected_error is not None
+    assert decoded.suspected_error.error_class == "OverflowError"
+    assert unverified_tasks([work], [decoded]) == [work]
 
 
 def test_no_record_is_tried_again_in_a_round_that_fails_anyway() -> None:
     work, alone = lonely()
-    assert doubtful_tasks([work], [alone, TaskOutcome(None, LakeUnavailable("no disk left"))]) == []
+    assert unverified_tasks([work], [alone, TaskOutcome(None, LakeUnavailable("no disk left"))]) == []
 
 
 def test_storage_that_fails_while_the_record_is_looked_for_is_not_blamed_on_it() -> None:

@@ -22,7 +22,7 @@ from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
 from tiering.round import tierer as tierer_module
 from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
@@ -143,7 +143,7 @@ def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]
 
     def run(slots: int, stalled_after_ms: int = 0) -> Tierer:
         inline = InlineTaskRunner()
-        world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, coordinator.leases)
+        world = RoundEnvironment(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, coordinator.leases)
         options = TiererOptions(
             "t-1", "host", "app", "1", 0, "random-1", slots=slots, poll_ms=5, stalled_after_ms=stalled_after_ms, stop_grace_ms=5_000
         )

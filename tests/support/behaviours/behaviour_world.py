@@ -28,7 +28,7 @@ from tiering.model.tables import DEFAULT_FRESHNESS_MS, OFFSET_COLUMN, BucketKey,
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 
@@ -176,7 +176,7 @@ class TieredTable:
         )
         inline, clock = InSmallBatches(), SystemClock()
         leases = LeaseKeeper(known, clock, f"lease-{number}")
-        world = RoundWorld(known, self.cluster, lambda _: self.lake, inline, inline, clock, RandomIds(), MEMORY_LIMIT, leases)
+        world = RoundEnvironment(known, self.cluster, lambda _: self.lake, inline, inline, clock, RandomIds(), MEMORY_LIMIT, leases)
         outcome = RoundRunner(world, assignment).run()
         leases.close()
         if outcome.passed_head is not None:

@@ -27,7 +27,7 @@ from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
 from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 from tiering.round.messages import RoundReport, report_to_pb
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -105,7 +105,7 @@ class BesideFlink:
         assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
         transport = LeasingTransport(lambda: self.coordinator)
         inline = InlineTaskRunner()
-        world = RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
+        world = RoundEnvironment(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
         return assignment, RoundRunner(world, assignment)
 
     def end(self, assignment: Assignment, runner: RoundRunner) -> act.RoundOutcome:

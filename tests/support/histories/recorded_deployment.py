@@ -28,7 +28,7 @@ from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker
 from tiering.model.tables import TableInfo
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundEnvironment
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
@@ -162,7 +162,7 @@ class RecordedDeployment(LakeWorld):
         lake = RecordedIcebergLake(self.lake_properties)
         lake.history, lake.loses_answer = self.history, lambda: self._happens(LOST_SHARE)
         leases = LeaseKeeper(transport, clock, f"lease of {name}")
-        world = RoundWorld(transport, self.storage, lambda _: lake, inline, inline, clock, RandomIds(), INLINE_BYTES, leases)
+        world = RoundEnvironment(transport, self.storage, lambda _: lake, inline, inline, clock, RandomIds(), INLINE_BYTES, leases)
         options = TiererOptions(
             name, "here", "app", "1", 1, f"process of {name}", slots=2, poll_ms=20, service_timeout_ms=SERVICE_TIMEOUT_MS, stop_grace_ms=1
         )

@@ -8,7 +8,7 @@ from support.histories.history import History
 from support.histories.recorded import COORDINATOR, RecordedTransport, RecordsHistory, note_claim
 from support.lakes.swept_lake import SweptMemoryLake
 from support.worlds.simulation import TABLE, SimulatedTierer, Simulation
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundEnvironment
 
 
 class RecordedMemoryLake(RecordsHistory, SweptMemoryLake):
@@ -43,6 +43,6 @@ class RecordedSimulation(Simulation):
                 note_claim(operation, tierer.running[0])
             self._acting = before
 
-    def _world(self, tierer: SimulatedTierer) -> RoundWorld:
+    def _world(self, tierer: SimulatedTierer) -> RoundEnvironment:
         world = super()._world(tierer)
         return replace(world, transport=RecordedTransport(world.transport, self.history))

@@ -17,7 +17,7 @@ from tiering.errors import SchemaDrift
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.layouts import Layout
-from tiering.lake.log_begins import NO_BEGINS, LogBegins
+from tiering.lake.log_starts import NO_STARTS, LogStarts
 from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
 from tiering.lake.proof.row_checksum import row_hashes
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -93,7 +93,7 @@ class CleanMemoryLake(SharedMemoryLake):
         keys = pa.record_batch({"id": pa.array(deleted, pa.int64())})
         return ChangeSums(_rows(written), sum_of_hashes(row_hashes(keys)), _rows(living), gone=None)
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogStarts = NO_STARTS) -> RowOffsets:
         """Footers tell them, and of which partition they are, which files of others do not."""
         rows = [row for row in self.rows(table.path) if self._living(row[0], partitions) is not None]
         foreign = [file for *_, file in rows if not file.startswith("lakeward-")]

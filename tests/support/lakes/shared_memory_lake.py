@@ -21,7 +21,7 @@ from tiering.errors import CannotReconcile
 from tiering.instants import to_milliseconds
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView, WriteResult
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
-from tiering.lake.log_begins import NO_BEGINS, LogBegins
+from tiering.lake.log_starts import NO_STARTS, LogStarts
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -241,7 +241,7 @@ class SharedMemoryLake(SweptMemoryLake):
         newest = next((snapshot.snapshot_id for snapshot in view.line() if snapshot.snapshot_id in self.table.markers), None)
         return self.table.markers[newest] if newest in view.snapshots else None
 
-    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogStarts = NO_STARTS) -> RowOffsets:
         held = RowOffsets()
         for bucket, first, stop, _ in () if view.head is None else self.table.rows[view.head]:
             living = self._living(bucket, partitions)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from support.reference.markdown import attribute_docs, markdown_table
 from sys_tables.registry import default_registry
 from tiering.access.privileges import GROUPS, SERVICE_PRIVILEGES, TABLE_PRIVILEGES, Privilege
-from tiering.access.requirements import RPCS, On, Requirement
+from tiering.access.requirements import RPCS, PrivilegeTarget, Requirement
 from tiering.procedures.registry import requirements
 
 _Needs = Callable[[Requirement], bool]
 
-_DECIDED_ELSEWHERE = (On.PROCEDURE, On.SYSTEM_TABLE)
+_DECIDED_ELSEWHERE = (PrivilegeTarget.PROCEDURE, PrivilegeTarget.SYSTEM_TABLE)
 
 _INTRODUCTION = """# What each privilege allows
 
@@ -53,7 +53,7 @@ def render() -> str:
 def _rows() -> Iterator[list[str]]:
     meanings = attribute_docs(inspect.getsource(Privilege))
     yield _row("none, not even an identity", "Check the health of the service.", lambda line: not line.identified)
-    yield _row("none", "Connect, and learn what the service offers.", lambda line: line.identified and line.on is On.NOTHING)
+    yield _row("none", "Connect, and learn what the service offers.", lambda line: line.identified and line.on is PrivilegeTarget.NOTHING)
     forwarding = _list(_short(rpc) for rpc, line in RPCS.items() if line.on in _DECIDED_ELSEWHERE)
     yield ["that of the system table or procedure in the call", "Read system tables, and make CALLs.", "", "", forwarding]
     for privilege in TABLE_PRIVILEGES:
@@ -76,7 +76,9 @@ def _needs(privilege: Privilege, *, on_service: bool) -> _Needs:
     def needs(line: Requirement) -> bool:
         if privilege is Privilege.TIERER and line.tierer:
             return True
-        return line.privilege is privilege and (line.on is On.TABLE_OR_SERVICE or (line.on is On.SERVICE) is on_service)
+        return line.privilege is privilege and (
+            line.on is PrivilegeTarget.TABLE_OR_SERVICE or (line.on is PrivilegeTarget.SERVICE) is on_service
+        )
 
     return needs
 

@@ -11,7 +11,7 @@ from google.protobuf import message_factory
 from support.services.guarded_service import GuardedService
 from support.services.method_names import FILES
 from support.services.procedure_arguments import ARGUMENTS, CALL, call_fields
-from tiering.access.requirements import RPCS, On
+from tiering.access.requirements import RPCS, PrivilegeTarget
 from tiering.errors import LakewardError
 from tiering.model.tables import TablePath
 from tiering.procedures.registry import requirements
@@ -54,10 +54,14 @@ def naming_calls(service: GuardedService, channel: grpc.Channel, where: str) -> 
 
 def _all_calls(service: GuardedService, channel: grpc.Channel) -> Iterator[tuple[str, Call]]:
     for method, line in RPCS.items():
-        if line.on not in (On.SERVICE, On.NEW_TABLE) and not method.endswith(NOT_OF_A_TABLE) and _fields(method) & NAMING_FIELDS:
+        if (
+            line.on not in (PrivilegeTarget.SERVICE, PrivilegeTarget.NEW_TABLE)
+            and not method.endswith(NOT_OF_A_TABLE)
+            and _fields(method) & NAMING_FIELDS
+        ):
             yield method.rpartition(".")[2], _rpc(service, channel, method)
     for name, requirement in requirements().items():
-        if requirement.on in (On.TABLE, On.EVERY_TABLE) or name == "release_kv_snapshot_lease":
+        if requirement.on in (PrivilegeTarget.TABLE, PrivilegeTarget.EVERY_TABLE) or name == "release_kv_snapshot_lease":
             yield f"CALL {name}", _procedure(service, channel, name, whole_result=True)
             yield f"CALL {name} (SQL)", _procedure(service, channel, name, whole_result=False)
 

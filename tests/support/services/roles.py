@@ -9,7 +9,7 @@ from tiering.access.grants import Access
 from tiering.access.identity import Authentication, Identity
 from tiering.access.policies.engine import CedarEngine
 from tiering.access.privileges import SERVICE, Privilege, Resource
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 
 ROLES: Mapping[str, str] = {
     "stranger": "",
@@ -36,12 +36,12 @@ def is_allowed(requirement: Requirement, role: str) -> bool | None:
     access = access_of(role)
     if requirement.tierer and access.may(Privilege.TIERER, SERVICE):
         return True
-    if requirement.on in (On.PROCEDURE, On.SYSTEM_TABLE):
+    if requirement.on in (PrivilegeTarget.PROCEDURE, PrivilegeTarget.SYSTEM_TABLE):
         return None
-    if requirement.privilege is None or requirement.on is On.EVERY_TABLE:
+    if requirement.privilege is None or requirement.on is PrivilegeTarget.EVERY_TABLE:
         return True
-    if requirement.on is On.SERVICE:
+    if requirement.on is PrivilegeTarget.SERVICE:
         return access.may(requirement.privilege, SERVICE)
-    if requirement.on is On.DATABASE:
+    if requirement.on is PrivilegeTarget.DATABASE:
         return access.may(requirement.privilege, Resource("sales"))
     return access.may(Privilege.DESCRIBE, EXAMPLE) and access.may(requirement.privilege, EXAMPLE)

@@ -32,7 +32,7 @@ from tiering.model.rounds import Assignment, RoundMode, RoundState
 from tiering.model.tables import TablePath
 from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.round.messages import RoundReport
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -282,10 +282,10 @@ class Deployment:
         events = [event for event in self.store.events() if event.event_type == TIERER_FENCED]
         return any(event.details["tierer_id"] == tierer.tierer_id and digest in event.details["processes"] for event in events)
 
-    def _world(self, tierer: TiererProcess) -> RoundWorld:
+    def _world(self, tierer: TiererProcess) -> RoundEnvironment:
         assert tierer.leases is not None
         inline, transport = InlineTaskRunner(), WireTransport(tierer, self.wire)
-        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, tierer.leases)
+        return RoundEnvironment(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, tierer.leases)
 
     def _deliver(self, request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | None:
         """The answer; None if the coordinator has none."""

@@ -43,7 +43,7 @@ UNIT = (
     "tests/test_durations.py",
     "tests/test_language.py",
     "tests/test_name_matching.py",
-    "tests/test_pace.py",
+    "tests/test_throttle.py",
     "tests/test_stages.py",
 )
 """Folders and files of unit tests, but for LEFT_TO_TEST_ALL."""

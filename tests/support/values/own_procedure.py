@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sys_tables.declare.procedure import Procedure
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.procedures.base import CallRequest, Mutation
 
 
@@ -19,7 +19,7 @@ def procedure(name: str, input_class: type, row_class: type, *, comment: str, mu
         (declared.name, hints[declared.name], dataclasses.field(default=declared.default, metadata=declared.metadata))
         for declared in dataclasses.fields(input_class)
     ]
-    declaration = {"procedure": name, "comment": comment, "requirement": Requirement(None, On.NOTHING), "row_class": row_class}
+    declaration = {"procedure": name, "comment": comment, "requirement": Requirement(None, PrivilegeTarget.NOTHING), "row_class": row_class}
     base: Any = Mutation if mutates else CallRequest
     request_class: Any = dataclasses.make_dataclass(input_class.__name__, fields, bases=(base,), namespace=declaration, frozen=True)
     return lambda run: Procedure(request_class, run)

@@ -39,7 +39,7 @@ from tiering.model.tables import Offsets, TableInfo, TablePath
 from tiering.procedures.validate_table import CheckResult, ValidateTable
 from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_answer, report_to_pb
 from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, TaskRunner
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -197,7 +197,7 @@ class InlineDeployment:
         assignment = replace(ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch), **changes)
         inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
         runners = (inline, self.spark or inline)
-        world = RoundWorld(
+        world = RoundEnvironment(
             self.transport, self.owner, lambda _: self.lake, *runners, self.clock, RandomIds(), limit, keeper(self.transport)
         )
         return SteppedRound(self, assignment, RoundRunner(world, assignment))

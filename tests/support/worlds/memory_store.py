@@ -23,8 +23,8 @@ from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.rounds import RoundState
-from tiering.pace import Rest, no_rest
 from tiering.procedures.validate_table import CheckResult
+from tiering.throttle import Rest, no_rest
 
 RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, EventRecord, ErrorRecord)
 

@@ -44,7 +44,7 @@ from tiering.procedures.sweep_lake import SweepLake
 from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
-from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
+from tiering.round.runner import NO_LIMIT_MS, RoundEnvironment, RoundRunner
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -467,12 +467,14 @@ class Simulation:
             assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
             tierer.running = (assignment, RoundRunner(self._world(tierer), assignment))
 
-    def _world(self, tierer: SimulatedTierer) -> RoundWorld:
+    def _world(self, tierer: SimulatedTierer) -> RoundEnvironment:
         name = (tierer.tierer_id, tierer.incarnation)
         transport = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self._note_grant, self.random)
         inline = HurriedTaskRunner(self.random)
         limit = self.inline_round_bytes
-        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, limit, keeper(transport))
+        return RoundEnvironment(
+            transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, limit, keeper(transport)
+        )
 
     def _lost(self) -> bool:
         """Whether the next message gets lost."""

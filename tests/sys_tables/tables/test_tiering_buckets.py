@@ -21,7 +21,7 @@ from sys_tables.registry import default_registry
 from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import ElsewhereRecord
+from tiering.coordinator.decisions.records import OtherServiceRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import BucketStopped
@@ -162,7 +162,7 @@ def test_offsets_that_an_older_version_or_accept_recorded_do_not_tell_where_rows
 def test_what_another_service_tiered_is_in_the_lake(world: World) -> None:
     """The table's own status says so, too; the ends alone do not show where each record is."""
     world.append(10)
-    elsewhere = ElsewhereRecord("cluster", 3, {"0": 4}, world.clock.now())
+    elsewhere = OtherServiceRecord("cluster", 3, {"0": 4}, world.clock.now())
     with world.coordinator.table_records.changing():
         world.coordinator.table_records.put(Change(world.record()).update(elsewhere=elsewhere))
     first, second = rows(world)

@@ -244,7 +244,7 @@ def _findings(result: IngestResult) -> Iterator[str]:
 
     if result.created:
         yield f"  columns: {column_list(result.table.schema)}"
-    for name, reason in result.doubts.items():
+    for name, reason in result.text_reasons.items():
         yield f"  {name} is STRING: {reason}. For a new table, --type {name}=TYPE decides."
     if result.read_as:
         yield f"  read with {' and '.join(result.read_as)}"
@@ -270,6 +270,6 @@ def _row(path: TablePath, result: IngestResult) -> dict[str, Any]:
         "writer_id": result.writer_id,
         "ranges": ranges,
         "columns": column_list(result.table.schema),
-        "doubts": dict(result.doubts),
+        "doubts": dict(result.text_reasons),
         "read_as": list(result.read_as),
     }

@@ -117,7 +117,7 @@ async def running_coordinator(settings: ServiceOptions, stopping: asyncio.Event)
 
 
 @dataclass(frozen=True)
-class _Lead:
+class _Leadership:
     """The lead of this coordinator. `lock` is None for a store that only one process can open."""
 
     port: int
@@ -140,7 +140,7 @@ class _Lead:
             await asyncio.gather(beating, return_exceptions=True)
 
 
-async def _lead(settings: ServiceOptions, folder: DataFolder, stopping: asyncio.Event, stack: ExitStack) -> _Lead | None:
+async def _lead(settings: ServiceOptions, folder: DataFolder, stopping: asyncio.Event, stack: ExitStack) -> _Leadership | None:
     """Waits for the folder and for the lead. Returns None if `stopping` is set first."""
     folder_lock = FolderLock(folder.root)
     stack.callback(folder_lock.release)
@@ -151,14 +151,14 @@ async def _lead(settings: ServiceOptions, folder: DataFolder, stopping: asyncio.
     store = SqlStore(settings.state or folder.store_url)
     stack.callback(store.close)
     if settings.state is None:
-        return _Lead(settings.port, store)
+        return _Leadership(settings.port, store)
     lock = LeaderLock(settings.state)
     stack.callback(lock.close)
     reason = refusal(
         settings.coordinator.cluster_kind == EMBEDDED, not settings.coordinator.lake_properties, settings.access.auth is Auth.MTLS
     )
     port = await Standby(store, lock, reason, settings.access.tls).wait(settings.host, settings.port, stopping)
-    return None if port is None else _Lead(port, store, lock)
+    return None if port is None else _Leadership(port, store, lock)
 
 
 async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from tiering.access.authentication import Authenticator, CertificateAuthenticator, OwnersToken, TokenAuthenticator
+from tiering.access.authentication import Authenticator, CertificateAuthenticator, OwnerToken, TokenAuthenticator
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, access_from_environment, forget_user_token, keep_user_token
 from tiering.access.identity import Authentication, Identity
 from tiering.access.loopback import stays_on_this_machine
@@ -72,7 +72,7 @@ def open_access(settings: AccessOptions, data: Path) -> ServiceAccess:
     path = owner_token_path(data)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_private(path, token + "\n")
-    return ServiceAccess(OwnersToken(token, owner, others), token, data)
+    return ServiceAccess(OwnerToken(token, owner, others), token, data)
 
 
 def _authenticator(settings: AccessOptions, data: Path) -> Authenticator:

@@ -21,7 +21,7 @@ from tiering.instants import to_milliseconds
 from tiering.lake.registry import lake_opener, properties_from_service
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.progress import ProgressPulse
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundEnvironment
 from tiering.round.tasks.inline_runner import InlineTaskRunner, usable_threads
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import open_spark, warm_up
@@ -99,10 +99,10 @@ def run_tierer(settings: TiererSettings) -> None:
 
 def _world(
     uri: str, config: GetServiceConfigResponse, transport: GrpcTransport, spark: SparkTaskRunner, tierer_id: str, watch: TiererWatch
-) -> RoundWorld:
+) -> RoundEnvironment:
     clock, ids = SystemClock(), RandomIds()
     lake_properties = properties_from_service(config.lake_format, config.lake_properties)
-    return RoundWorld(
+    return RoundEnvironment(
         transport=transport,
         cluster=cluster_kind(config.cluster_kind).connect(ClusterAddress(uri, config.cluster_id, config.cluster_properties)),
         lake=lake_opener(lake_properties, None if config.cluster_kind == EMBEDDED else config.lake_format),

@@ -39,7 +39,7 @@ from tiering.files.durable_files import sync_folder
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
-from tiering.pace import pieces
+from tiering.throttle import pieces
 
 LEASED_TOGETHER = 500
 """Number of snapshots that one write of the metadata leases or releases; it takes some 10 ms."""

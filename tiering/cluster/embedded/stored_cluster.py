@@ -11,8 +11,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tiering.cluster.capabilities import StandingRecord
-from tiering.cluster.embedded.kv.refused_records import REASON, refused_of_table, standing_at, text_with_error
+from tiering.cluster.capabilities import BlockingRecord
+from tiering.cluster.embedded.kv.refused_records import REASON, blocking_record, refused_of_table, text_with_error
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, StoredSnapshot, files_exist, open_snapshot_reader
 from tiering.cluster.embedded.log.log_index import NO_LIMIT, LogIndex
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
@@ -21,7 +21,7 @@ from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata.partitions import list_partitions
 from tiering.errors import SetupError, UnknownTable
-from tiering.files.sqlite_files import distrust, read_only_url
+from tiering.files.sqlite_files import harden, read_only_url
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringSnapshotSplit, TieringSplit
@@ -103,12 +103,12 @@ class StoredCluster:
 
         return open_reader(table, split, bounds, list_range)
 
-    def standing_buckets(self, table_id: int) -> Mapping[BucketKey, StandingRecord]:
-        """Returns the buckets that are stopped at a record. Implements `StandingBuckets.standing_buckets`."""
+    def stopped_buckets(self, table_id: int) -> Mapping[BucketKey, BlockingRecord]:
+        """Returns the buckets that are stopped at a record. Implements `StoppedBuckets.stopped_buckets`."""
         with self.metadata.read() as connection:
             refused = refused_of_table(connection, table_id)
-        standing = {bucket: record for bucket, records in refused.items() if (record := standing_at(records)) is not None}
-        return {bucket: StandingRecord(record.offset, REASON, text_with_error(record)) for bucket, record in standing.items()}
+        standing = {bucket: record for bucket, records in refused.items() if (record := blocking_record(records)) is not None}
+        return {bucket: BlockingRecord(record.offset, REASON, text_with_error(record)) for bucket, record in standing.items()}
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """Returns the newest KV snapshot of each bucket. Implements `SplitSource.kv_snapshots`."""
@@ -164,7 +164,7 @@ def _open_metadata(root: Path) -> Metadata:
         raise SetupError(f"{root} has no embedded cluster: {FILE_NAME} is missing", hint="Name a Lakeward data folder.")
     engine = sa.create_engine(read_only_url(file))
     try:
-        distrust(engine)
+        harden(engine)
         with engine.connect() as connection:
             stored_facts = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).all())
     except sa.exc.SQLAlchemyError as error:

@@ -15,8 +15,8 @@ from typing import Any
 from tiering.cluster.fluss.log.batches import BatchHeader, read_header
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.fetch import remote_log, segment_gone
-from tiering.cluster.fluss.log.headers import HeaderAnswer, header_answers
-from tiering.cluster.fluss.log.remote_segments import RemoteSegmentGone, remote_header
+from tiering.cluster.fluss.log.headers import HeaderResponse, header_answers
+from tiering.cluster.fluss.log.remote_segments import RemoteSegmentMissing, remote_header
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, UnknownPartition, UnknownTable
@@ -34,7 +34,7 @@ ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
-class _Question:
+class _OffsetRequest:
     """A request for one end of the logs of the buckets that one server leads."""
 
     table: TableInfo
@@ -85,7 +85,7 @@ class FlussLogOffsets:
         missing: Mapping[int, Sequence[BucketKey]],
         gone: set[tuple[int, int | None]],
         errors: dict[int, LakewardError],
-    ) -> list[_Question]:
+    ) -> list[_OffsetRequest]:
         by_server: dict[tuple[int, int | None, Any], list[int]] = defaultdict(list)
         for table_id, buckets in missing.items():
             for bucket in buckets:
@@ -102,12 +102,12 @@ class FlussLogOffsets:
                 else:
                     by_server[table_id, bucket.partition_id, server].append(bucket.bucket_id)
         return [
-            _Question(infos[table_id], partition_id, server, tuple(bucket_ids), offset_type)
+            _OffsetRequest(infos[table_id], partition_id, server, tuple(bucket_ids), offset_type)
             for (table_id, partition_id, server), bucket_ids in by_server.items()
             for offset_type in (EARLIEST, LATEST)  # the start first: retention may move it up to an end that was read before
         ]
 
-    def _ask(self, question: _Question) -> Any:
+    def _ask(self, question: _OffsetRequest) -> Any:
         """Returns the answer, or the LakewardError that came instead."""
         request = fluss.ListOffsetsRequest(
             follower_server_id=CLIENT,
@@ -123,7 +123,7 @@ class FlussLogOffsets:
 
     def _take(
         self,
-        question: _Question,
+        question: _OffsetRequest,
         answer: Any,
         ends: dict[tuple[int, BucketKey, int], int],
         errors: dict[int, LakewardError],
@@ -212,13 +212,13 @@ def commit_time(header: BatchHeader) -> datetime:
     return _EPOCH + timedelta(milliseconds=header.commit_ms)
 
 
-def header_of(client: FlussClient, table: TableInfo, answer: HeaderAnswer, properties: Mapping[str, str]) -> BatchHeader | None:
+def header_of(client: FlussClient, table: TableInfo, answer: HeaderResponse, properties: Mapping[str, str]) -> BatchHeader | None:
     """Returns the header that an answer refers to; None = there is no record at or after the offset, or it cannot be determined now."""
     if not answer.content.HasField("remote_log_fetch_info"):
         return read_header(answer.content.records, 0, answer.place, answer.offset)
     try:
         return remote_header(remote_log(answer.content.remote_log_fetch_info), answer.offset, answer.place, properties)
-    except RemoteSegmentGone as error:
+    except RemoteSegmentMissing as error:
         reason = segment_gone(BucketLog(client, table.path, table.table_id, answer.bucket), error, answer.offset)
         if isinstance(reason, LogTruncated):
             return None

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.files.sqlite_files import distrust, read_only_url, sqlite_url
+from tiering.files.sqlite_files import harden, read_only_url, sqlite_url
 from tiering.library_guards.sql_timeouts import bound_waits
 from tiering.model.tables import TablePath
 
@@ -66,7 +66,7 @@ class FlussMemory:
         self.engine = _file_engine(file, read_only) if url is None else bound_waits(sa.create_engine(url, pool_pre_ping=True))
         try:
             if url is None:
-                distrust(self.engine)
+                harden(self.engine)
             if not read_only:
                 SCHEMA.create_all(self.engine)
                 self._remember("format_version", FORMAT_VERSION)

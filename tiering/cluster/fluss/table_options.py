@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from tiering.durations import check_freshness
 from tiering.errors import InvalidArgument
 from tiering.lake.iceberg_options import check_table_options, check_text
-from tiering.lake.table_options import ENABLED, FRESHNESS, TABLE_OPTIONS, OnFluss
+from tiering.lake.table_options import ENABLED, FRESHNESS, TABLE_OPTIONS, FlussSupport
 from tiering.name_matching import nearest_names
 
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
-ALTERABLE = (*(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is OnFluss.ALTERABLE), LOCAL_SEGMENTS)
+ALTERABLE = (*(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.ALTERABLE), LOCAL_SEGMENTS)
 """Options that Fluss 0.9.1 can alter. It refuses any other `table.` option, so such an option is refused here, with that reason."""
-OWN = frozenset(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is OnFluss.LAKEWARD)
+OWN = frozenset(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.LAKEWARD)
 """Lakeward's options among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
     *ALTERABLE,
-    *(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is OnFluss.NEW_TABLES),
+    *(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.NEW_TABLES),
     "table.auto-increment.cache-size",
     "table.auto-partition.enabled",
     "table.auto-partition.key",

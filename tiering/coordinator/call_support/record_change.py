@@ -9,7 +9,7 @@ from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.idempotency import Decided
+from tiering.coordinator.memory.idempotency import DecisionOutcome
 from tiering.model.tables import TablePath
 from tiering.procedures.base import Mutation, PauseResult, ResultT
 
@@ -26,10 +26,10 @@ def change_record(parts: CallParts, request: Mutation[ResultT], path: TablePath,
         return earlier  # even if the table was dropped since, or the cluster does not answer
     table_id = lake_table_id(parts, path)
 
-    def decision() -> Decided[ResultT]:
+    def decision() -> DecisionOutcome[ResultT]:
         record = living_record(parts, path, table_id)
         change, result = decide(parts.table_records.context(request.caller), record)
-        return Decided(result, (change,), table_id)
+        return DecisionOutcome(result, (change,), table_id)
 
     return parts.operations.once(request, decision)
 

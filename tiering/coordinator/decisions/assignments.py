@@ -18,9 +18,9 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import (
     AssignmentEnd,
     AssignmentRecord,
-    ElsewhereRecord,
     ErrorInfo,
     Level,
+    OtherServiceRecord,
     TableRecord,
     TiererRecord,
     to_text,
@@ -197,12 +197,12 @@ def notice(ctx: Context, record: TableRecord, status: ServiceStatus) -> Change |
     offsets = to_text(snapshot.offsets)
     if before is not None and (before.lake_snapshot_id, before.offsets) == (snapshot.lake_snapshot_id, offsets):
         return None
-    elsewhere = ElsewhereRecord(status.source, snapshot.lake_snapshot_id, offsets, ctx.now.wall)
+    elsewhere = OtherServiceRecord(status.source, snapshot.lake_snapshot_id, offsets, ctx.now.wall)
     return replace(Change(record).update(elsewhere=elsewhere), durable=False)
 
 
 @dataclass(frozen=True)
-class RequestPace:
+class RequestThrottle:
     """When tables may be requested: the more tables in a row were handed back, the less often, so that other services get them."""
 
     handed_back: int = 0
@@ -215,10 +215,10 @@ class RequestPace:
         rest_ms = min(FIRST_REST_MS * 2 ** min(self.handed_back - 1, 10), LONGEST_REST_MS)
         return now.passed(Moment(self.since, self.since).after(rest_ms))
 
-    def after_hand_back(self, now: Moment) -> RequestPace:
+    def after_hand_back(self, now: Moment) -> RequestThrottle:
         """Returns the pace after a table was handed back."""
-        return RequestPace(self.handed_back + 1, now.steady)
+        return RequestThrottle(self.handed_back + 1, now.steady)
 
-    def after_begin(self) -> RequestPace:
+    def after_begin(self) -> RequestThrottle:
         """Returns the pace after a table was assigned that can be tiered: more such tables may wait behind it."""
-        return RequestPace()
+        return RequestThrottle()

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import LakeKnowledge, Level, TableRecord, TextOffsets, from_text
+from tiering.coordinator.decisions.records import LakeState, Level, TableRecord, TextOffsets, from_text
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.counts import counted
 from tiering.model.rounds import RoundMode
@@ -161,7 +161,7 @@ def _finish(change: Change, ctx: Context, finished: TextOffsets, *, in_lake: boo
     return _switched(change, ctx, before, "the lake has the backlog of all buckets" if in_lake else "nothing of it is left to read")
 
 
-def _switched(change: Change, ctx: Context, before: LakeKnowledge, why: str) -> Change:
+def _switched(change: Change, ctx: Context, before: LakeState, why: str) -> Change:
     """Adds an event to the change if the purpose of the table's rounds changes."""
     was, becomes = _mode(before), _mode(change.record.lake)
     if was is becomes:
@@ -170,5 +170,5 @@ def _switched(change: Change, ctx: Context, before: LakeKnowledge, why: str) -> 
     return change.note(ctx, f"MODE_{becomes.value}", f"rounds are {purpose} now: {why}", mode=becomes.value)
 
 
-def _mode(lake: LakeKnowledge) -> RoundMode:
+def _mode(lake: LakeState) -> RoundMode:
     return RoundMode.BACKLOG if lake.backlog or lake.backlog_start is not None else RoundMode.LIVE

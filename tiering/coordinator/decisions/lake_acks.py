@@ -13,7 +13,7 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import (
     CommitState,
     LakeCommitRecord,
-    LakeKnowledge,
+    LakeState,
     Level,
     TableRecord,
     TextOffsets,
@@ -80,7 +80,7 @@ def nonzero_starts(ranges: Mapping[BucketKey, TieredRange]) -> dict[str, int]:
 
 
 def recorded_proofs(record: TableRecord, proofs: Proofs) -> dict[str, str]:
-    """Returns the proofs of a marker as `LakeKnowledge.proofs` stores them. Only rows of log tables are compared with them later."""
+    """Returns the proofs of a marker as `LakeState.proofs` stores them. Only rows of log tables are compared with them later."""
     if record.table_type != TableType.LOG:
         return {}
     texts = {str(bucket): proofs[bucket].text for bucket in sorted(proofs, key=BucketKey.sort_key)}
@@ -88,7 +88,7 @@ def recorded_proofs(record: TableRecord, proofs: Proofs) -> dict[str, str]:
 
 
 def recorded_traces(traces: Mapping[BucketKey, str]) -> dict[str, str]:
-    """Returns the traces of a marker as `LakeKnowledge.traces` stores them."""
+    """Returns the traces of a marker as `LakeState.traces` stores them."""
     return {str(bucket): traces[bucket] for bucket in sorted(traces, key=BucketKey.sort_key)}
 
 
@@ -126,20 +126,20 @@ def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
     }
 
 
-def archived_records(lake: LakeKnowledge, table_uuid: str, offsets: TextOffsets) -> int:
-    """Returns `LakeKnowledge.archived_records` once the lake table `table_uuid` holds `offsets`, which contain only living partitions."""
+def archived_records(lake: LakeState, table_uuid: str, offsets: TextOffsets) -> int:
+    """Returns `LakeState.archived_records` once the lake table `table_uuid` holds `offsets`, which contain only living partitions."""
     if lake.table_uuid != table_uuid:
         return 0
     return lake.archived_records + tiered_of_dropped(lake, {bucket.partition_id for bucket in from_text(offsets)})
 
 
-def tiered_of_dropped(lake: LakeKnowledge, living: Collection[int | None]) -> int:
+def tiered_of_dropped(lake: LakeState, living: Collection[int | None]) -> int:
     """Returns how many records were tiered in recorded partitions that are not among the `living` ones."""
     recorded = {bucket.partition_id for bucket in from_text(lake.offsets or {}) if bucket.partition_id is not None}
     return tiered_of(lake, recorded.difference(living))
 
 
-def tiered_of(lake: LakeKnowledge, partitions: Collection[int | None]) -> int:
+def tiered_of(lake: LakeState, partitions: Collection[int | None]) -> int:
     """Returns how many records of these partitions were tiered, by the recorded offsets."""
     starts = from_text(lake.starts or {})
     tiered = from_text(lake.offsets or {}).items()

@@ -16,7 +16,7 @@ from tiering.model.states import TableState
 
 
 @dataclass(frozen=True)
-class Called:
+class CallOutcome:
     """The answer to a CALL: `round_id` brings the lake to the requested offsets. `joined`: that round existed before the call."""
 
     change: Change
@@ -49,7 +49,7 @@ def call(
     *,
     recorded: Mapping[str, int] | None = None,
     idempotency_key: str | None = None,
-) -> Called:
+) -> CallOutcome:
     """Handles a CALL that wants the lake at `targets`: joins a round that gets there, or queues the next. Raises TablePaused.
 
     An upkeep round brings no row to the lake, so it ends for the CALL unless it may have committed. The plan of a running round names only
@@ -71,25 +71,25 @@ def _called(
     *,
     recorded: Mapping[str, int] | None,
     idempotency_key: str | None,
-) -> Called:
+) -> CallOutcome:
     current = record.round
     if record.state is TableState.TIERING and current is not None:
         planned = None if current.planned_stops is None else {**(recorded or {}), **current.planned_stops}
         if current.cancelled_by is None and not record.upkeep_runs and reach_stops(planned, targets, log_starts):
-            return Called(Change(record), current.round_id, joined=True)
+            return CallOutcome(Change(record), current.round_id, joined=True)
         if record.call is not None:
-            return Called(Change(record), record.call.round_id, joined=True)
+            return CallOutcome(Change(record), record.call.round_id, joined=True)
         queued = QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key)
         change = Change(record).update(call=queued)
-        return Called(change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: the next round is queued"), queued.round_id, joined=False)
+        return CallOutcome(change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: the next round is queued"), queued.round_id, joined=False)
     if record.state is TableState.PENDING and current is not None:
         change = Change(record)
         if current.trigger is not Trigger.CALL:
             change = change.update_round(trigger=Trigger.CALL, triggered_by=caller, idempotency_key=idempotency_key)
             change = change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: its table is assigned first")
-        return Called(change, current.round_id, joined=True)
+        return CallOutcome(change, current.round_id, joined=True)
     change = Change(record).update(call=QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key))
-    return Called(enter_pending(change, ctx, Trigger.CALL, f"CALL by {caller}"), ctx.new_round_id, joined=False)
+    return CallOutcome(enter_pending(change, ctx, Trigger.CALL, f"CALL by {caller}"), ctx.new_round_id, joined=False)
 
 
 def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime | None) -> Change:

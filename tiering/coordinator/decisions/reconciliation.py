@@ -34,7 +34,7 @@ class Reconciliation:
 
 
 @dataclass(frozen=True)
-class Reconciled:
+class ReconciledCommit:
     """The lake's newest tiering commit after `reconcile_lake`. It may already be a later round's commit on top of ours.
 
     `head` counts as a passed head; it is the identity of that commit (`LakeSnapshot.identity`).
@@ -102,7 +102,7 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
     return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({reconciliation.action}) by {ctx.principal}", Level.WARN, **details)
 
 
-def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, in_lake: Reconciled) -> Change:
+def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, in_lake: ReconciledCommit) -> Change:
     """Records that the lake holds the commit. The recorded offsets follow the lake, also backwards, and the table is due at once."""
     lake = replace(
         record.lake,

@@ -15,8 +15,8 @@ from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.lake_repair.sweeper import Sweeper, SweepLimits
 from tiering.lake.rules.sweep import Verdict
-from tiering.pace import Rest, no_rest
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from tiering.coordinator.decisions import lake_acks
 from tiering.coordinator.decisions.records import TableRecord, to_text
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows, LogRows
-from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, PartitionRows, Removal, StandingRows
+from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, LiveRowSums, PartitionRows, Removal
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.archived_rows import archived_rows, kept_archives
@@ -25,7 +25,7 @@ from tiering.lake.rules.proved_rows import proved_rows, proving_markers, rebuilt
 from tiering.lake.rules.reconcile import (
     Ranges,
     ReconcileAction,
-    Situation,
+    ReconcileInput,
     accepted,
     adoptable,
     adopted,
@@ -61,7 +61,7 @@ class Inspection:
     record: TableRecord
     info: TableInfo
     survey: LakeSurvey | None
-    situation: Situation
+    situation: ReconcileInput
     passes: bool
     ranges: Mapping[BucketKey, TieredRange]
     problem: errors.PermanentTieringError | None = None
@@ -237,7 +237,7 @@ class Decider:
             return inspection
         lake = self._lakes.of(inspection.record.lake_format)
         markers = proving_markers(survey, situation.places, lake_acks.recorded_marker(inspection.record, situation.known.cluster_id))
-        if not markers or not isinstance(lake, StandingRows):
+        if not markers or not isinstance(lake, LiveRowSums):
             return inspection
         try:
             return replace(inspection, lake_rows=self._lake_rows(inspection))
@@ -250,7 +250,7 @@ class Decider:
         situation = replace(situation, survey=survey)
         return replace(inspection, survey=survey, situation=situation, lake_rows=proved.lake_rows, proved_by=proved.marker)
 
-    def _standing_rows(self, lake: StandingRows, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
+    def _standing_rows(self, lake: LiveRowSums, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
         """Returns the rows in a table; None if one of its files cannot be read. They are read once per head."""
         partitions = _partitions(inspection)
         key = (view.table_uuid, view.head_identity, frozenset(partitions.items()))
@@ -259,7 +259,7 @@ class Decider:
             return cached[1]
         standing: Sequence[CleanRows] | None = None
         with suppress(errors.SchemaDrift):
-            standing = lake.standing_rows(inspection.info, view, partitions)
+            standing = lake.live_row_sums(inspection.info, view, partitions)
         while len(self._standing) >= REMEMBERED_TABLES:
             self._standing.pop(next(iter(self._standing)), None)
         self._standing[inspection.info.table_id] = key, standing

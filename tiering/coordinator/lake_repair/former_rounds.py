@@ -12,7 +12,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ExpiredAncestors, LakeMaintenance, StoredFile
 from tiering.lake.rules.sweep import RoundFate, is_own, round_of
-from tiering.lake.rules.upkeep.expired_files import LandedRound, Lineage
+from tiering.lake.rules.upkeep.expired_files import CommittedRound, Lineage
 from tiering.lake.rules.upkeep.former_rounds import LEFT_TO_LEDGER, forgotten_round, note_of, noted_fates, noted_history
 
 
@@ -21,7 +21,7 @@ class Ledger:
     """The stored facts about a table's rounds. `fates`: the newest round first. `rounds`: all granted rounds, with their bases."""
 
     fates: Mapping[str, RoundFate]
-    rounds: Sequence[LandedRound]
+    rounds: Sequence[CommittedRound]
 
 
 class SweptRounds:

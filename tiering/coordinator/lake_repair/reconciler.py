@@ -17,22 +17,22 @@ from dataclasses import replace
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.shared_lake import log_begins
+from tiering.cluster.shared_lake import log_starts
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import lake_acks, reconciliation
 from tiering.coordinator.decisions.next_action import CatalogNames, repair_of, repair_statement
-from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
+from tiering.coordinator.decisions.reconciliation import ReconciledCommit, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RepairKind, TableRecord, from_text, to_text
 from tiering.coordinator.lake_repair.decision import Decider, Decision, Inspection
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
-from tiering.lake.log_begins import NO_BEGINS
+from tiering.lake.log_starts import NO_STARTS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker, next_skipped
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
     ReconcileAction,
-    Situation,
+    ReconcileInput,
     in_log,
     is_same,
 )
@@ -159,7 +159,7 @@ class Reconciler:
         places = {bucket: (names[bucket.partition_id], bucket.bucket_id) for bucket in log if bucket.partition_id in names}
         log = {bucket: log[bucket] for bucket in places}
         nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
-        situation = Situation(info.table_type, survey or nothing, expected_lake, log, places, record.lake.marker_tells)
+        situation = ReconcileInput(info.table_type, survey or nothing, expected_lake, log, places, record.lake.marker_tells)
         walked = self._lakes.walked(expected_lake, info, view)
         situation = self._beside_others(situation, info, walked)
         try:
@@ -169,7 +169,7 @@ class Reconciler:
             return Inspection(record, info, survey, situation, False, {}, problem, rewritten=self._rewritten(record, info, situation))
         return Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
 
-    def _rewritten(self, record: TableRecord, info: TableInfo, situation: Situation) -> dict[BucketKey, int]:
+    def _rewritten(self, record: TableRecord, info: TableInfo, situation: ReconcileInput) -> dict[BucketKey, int]:
         """Returns the buckets whose log differs from the markers, even if the base check failed for another reason.
 
         Raises ClusterUnavailable, because no action that continues in the present log may be suggested before that is known.
@@ -180,7 +180,7 @@ class Reconciler:
         own = [marker for marker in markers if (marker.cluster_id, marker.table_id) == (cluster_id, info.table_id)]
         return self._lakes.rewritten_ends(info, own, situation.log)
 
-    def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
+    def _beside_others(self, situation: ReconcileInput, info: TableInfo, walked: LakeView | None) -> ReconcileInput:
         """Returns `situation` with the facts that only matter if another tiering service works on the table, too."""
         if situation.known.shared is None:
             return situation
@@ -191,7 +191,7 @@ class Reconciler:
             if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
                 replaceable.add(bucket)
         # Read after the lake, so that no row that was read from the lake is newer than the known log.
-        begins = log_begins(self._cluster, info) if info.table_type is TableType.LOG else NO_BEGINS
+        begins = log_starts(self._cluster, info) if info.table_type is TableType.LOG else NO_STARTS
         return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
 
     def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
@@ -263,7 +263,7 @@ class Reconciler:
         return self._settle(request, info, row, self._read_again(inspection, row), decision.records_removed)
 
     def _settle(
-        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, records_removed: int | None = None
+        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None = None
     ) -> ReconcileLakeResult:
         """Notifies the cluster of the commit in the lake, then records it together with the answer.
 
@@ -343,7 +343,7 @@ class Reconciler:
             record = self._record(info)
             self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
 
-    def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> Reconciled:
+    def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> ReconciledCommit:
         again = self.decider.maintenance(inspection.record).survey(inspection.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
@@ -359,7 +359,7 @@ class Reconciler:
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.nonzero_starts(view.marker.buckets)
         # Only our own commit counts as passed. The next base check judges later commits and a rollback.
         head, marker = view.identity_of(view.tiered), view.marker
-        return Reconciled(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)
+        return ReconciledCommit(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileLakeResult:
         """Returns the answer for an intact lake table, and retries a failed table.

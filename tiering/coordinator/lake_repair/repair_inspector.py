@@ -44,7 +44,7 @@ from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
 from tiering.model.tables import TablePath, TableType
-from tiering.pace import Rest, no_rest
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 

@@ -24,10 +24,10 @@ from tiering.lake.base import LakeView
 from tiering.lake.maintenance import FollowUpCommits, LakeMaintenance, OldMetadata, StoredFile
 from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, round_of, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import FilesOfRounds, LandedRound, Lineage, OrphanCandidates, lineage_of
+from tiering.lake.rules.upkeep.expired_files import CommittedRound, FilesOfRounds, Lineage, OrphanCandidates, lineage_of
 from tiering.lake.rules.upkeep.former_rounds import forgotten_round
-from tiering.pace import Rest, no_rest
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 
@@ -225,7 +225,7 @@ class Sweeper:
         fates = self.fates(record)
         # Not under the records' lock: a concurrent grant is on no chain that the lake shows yet.
         commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
-        return Ledger(fates, tuple(LandedRound(row.round_id, row.base_round_id) for row in commits))
+        return Ledger(fates, tuple(CommittedRound(row.round_id, row.base_round_id) for row in commits))
 
     def _note(self, request: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:
         names = [file.name for file in doomed[:100]]

@@ -36,7 +36,7 @@ _NO_GOAL: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Decided(Generic[ResultT]):
+class DecisionOutcome(Generic[ResultT]):
     """The outcome of a decision: the result for the caller, and the changes of one table."""
 
     result: ResultT
@@ -83,7 +83,7 @@ class IdempotentOperations:
             return None
         return _adapter(request.result_class).validate_python(operation.outcome)  # type: ignore[no-any-return]
 
-    def once(self, request: Mutation[ResultT], decide: Callable[[], Decided[ResultT]]) -> ResultT:
+    def once(self, request: Mutation[ResultT], decide: Callable[[], DecisionOutcome[ResultT]]) -> ResultT:
         """Applies the outcome of `decide` in one write with the answer, under the records' lock. A dry run only answers.
 
         Use it for effects that are complete once the store has them. `decide` must not block. Raises its errors, and those of

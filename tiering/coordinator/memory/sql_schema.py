@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tiering.errors import InvalidArgument, SetupError
 from tiering.extras import install_hint
-from tiering.files.sqlite_files import distrust, read_only_url
+from tiering.files.sqlite_files import harden, read_only_url
 from tiering.library_guards.sql_timeouts import bound_waits
 from tiering.redaction.redact import remember_secrets
 
@@ -148,7 +148,7 @@ def open_engine(url: str) -> sa.Engine:
         return engine
     engine = sa.create_engine(parsed, connect_args={"timeout": 30})
     sa.event.listen(engine, "connect", _configure_sqlite)
-    distrust(engine)
+    harden(engine)
     return engine
 
 
@@ -195,7 +195,7 @@ def open_for_reading(file: Path) -> sa.Engine:
         )
     engine = sa.create_engine(read_only_url(file), connect_args={"timeout": 30})
     try:
-        distrust(engine)
+        harden(engine)
         with engine.connect() as connection:
             missing = _metadata.tables.keys() - set(sa.inspect(connection).get_table_names())
             unfinished = bool(missing or _missing_columns(connection))

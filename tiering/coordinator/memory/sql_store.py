@@ -29,8 +29,8 @@ from tiering.coordinator.memory.row_writes import RowWrites
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
-from tiering.pace import Rest, no_rest, pieces
 from tiering.procedures.validate_table import CheckResult
+from tiering.throttle import Rest, no_rest, pieces
 
 Row = TypeVar("Row")
 

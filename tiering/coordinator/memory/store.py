@@ -16,8 +16,8 @@ from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory.history import History, HistoryBounds
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
-from tiering.pace import Rest, no_rest
 from tiering.procedures.validate_table import CheckResult
+from tiering.throttle import Rest, no_rest
 
 EPOCHS_LEFT_OUT = 1_000
 """How far the coordinator epoch rises when a store was lost or restored. Older versions, without random names, identify a suspended

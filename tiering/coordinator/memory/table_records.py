@@ -37,8 +37,8 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.tables import TablePath
-from tiering.pace import Rest, no_rest
 from tiering.procedures.validate_table import CheckResult
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ LEDGER_ROWS = 16
 
 
 @dataclass
-class _Draft:
+class _PendingChanges:
     """Changes that wait for one common write, and the records that result from them. Only the thread that makes them sees them."""
 
     records: dict[int, TableRecord] = field(default_factory=dict)
@@ -79,8 +79,8 @@ class TableRecords:
         self._lock = threading.RLock()
         self._holder: int | None = None
         """The thread that is inside of `changing`."""
-        self._doubtful = False
-        self._draft: _Draft | None = None
+        self._unverified = False
+        self._draft: _PendingChanges | None = None
         self._work_guard = threading.Lock()
         self._work: list[Work[Any]] = []
         """Work that waits for the lock."""
@@ -190,7 +190,7 @@ class TableRecords:
         with self._lock:
             if self.fenced is not None:
                 raise self.fenced
-            if self._doubtful:
+            if self._unverified:
                 self._reload()
             outer, self._holder = self._holder, threading.get_ident()
             try:
@@ -247,7 +247,7 @@ class TableRecords:
                 work.fail(error)
 
     @contextmanager
-    def together(self) -> Iterator[_Draft]:
+    def together(self) -> Iterator[_PendingChanges]:
         """Collects changes inside of `changing` and stores them in one write at the end. Then readers see them.
 
         Only this thread sees them before. Changes that were put before an error are stored, too. A nested block joins the outer one.
@@ -255,7 +255,7 @@ class TableRecords:
         if (outer := self._own_draft()) is not None:
             yield outer
             return
-        draft = self._draft = _Draft()
+        draft = self._draft = _PendingChanges()
         try:
             yield draft
         finally:
@@ -286,7 +286,7 @@ class TableRecords:
                 return rows
             limit *= 2
 
-    def _store(self, draft: _Draft) -> None:
+    def _store(self, draft: _PendingChanges) -> None:
         """Stores the draft, shows its changes, and empties it."""
         if draft.failed is not None:
             raise draft.failed
@@ -298,7 +298,7 @@ class TableRecords:
             draft.failed = error
             raise
 
-    def _own_draft(self) -> _Draft | None:
+    def _own_draft(self) -> _PendingChanges | None:
         """Returns the draft of this thread; None if it has none."""
         draft = self._draft
         return draft if draft is not None and draft.thread == threading.get_ident() else None
@@ -405,7 +405,7 @@ class TableRecords:
         self._index = self._indexed(self._records.values())
         self._version += 1
         self._deadlines.watch(self._records.values())
-        self._doubtful = False
+        self._unverified = False
 
     def _indexed(self, records: Iterable[TableRecord]) -> RecordIndex:
         options = self.options
@@ -426,7 +426,7 @@ class TableRecords:
             _log.error("another coordinator took over the store: this one stops", coordinator_epoch=self.epoch)
             raise
         except StoreError:
-            self._doubtful = True
+            self._unverified = True
             raise
 
 

@@ -66,7 +66,7 @@ class Discovery:
             listed = {info.table_id: info for info in tables}
             self._infos, self._listing = MappingProxyType(listed), tables
             suspects = self._suspects(listed)
-            self._doubt(suspects)
+            self._suspected_error(suspects)
             for table_ids in _chunks(suspects):
                 with self._table_records.changing():
                     self._table_records.put(
@@ -113,7 +113,7 @@ class Discovery:
         ]
         return list(dict.fromkeys([*dropped, *misjudged, *differing]))
 
-    def _doubt(self, table_ids: Sequence[int]) -> None:
+    def _suspected_error(self, table_ids: Sequence[int]) -> None:
         """Marks these tables as different until their changes are stored. After a failed write, the next comparison checks them again."""
         self._applied_list = None
         for table_id in table_ids:

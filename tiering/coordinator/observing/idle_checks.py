@@ -22,8 +22,8 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import TableBusy
-from tiering.pace import Rest, no_rest
 from tiering.planning.plan_splits import plan_round
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 

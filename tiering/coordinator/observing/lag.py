@@ -27,7 +27,7 @@ from tiering.coordinator.observing.dropped_partitions import DropReports
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
-from tiering.pace import Rest, no_rest
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 

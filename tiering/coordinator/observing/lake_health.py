@@ -21,7 +21,7 @@ from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.lake.health.measure import MeasuredLake
 from tiering.lake.health.table_health import HealthObservation
 from tiering.model.tables import TableInfo
-from tiering.pace import Rest, no_rest
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from tiering.coordinator.decisions import assignments
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.errors import LakewardError
-from tiering.pace import Rest, no_rest
+from tiering.throttle import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 

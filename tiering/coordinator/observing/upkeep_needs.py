@@ -23,7 +23,7 @@ from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_health import HealthSource
 from tiering.lake.table_options import AUTO_COMPACTION
 from tiering.model.upkeep import UpkeepOrder
-from tiering.pace import Rest, no_rest
+from tiering.throttle import Rest, no_rest
 
 MOST_READY = 200
 """Number of tables that each tick checks: many more than there are free slots at a time."""

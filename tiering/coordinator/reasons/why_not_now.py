@@ -24,7 +24,7 @@ HOLDS_UP = frozenset({Decision.WAIT, Decision.REFUSE, Decision.RUNNING})
 
 
 @dataclass(frozen=True)
-class TiererRoom:
+class TiererCapacity:
     """The connected tierers that could take tables, their slots, how many tierers are fenced, and the running rounds."""
 
     tierers: int
@@ -38,16 +38,22 @@ class TiererRoom:
         return max(0, self.slots - self.running)
 
 
-def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> TiererRoom:
+def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> TiererCapacity:
     """Returns the numbers of slots of the connected tierers. `running` is the number of running rounds."""
     alive = [tierer for tierer in tierers if not tierer.stopped and not now.passed(tierer.lost_deadline)]
     able = [tierer for tierer in alive if not tierer.fenced and not tierer.superseded]
     slots = sum(max(tierer.slots, 1) for tierer in able)
-    return TiererRoom(len(able), slots, sum(1 for tierer in alive if tierer.fenced), running)
+    return TiererCapacity(len(able), slots, sum(1 for tierer in alive if tierer.fenced), running)
 
 
 def why_not_now(
-    record: TableRecord, now: Moment, room: TiererRoom, options: CoordinatorOptions, *, queued_before: int = 0, with_numbers: bool = True
+    record: TableRecord,
+    now: Moment,
+    room: TiererCapacity,
+    options: CoordinatorOptions,
+    *,
+    queued_before: int = 0,
+    with_numbers: bool = True,
 ) -> list[Explanation]:
     """Returns every reason, not only the first one. `queued_before` is the number of tables that get a tierer before this one.
 
@@ -141,7 +147,7 @@ def _due(record: TableRecord, now: Moment, options: CoordinatorOptions) -> Itera
         )
 
 
-def _room(room: TiererRoom, with_numbers: bool) -> Iterator[Explanation]:
+def _room(room: TiererCapacity, with_numbers: bool) -> Iterator[Explanation]:
     if room.tierers == 0:
         fenced = f"; {room.fenced} that run are fenced" if room.fenced else ""
         yield Explanation(Decision.WAIT, f"no tierer is connected{fenced}: start one with lakeward tierer")

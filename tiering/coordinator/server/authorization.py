@@ -8,7 +8,7 @@ from typing import Any
 from tiering.access.audit import current_audited_call
 from tiering.access.grants import Access
 from tiering.access.privileges import SERVICE, Privilege, Resource
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.errors import UnknownDatabase
 from tiering.model.names import check_length
@@ -45,7 +45,7 @@ def check_still_allowed(parts: CallParts, request: CallRequest[Any]) -> None:
     """
     requirement, access = request.requirement, parts.grants.current()
     path = getattr(request, "path", None)
-    if requirement.privilege is None or requirement.on is On.EVERY_TABLE:
+    if requirement.privilege is None or requirement.on is PrivilegeTarget.EVERY_TABLE:
         return
     access.require(requirement.privilege, SERVICE if path is None else Resource.of_table(path))
 
@@ -57,14 +57,14 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
     path = getattr(request, "path", None)
     if path is not None and not _is_repeat(parts, request):
         parts.visible_tables.by_path(path, access)
-    if requirement.on is On.EVERY_TABLE:
+    if requirement.on is PrivilegeTarget.EVERY_TABLE:
         _check_database(parts, request.database_name, access)
-    elif requirement.on is On.ROUND:
+    elif requirement.on is PrivilegeTarget.ROUND:
         table = _table_of_round(parts, request.round_id, access)
         if table is None:
             return Answer.UNKNOWN_ROUND
         access.require(privilege, Resource.of_table(table))
-    elif requirement.on is On.SERVICE or path is None:
+    elif requirement.on is PrivilegeTarget.SERVICE or path is None:
         access.require(privilege, SERVICE)
     else:
         access.require(privilege, Resource.of_table(path))

@@ -18,7 +18,7 @@ import structlog
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import Fenced, LakewardError
 from tiering.library_guards.panics import contained
-from tiering.pace import Pace, Rest, rest_after
+from tiering.throttle import Rest, Throttle, rest_after
 
 _log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ class Background:
 
     def _paced(self, work: Callable[[Rest], object], share: float = BACKGROUND_SHARE) -> Callable[[], object]:
         """Returns `work` with rests between its pieces, so that it takes at most `share` of the time, and ends early at a stop."""
-        return lambda: work(Pace.until(self._stopping, share).rest)
+        return lambda: work(Throttle.until(self._stopping, share).rest)
 
     def _observe(self) -> None:
         """Observes all tables, the first time with a larger share of the time."""

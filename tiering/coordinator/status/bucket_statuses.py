@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tiering import errors
-from tiering.cluster.capabilities import StandingRecord
+from tiering.cluster.capabilities import BlockingRecord
 from tiering.coordinator.decisions.records import CommitState, TableRecord, TextOffsets, from_text
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
 from tiering.model.buckets import BucketStatus
@@ -36,7 +36,7 @@ def bucket_statuses(
     observation: Observation | None,
     now: datetime,
     partition_names: Callable[[], Mapping[int, str]],
-    standing: Mapping[BucketKey, StandingRecord],
+    standing: Mapping[BucketKey, BlockingRecord],
 ) -> Iterator[BucketStatus]:
     """Yields one status per bucket of the log or the lake, by partition and bucket.
 
@@ -71,7 +71,7 @@ def bucket_statuses(
         )
 
 
-def _error(record: TableRecord, name: str, tiered: int | None, standing: StandingRecord | None) -> dict[str, Any]:
+def _error(record: TableRecord, name: str, tiered: int | None, standing: BlockingRecord | None) -> dict[str, Any]:
     """Returns why the bucket is stopped: the cluster's reason, or the table's last error if that names the bucket."""
     if standing is not None:
         stopped = {"stopped_at_offset": standing.offset, "stopped_at_record": standing.record_text}

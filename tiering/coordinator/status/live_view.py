@@ -12,9 +12,9 @@ from typing import Protocol
 from tiering.access.audit import AuditEntry, AuditTrail
 from tiering.access.grants import EVERYTHING, NO_POLICIES, Access, PolicyState
 from tiering.access.privileges import SERVICE, Privilege, Resource
-from tiering.access.requirements import On, Requirement
+from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.cluster.base import LeaseListing, TableCatalog
-from tiering.cluster.capabilities import StandingBuckets, StandingRecord
+from tiering.cluster.capabilities import BlockingRecord, StoppedBuckets
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action_against
 from tiering.coordinator.decisions.records import ErrorRecord, RoundRecord, TableRecord, TiererRecord
@@ -99,7 +99,7 @@ class View:
         return self._moment.wall
 
     def require(self, requirement: Requirement) -> None:
-        if requirement.on is On.SERVICE and requirement.privilege is not None:
+        if requirement.on is PrivilegeTarget.SERVICE and requirement.privilege is not None:
             self._access.require(requirement.privilege, SERVICE)
 
     def databases(self) -> Sequence[str]:
@@ -159,12 +159,12 @@ class View:
         """Returns whether the caller may see values of the table's rows."""
         return self._access.may_table(Privilege.SELECT, path)
 
-    def _standing(self, record: TableRecord) -> Mapping[BucketKey, StandingRecord]:
+    def _standing(self, record: TableRecord) -> Mapping[BucketKey, BlockingRecord]:
         """Returns the table's stopped buckets. Only a primary-key table can refuse a record of its log."""
         cluster = self._cluster
-        if record.table_type != TableType.PRIMARY_KEY or not isinstance(cluster, StandingBuckets):
+        if record.table_type != TableType.PRIMARY_KEY or not isinstance(cluster, StoppedBuckets):
             return {}
-        return cluster.standing_buckets(record.table_id)
+        return cluster.stopped_buckets(record.table_id)
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:
         for record in self._chosen(database_name, table_name):

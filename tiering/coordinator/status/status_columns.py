@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from tiering.access.grants import Access
 from tiering.access.privileges import SERVICE, Resource, statement_for
-from tiering.access.requirements import On
+from tiering.access.requirements import PrivilegeTarget
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
@@ -343,7 +343,7 @@ def allowed_action(statement: str | None, database_name: str, table_name: str, a
     requirement = None if procedure is None else requirements().get(procedure.group(1))
     if requirement is None or requirement.privilege is None:
         return statement
-    resource = SERVICE if requirement.on is On.SERVICE else Resource(database_name, table_name)
+    resource = SERVICE if requirement.on is PrivilegeTarget.SERVICE else Resource(database_name, table_name)
     if access.may(requirement.privilege, resource):
         return statement
     granted = statement_for(access.identity.principal, requirement.privilege, resource)

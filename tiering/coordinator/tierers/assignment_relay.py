@@ -15,7 +15,7 @@ import structlog
 
 from tiering.cluster.assignments import TableAssignments
 from tiering.coordinator.decisions import assignments, table_lifecycle
-from tiering.coordinator.decisions.assignments import RequestPace
+from tiering.coordinator.decisions.assignments import RequestThrottle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TiererRecord
@@ -56,7 +56,7 @@ class AssignmentRelay:
         self._turn = threading.Lock()
         self._closed = False
         self._reachable = True
-        self._pace = RequestPace()
+        self._pace = RequestThrottle()
         self._unknown: list[AssignmentRef] = []
         """Assigned tables that the cluster does not list. They are handed back."""
         self._last_heartbeat: datetime | None = None

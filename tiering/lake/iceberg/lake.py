@@ -31,7 +31,7 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.primary_key.bucket_files import check_live_files, encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
-from tiering.lake.iceberg.reading.clean_rows import clean_rows, standing_rows
+from tiering.lake.iceberg.reading.clean_rows import clean_rows, live_row_sums
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, expired_ancestors
 from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
@@ -94,7 +94,7 @@ class IcebergLake:
     foreign_offsets = staticmethod(foreign_offsets)
     foreign_snapshot = staticmethod(foreign_snapshot)
     clean_rows = staticmethod(clean_rows)
-    standing_rows = staticmethod(standing_rows)
+    live_row_sums = staticmethod(live_row_sums)
     file_lists = staticmethod(file_lists)
     marker_at = staticmethod(marker_at)
     delete_file = staticmethod(delete_file)

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.contiguous_offsets import Place
-from tiering.lake.rules.reconcile import Situation
+from tiering.lake.rules.reconcile import ReconcileInput
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
 
-def archived_rows(situation: Situation, rows: Mapping[str | None, int], occupied: Collection[Place] | None = None) -> int | None:
+def archived_rows(situation: ReconcileInput, rows: Mapping[str | None, int], occupied: Collection[Place] | None = None) -> int | None:
     """Returns an upper bound of the rows that dropped partitions have in the lake. None = the number cannot be determined.
 
     `rows` has the row count by partition name; the key None is for partitions without a name. `occupied` has the buckets of a
@@ -47,7 +47,7 @@ def archived_rows(situation: Situation, rows: Mapping[str | None, int], occupied
     return archived
 
 
-def _has_archive(situation: Situation, marker: Marker, name: str | None, occupied: Collection[Place] | None) -> bool | None:
+def _has_archive(situation: ReconcileInput, marker: Marker, name: str | None, occupied: Collection[Place] | None) -> bool | None:
     """Whether a primary-key table has rows of a dropped partition under the name of a living one; None = it cannot be determined."""
     buckets = [bucket for bucket, (partition, _) in situation.places.items() if partition == name]
     if marker.archives is not None and any(bucket.partition_id in marker.archives for bucket in buckets):

@@ -28,7 +28,7 @@ from tiering.model.tables import BucketKey, Offsets, TableType
 
 
 @dataclass(frozen=True)
-class CleanStretch:
+class ForeignHistory:
     """The part of a clean table's history that the other service added: where it begins, our ends, and the ends that it states.
 
     `begins_at` is the snapshot before the service's first one. `is_lossless` is False if it may have added rows of dropped partitions:
@@ -60,7 +60,7 @@ def highest(offsets: Iterable[Offsets]) -> dict[BucketKey, int]:
     return ends
 
 
-def check_former(stretch: CleanStretch, partitions: Partitions, snapshots: Iterable[ForeignSnapshot]) -> None:
+def check_former(stretch: ForeignHistory, partitions: Partitions, snapshots: Iterable[ForeignSnapshot]) -> None:
     """Raises ForeignTieringUnproved if rows of a former partition may have set back keys that were tiered before."""
     if stretch.table_type is TableType.LOG:
         return
@@ -72,7 +72,7 @@ def check_former(stretch: CleanStretch, partitions: Partitions, snapshots: Itera
             )
 
 
-def compared_ends(stretch: CleanStretch, rows: Sequence[CleanRows], log_sums: LogSums) -> ComparedEnds:
+def compared_ends(stretch: ForeignHistory, rows: Sequence[CleanRows], log_sums: LogSums) -> ComparedEnds:
     """Returns where tiering of these buckets continues. Raises ForeignTieringUnproved."""
     ends = ComparedEnds()
     for scope in rows:
@@ -80,7 +80,7 @@ def compared_ends(stretch: CleanStretch, rows: Sequence[CleanRows], log_sums: Lo
     return ends
 
 
-def _compare(stretch: CleanStretch, scope: CleanRows, log_sums: LogSums, ends: ComparedEnds) -> None:
+def _compare(stretch: ForeignHistory, scope: CleanRows, log_sums: LogSums, ends: ComparedEnds) -> None:
     if scope.complaint:
         raise _unproved(stretch, f"{scope.complaint}, which no healthy round of that service does")
     members = sorted((bucket for bucket in {*stretch.ranges, *stretch.stated} if scope.has(bucket)), key=BucketKey.sort_key)
@@ -153,7 +153,7 @@ def _name(scope: CleanRows) -> str:
     return "the table" if scope.partition_id is None else f"the partition {scope.partition_id}"
 
 
-def _unproved(stretch: CleanStretch, why: str, log_lacks: str | None = None) -> ForeignTieringUnproved:
+def _unproved(stretch: ForeignHistory, why: str, log_lacks: str | None = None) -> ForeignTieringUnproved:
     view, former = stretch.view, stretch.begins_at if stretch.is_lossless else None
     path = view.path
     set_back = "" if former is None else f"{set_head_back(view, f'snapshot {former}')}, the last one before, then {tier_call(path)}: "

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiering.errors import CannotReconcile
-from tiering.lake.log_begins import LogBegin
+from tiering.lake.log_starts import LogStart
 from tiering.lake.proof.file_footer import sum_of
 
 Place = tuple[str | None, int]
@@ -60,7 +60,7 @@ class RowOffsets:
         if len(offsets):
             self._runs[place].extend(_runs_of(offsets))
 
-    def add_with_times(self, place: Place, offsets: npt.NDArray[Any], times_ms: npt.NDArray[Any], begin: LogBegin) -> None:
+    def add_with_times(self, place: Place, offsets: npt.NDArray[Any], times_ms: npt.NDArray[Any], begin: LogStart) -> None:
         """Adds offsets and commit times of rows of a place whose log begins at `begin`. Rows of a former partition are left out."""
         unknown = begin.unknown(offsets, times_ms)
         self.add(place, offsets[begin.own(times_ms) | unknown])

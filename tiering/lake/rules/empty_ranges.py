@@ -12,7 +12,7 @@ from tiering.lake.foreign import LogRows
 from tiering.lake.marker import Marker
 from tiering.lake.proof.file_footer import Run, merged, without
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.reconcile import Situation
+from tiering.lake.rules.reconcile import ReconcileInput
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 EmptyUpTo = Callable[[BucketKey, int, int], int]
@@ -33,12 +33,12 @@ def all_skipped(*sources: Marker | Skipped | None) -> Skipped:
     return offsets_by_bucket
 
 
-def skipped_records(situation: Situation) -> Skipped:
+def skipped_records(situation: ReconcileInput) -> Skipped:
     """Returns the skipped records of all readable markers and of the records outside of the lake."""
     return all_skipped(*situation.survey.markers, situation.known.skipped)
 
 
-def marked_ranges(situation: Situation) -> dict[BucketKey, tuple[Run, ...]]:
+def marked_ranges(situation: ReconcileInput) -> dict[BucketKey, tuple[Run, ...]]:
     """Returns per bucket the ranges without rows, from all readable markers, and the skipped records.
 
     These ranges belong to one log, so they never change.
@@ -84,7 +84,7 @@ class EmptyRanges:
         return holds_rows
 
 
-def with_empty_ranges(situation: Situation, lake_rows: RowOffsets, empty: EmptyRanges) -> RowOffsets:
+def with_empty_ranges(situation: ReconcileInput, lake_rows: RowOffsets, empty: EmptyRanges) -> RowOffsets:
     """Returns `lake_rows` of a log table with the offsets without rows added as if they had rows.
 
     The added offsets are before, between and behind the bucket's rows, up to the first offset that is missing. Behind the last row they
@@ -107,7 +107,7 @@ def with_empty_ranges(situation: Situation, lake_rows: RowOffsets, empty: EmptyR
     return whole
 
 
-def with_marked_ranges(situation: Situation, lake_rows: RowOffsets) -> RowOffsets:
+def with_marked_ranges(situation: ReconcileInput, lake_rows: RowOffsets) -> RowOffsets:
     """Returns `lake_rows` with all ranges that markers know to be without rows, for counting the missing rows."""
     whole = lake_rows.copy()
     for bucket, runs in marked_ranges(situation).items():

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from tiering.errors import ForeignTieringGap, ForeignTieringOverlap, ForeignTieringUnproved, PermanentTieringError
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import AddedRows, ForeignReaders, ForeignSnapshot
-from tiering.lake.log_begins import RowOwner
+from tiering.lake.log_starts import RowOwner
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.former_rows import Partitions
 from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, reconcile_call

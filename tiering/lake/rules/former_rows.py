@@ -6,7 +6,7 @@ merged over the ends that the cluster knew. So these rules apply to the rows of 
 
     The statement lacks the living id, or ends before the rows.        They belong to a former partition. They stay, and move no end.
     The statement reaches the rows, and no dropped id moved that far.  They belong to the living partition.
-    Neither, for example because Fluss deleted the file.               The commit times of the rows decide (`tiering.lake.log_begins`).
+    Neither, for example because Fluss deleted the file.               The commit times of the rows decide (`tiering.lake.log_starts`).
     The log was cut behind the rows, so the times do not decide.       They belong to the living partition, because the cluster cuts only
                                                                        tiered records. If a dropped id moved that far, the owner is
                                                                        unknown.
@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tiering.lake.foreign import ForeignSnapshot, LogBeginReader
-from tiering.lake.log_begins import RowOwner
+from tiering.lake.foreign import ForeignSnapshot, LogStartReader
+from tiering.lake.log_starts import RowOwner
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, Offsets
 
@@ -35,7 +35,7 @@ class Partitions:
 
     living: Collection[int]
     known_ends: Mapping[BucketKey, TieredRange]
-    log_begin: LogBeginReader
+    log_begin: LogStartReader
     stated: Offsets = field(default_factory=dict)
     recorded: Mapping[int, Offsets] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from enum import StrEnum
 from tiering.errors import CannotReconcile, ForeignTiering, ForeignTieringUnproved, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
-from tiering.lake.log_begins import LogBegins
+from tiering.lake.log_starts import LogStarts
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
@@ -49,7 +49,7 @@ class ReconcileAction(StrEnum):
 
 
 @dataclass(frozen=True)
-class Situation:
+class ReconcileInput:
     """A lake table to reconcile, and its log. `places` are the source's buckets, as the rows of the lake name them.
 
     `marker_tells` is True if the lake holds all that its markers say. It is False after an `accept` left records out.
@@ -65,7 +65,7 @@ class Situation:
     """The commits of another tiering service, on a cluster that is shared with it."""
     replaceable: frozenset[BucketKey] = frozenset()
     """Primary-key buckets that can begin again, with the whole log or with a KV snapshot. Only set on a shared cluster."""
-    begins: LogBegins = field(default_factory=dict)
+    begins: LogStarts = field(default_factory=dict)
     """The begins of the logs of a log table's partitions, which identify rows of former partitions. Only set on a shared cluster."""
 
     @property
@@ -92,13 +92,13 @@ def check_own(survey: LakeSurvey, known: ExpectedLake) -> None:
             )
 
 
-def unproved_problem(situation: Situation) -> ForeignTieringUnproved | None:
+def unproved_problem(situation: ReconcileInput) -> ForeignTieringUnproved | None:
     """Returns the problem if another service's rows in a clean lake table could not be proved; None otherwise."""
     problem = None if situation.walk is None else situation.walk.problem
     return problem if isinstance(problem, ForeignTieringUnproved) else None
 
 
-def check_unproved(situation: Situation, action: ReconcileAction) -> None:
+def check_unproved(situation: ReconcileInput, action: ReconcileAction) -> None:
     """Raises CannotReconcile if rows of another service, which carry no offsets, were not proved and `action` may not continue.
 
     `adopt` may continue if the log is not kept any more, because nothing shows that the rows are wrong. `retier` of a primary-key table
@@ -111,7 +111,7 @@ def check_unproved(situation: Situation, action: ReconcileAction) -> None:
         raise CannotReconcile(problem.message, hint=problem.hint, table_path=situation.survey.view.path)
 
 
-def walked_ranges(situation: Situation) -> Ranges | None:
+def walked_ranges(situation: ReconcileInput) -> Ranges | None:
     """Returns the ranges of a log table of which only the cluster's record is wrong, because it is ahead; None otherwise.
 
     It is for rows without offsets, which were compared with the log when they were adopted."""
@@ -126,7 +126,7 @@ def in_log(ranges: Mapping[BucketKey, TieredRange], log: Log) -> bool:
     return all(log[key].log_start <= at.tiered <= log[key].log_end for key, at in ranges.items() if key in log)
 
 
-def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, TieredRange]) -> bool:
+def is_same(situation: ReconcileInput, ranges: Ranges, present: Mapping[BucketKey, TieredRange]) -> bool:
     """Whether a round would begin where it begins now. A bucket without a range begins at the start of its log."""
 
     def begins(bucket: BucketKey, ranges: Mapping[BucketKey, TieredRange]) -> int | None:
@@ -138,7 +138,7 @@ def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, Ti
     return all(begins(bucket, ranges) == begins(bucket, present) for bucket in situation.log)
 
 
-def accepted(situation: Situation, lake_rows: RowOffsets | None = None) -> Ranges:
+def accepted(situation: ReconcileInput, lake_rows: RowOffsets | None = None) -> Ranges:
     """Returns the ranges of `accept`. `lake_rows`: the rows of a log table that another service tiers too; it continues behind the last.
 
     The caller has checked that no row is doubled.
@@ -164,7 +164,7 @@ def accepted(situation: Situation, lake_rows: RowOffsets | None = None) -> Range
     return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
 
 
-def _check_keys_known(situation: Situation) -> None:
+def _check_keys_known(situation: ReconcileInput) -> None:
     """Raises CannotReconcile if another service may have changed keys in a way that nothing tells."""
     path = situation.survey.view.path
     if situation.table_type is TableType.PRIMARY_KEY and situation.known.shared is not None:
@@ -175,7 +175,7 @@ def _check_keys_known(situation: Situation) -> None:
         )
 
 
-def behind_rows(situation: Situation, ranges: Ranges, lake_rows: RowOffsets) -> Ranges:
+def behind_rows(situation: ReconcileInput, ranges: Ranges, lake_rows: RowOffsets) -> Ranges:
     """Returns the ranges of `accept` of a log table, moved on behind the lake's rows.
 
     The recorded offsets may be older than the rows, if an answer was lost and the newest markers are gone. Raises CannotReconcile for
@@ -196,7 +196,7 @@ def behind_rows(situation: Situation, ranges: Ranges, lake_rows: RowOffsets) -> 
     return _in_log(situation, moved)
 
 
-def with_unrecorded_buckets(situation: Situation, ranges: Ranges, lake_rows: RowOffsets | None) -> Ranges:
+def with_unrecorded_buckets(situation: ReconcileInput, ranges: Ranges, lake_rows: RowOffsets | None) -> Ranges:
     """Returns the ranges of `accept` of a primary-key table, with buckets of partitions that have rows but no recorded offsets.
 
     Without a marker nothing tells whether the rows belong to a dropped partition or to a round whose record is lost. A replay of the whole
@@ -209,7 +209,7 @@ def with_unrecorded_buckets(situation: Situation, ranges: Ranges, lake_rows: Row
     return {**ranges, **{bucket: TieredRange(0, 0) for bucket in occupied if situation.log[bucket].log_start == 0}}
 
 
-def retiered(situation: Situation, lake_rows: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
+def retiered(situation: ReconcileInput, lake_rows: RowOffsets, whole: RowOffsets | None = None) -> Ranges:
     """Returns the ranges of `retier`. `lake_rows`: the offsets of the lake's rows. `whole`: the same for a log table, together with offsets
     that are known to have no row."""
     check_places(situation, lake_rows)
@@ -232,7 +232,7 @@ def retiered(situation: Situation, lake_rows: RowOffsets, whole: RowOffsets | No
     return _in_log(situation, {bucket: TieredRange(first, stop) for bucket, (first, stop) in by_bucket.items()})
 
 
-def check_whose(situation: Situation, *, has_rows: bool) -> None:
+def check_whose(situation: ReconcileInput, *, has_rows: bool) -> None:
     """Raises CannotReconcile if nothing in the lake or outside shows that rounds of this table wrote the rows.
 
     Rows of a former table of the same name look the same, but their offsets are of another log."""
@@ -246,7 +246,7 @@ def check_whose(situation: Situation, *, has_rows: bool) -> None:
         )
 
 
-def check_places(situation: Situation, lake_rows: RowOffsets) -> None:
+def check_places(situation: ReconcileInput, lake_rows: RowOffsets) -> None:
     """Raises CannotReconcile for rows in a bucket that the source does not have."""
     path = situation.survey.view.path
     unknown_places = sorted(lake_rows.places - set(situation.places.values()), key=str)
@@ -256,7 +256,7 @@ def check_places(situation: Situation, lake_rows: RowOffsets) -> None:
         raise CannotReconcile(f"the lake table {path} has rows in {where}, which the source table does not have", table_path=path)
 
 
-def _retiered_keys(situation: Situation, occupied: Collection[BucketKey]) -> Ranges:
+def _retiered_keys(situation: ReconcileInput, occupied: Collection[BucketKey]) -> Ranges:
     """Returns the ranges of `retier` of a primary-key table. Changes that the lake has may be applied again, but none may be missing."""
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
@@ -310,7 +310,7 @@ def _has_foreign_rows(view: LakeView) -> bool:
     return oldest is None or oldest.parent_id is not None
 
 
-def emptied(situation: Situation, lake_rows: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
+def emptied(situation: ReconcileInput, lake_rows: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
     """Returns buckets of a primary-key table that begin again, so that their rows must be removed: they would count as tiered ones.
 
     Rows of a bucket that no marker and no record names belong to a dropped partition and stay, unless another service may have written
@@ -334,7 +334,7 @@ def emptied(situation: Situation, lake_rows: RowOffsets, ranges: Ranges) -> froz
     return restarting
 
 
-def _may_hold_former(situation: Situation, bucket: BucketKey) -> CannotReconcile:
+def _may_hold_former(situation: ReconcileInput, bucket: BucketKey) -> CannotReconcile:
     path = situation.survey.view.path
     return CannotReconcile(
         f"bucket {bucket} of {path} would begin again with a KV snapshot, which would remove all of its rows in the lake: some of them "
@@ -345,7 +345,7 @@ def _may_hold_former(situation: Situation, bucket: BucketKey) -> CannotReconcile
     )
 
 
-def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, lake_rows: RowOffsets | None) -> int | None:
+def records_left_out(situation: ReconcileInput, action: ReconcileAction, ranges: Ranges, lake_rows: RowOffsets | None) -> int | None:
     """Returns how many records of the log the lake lacks and no round will tier, from the first one ever tiered. None = unknown.
 
     For a log table it counts the records without a row in the lake, for a primary-key table the changes that were not applied.
@@ -376,7 +376,7 @@ def _own_stop(survey: LakeSurvey, bucket: BucketKey) -> int:
     return marked[bucket].tiered if bucket in marked else 0
 
 
-def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, lake_rows: RowOffsets | None) -> int | None:
+def _changes_left_out(situation: ReconcileInput, action: ReconcileAction, ranges: Ranges, lake_rows: RowOffsets | None) -> int | None:
     marker = situation.survey.head_marker if situation.marker_tells else None
     if action is ReconcileAction.ADOPT or lake_rows is None:
         return None
@@ -405,7 +405,7 @@ def _check_own_partitions(survey: LakeSurvey, stops: Mapping[BucketKey, int]) ->
             )
 
 
-def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
+def adopted(situation: ReconcileInput, foreign: ForeignOffsets) -> Ranges:
     """Returns the ranges of `adopt`."""
     path, table_id = situation.survey.view.path, situation.known.table_id
     if foreign.table_id != table_id:
@@ -464,7 +464,7 @@ def kept_proofs(survey: LakeSurvey, ranges: Ranges) -> dict[BucketKey, BucketPro
     return {bucket: proof for bucket, proof in kept.items() if bucket in ranges}
 
 
-def _in_log(situation: Situation, ranges: Ranges) -> Ranges:
+def _in_log(situation: ReconcileInput, ranges: Ranges) -> Ranges:
     """Returns `ranges` without dropped buckets. Raises CannotReconcile for an offset from which the next round cannot continue."""
     log = situation.log
     kept = {bucket: ranges[bucket] for bucket in log if bucket in ranges}
@@ -474,7 +474,7 @@ def _in_log(situation: Situation, ranges: Ranges) -> Ranges:
     return kept
 
 
-def _outside(situation: Situation, bucket: BucketKey, offset: int) -> CannotReconcile:
+def _outside(situation: ReconcileInput, bucket: BucketKey, offset: int) -> CannotReconcile:
     bounds, path = situation.log[bucket], situation.survey.view.path
     return CannotReconcile(
         f"bucket {bucket} of {path} would continue at offset {offset}, but its log holds only [{bounds.log_start}, {bounds.log_end})",

@@ -19,7 +19,7 @@ from tiering.lake.maintenance import Removal
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, reconcile_call
-from tiering.lake.rules.reconcile import Ranges, Situation, check_places, check_whose, newest_foreign
+from tiering.lake.rules.reconcile import Ranges, ReconcileInput, check_places, check_whose, newest_foreign
 from tiering.model.tables import BucketKey, Offsets
 
 
@@ -32,7 +32,7 @@ class Repair:
     left_out: int = 0
 
 
-def deduplicated(situation: Situation, lake_rows: RowOffsets, stated: Offsets, log_rows: LogRows) -> Repair:
+def deduplicated(situation: ReconcileInput, lake_rows: RowOffsets, stated: Offsets, log_rows: LogRows) -> Repair:
     """Returns the repair of `deduplicate`. `stated`: the other service's offsets in its newest snapshot. Raises CannotReconcile."""
     repair = _repaired(situation, lake_rows, log_rows, passes_unknown=True)
     if repair.removal is not None and repair.removal.ceilings:
@@ -46,7 +46,7 @@ def deduplicated(situation: Situation, lake_rows: RowOffsets, stated: Offsets, l
     return Repair(ranges, repair.removal, repair.left_out)
 
 
-def retiered_rows(situation: Situation, lake_rows: RowOffsets, log_rows: LogRows) -> Repair:
+def retiered_rows(situation: ReconcileInput, lake_rows: RowOffsets, log_rows: LogRows) -> Repair:
     """Returns the repair of `retier`. Raises CannotReconcile if the log does not have the missing rows."""
     repair = _repaired(situation, lake_rows, log_rows, passes_unknown=False)
     for bucket, start in {} if repair.removal is None else repair.removal.ceilings.items():
@@ -63,7 +63,7 @@ def retiered_rows(situation: Situation, lake_rows: RowOffsets, log_rows: LogRows
     return repair
 
 
-def check_owners(situation: Situation, lake_rows: RowOffsets) -> None:
+def check_owners(situation: ReconcileInput, lake_rows: RowOffsets) -> None:
     """Raises CannotReconcile for rows that may be a former partition's, unless only rows that the marker counts are possible.
 
     Rows that are older than the log do not tell their owner. Rows of a former partition would have the same offsets as the partition's
@@ -84,7 +84,7 @@ def check_owners(situation: Situation, lake_rows: RowOffsets) -> None:
             )
 
 
-def check_not_doubled(situation: Situation, lake_rows: RowOffsets) -> None:
+def check_not_doubled(situation: ReconcileInput, lake_rows: RowOffsets) -> None:
     """Raises CannotReconcile if a log table has live rows twice, because continuing from there would keep them."""
     path = situation.survey.view.path
     for bucket, place in situation.places.items():
@@ -97,7 +97,7 @@ def check_not_doubled(situation: Situation, lake_rows: RowOffsets) -> None:
             )
 
 
-def _repaired(situation: Situation, lake_rows: RowOffsets, log_rows: LogRows, *, passes_unknown: bool) -> Repair:
+def _repaired(situation: ReconcileInput, lake_rows: RowOffsets, log_rows: LogRows, *, passes_unknown: bool) -> Repair:
     check_places(situation, lake_rows)
     if newest_foreign(situation.survey.view) is None:  # its snapshots are walked
         check_whose(situation, has_rows=bool(lake_rows.places))
@@ -159,7 +159,7 @@ def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, marked:
     return reached, False, unknown
 
 
-def _missing(situation: Situation, bucket: BucketKey, start: int, lake_rows: RowOffsets) -> CannotReconcile:
+def _missing(situation: ReconcileInput, bucket: BucketKey, start: int, lake_rows: RowOffsets) -> CannotReconcile:
     path = situation.survey.view.path
     behind = [run for run in lake_rows.runs(situation.places[bucket]) if run[0] > start]
     stop = f" to {behind[0][0] - 1}" if behind else ""

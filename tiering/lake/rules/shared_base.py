@@ -32,7 +32,7 @@ from tiering.errors import (
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignReaders, ForeignSnapshot, ForeignWalk, SharedRecords
 from tiering.lake.marker import TieredRange
-from tiering.lake.rules.clean_comparison import CleanStretch, check_former, compared_ends, highest
+from tiering.lake.rules.clean_comparison import ForeignHistory, check_former, compared_ends, highest
 from tiering.lake.rules.foreign_walk import RunningEnds
 from tiering.lake.rules.former_rows import Partitions, in_groups
 from tiering.lake.rules.hints import reconcile_call, tier_call
@@ -45,7 +45,7 @@ _FIRST_SEQUENCE_NUMBER = 1
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _BranchSection:
     """The part of the main branch that is walked, oldest first, and the ends with which the walk begins."""
 
     snapshots: tuple[LakeSnapshot, ...]
@@ -72,7 +72,7 @@ def walked(view: LakeView, records: SharedRecords, passed_head: int | None, tabl
     return replace(view, foreign=walk)
 
 
-def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType) -> _Stretch:
+def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType) -> _BranchSection:
     """Returns the snapshots since the passed head or since the newest tiering commit, whichever the branch meets first."""
     marker, tiered = view.marker, view.tiered
     remembered = records.own if marker is not None and records.own_round == marker.round_id else None
@@ -82,7 +82,7 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, ta
     if view.head is None:
         if tiered is not None:
             raise rolled_back(view, tiered, "its main branch has no snapshot")
-        return _Stretch((), ranges, frozenset())
+        return _BranchSection((), ranges, frozenset())
     since: list[LakeSnapshot] = []
     visited: set[int] = set()
     current: int | None = view.head
@@ -90,9 +90,9 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, ta
         visited.add(current)
         if current == tiered:
             _check_passed_head(view, records, remembered, passed_head)
-            return _Stretch(tuple(reversed(since)), ranges, frozenset(), begins_at=current)
+            return _BranchSection(tuple(reversed(since)), ranges, frozenset(), begins_at=current)
         if view.identity_of(current) == passed_head and remembered is not None:
-            return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back, begins_at=current)
+            return _BranchSection(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back, begins_at=current)
         snapshot = view.ancestor(current)
         if snapshot is None or (is_foreign_tiering(snapshot) and current not in view.snapshots):
             break  # nothing tells what an expired snapshot of the other service added
@@ -103,7 +103,7 @@ def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, ta
     if tiered is not None:
         raise expired(view, tiered, may_accept=table_type is TableType.LOG)
     whole = current is None and bool(since) and since[-1].sequence_number == _FIRST_SEQUENCE_NUMBER
-    return _Stretch(tuple(reversed(since)), ranges, frozenset(), is_whole=whole)
+    return _BranchSection(tuple(reversed(since)), ranges, frozenset(), is_whole=whole)
 
 
 def _remembered_ranges(marked: dict[BucketKey, TieredRange], remembered: RecordedLakeSnapshot) -> dict[BucketKey, TieredRange]:
@@ -135,7 +135,7 @@ def _former_head(view: LakeView, passed_head: int | None) -> str:
     return "the snapshot that was its head" if reuses_ids else f"the snapshot {passed_head}"
 
 
-def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch: _Stretch, readers: ForeignReaders) -> ForeignWalk:
+def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch: _BranchSection, readers: ForeignReaders) -> ForeignWalk:
     foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
     recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
@@ -160,7 +160,7 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     record = certain if contents_of and contents_of[-1].offsets else recorded
     stated = highest([*(contents.offsets for contents in contents_of), record])
     is_lossless = not partitions.may_have_dropped_rows(contents_of)
-    clean = CleanStretch(view, table_type, stretch.begins_at, ends.ranges, stated, is_lossless)
+    clean = ForeignHistory(view, table_type, stretch.begins_at, ends.ranges, stated, is_lossless)
     _take_clean(clean, contents_of, ends, readers, partitions)
     beyond = ends.pass_row_less(recorded)
     # The marker tells the ends of Lakeward's own snapshot. A record of a former snapshot of the same id does not show that rows are gone.
@@ -172,7 +172,7 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
 
 
 def _take_clean(
-    clean: CleanStretch, snapshots: Sequence[ForeignSnapshot], ends: RunningEnds, readers: ForeignReaders, partitions: Partitions
+    clean: ForeignHistory, snapshots: Sequence[ForeignSnapshot], ends: RunningEnds, readers: ForeignReaders, partitions: Partitions
 ) -> None:
     """Moves the ends on behind rows that carry no offsets. Raises ForeignTieringUnproved or LakeUnavailable."""
     clean_snapshots = [contents for contents in snapshots if contents.adds_rows and contents.has_clean_rows]
@@ -202,7 +202,7 @@ def _unread_as_unavailable(view: LakeView, unread: str) -> Iterator[None]:
         raise
 
 
-def _newest_before(view: LakeView, stretch: _Stretch) -> int | None:
+def _newest_before(view: LakeView, stretch: _BranchSection) -> int | None:
     """Returns the newest tiering snapshot at or before the begin of the stretch, for a stretch without foreign snapshots."""
     current = stretch.snapshots[0].parent_id if stretch.snapshots else view.head
     while current is not None and current != view.tiered:

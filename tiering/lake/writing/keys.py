@@ -152,7 +152,7 @@ def _read(connection: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchRe
     return reader
 
 
-class _OwnErrors:
+class _ReaderErrors:
     """The first error of the batches that DuckDB reads from us. DuckDB raises it as its own, with our stack in the text."""
 
     def __init__(self) -> None:
@@ -167,8 +167,8 @@ class _OwnErrors:
 
 
 @contextmanager
-def _duckdb() -> Iterator[tuple[duckdb.DuckDBPyConnection, _OwnErrors]]:
-    own = _OwnErrors()
+def _duckdb() -> Iterator[tuple[duckdb.DuckDBPyConnection, _ReaderErrors]]:
+    own = _ReaderErrors()
     with tempfile.TemporaryDirectory(prefix="lakeward-") as folder:
         try:
             config: dict[str, str | bool | int | float | list[str]] = {

@@ -18,7 +18,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, S
 from tiering.model.upkeep import UpkeepOrder
 from tiering.planning.check_log import Traces
 from tiering.planning.plan_splits import Plan
-from tiering.round.ports import ProposedCommit, WorkDone
+from tiering.round.ports import CombinedOutcome, ProposedCommit
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class PlanRecorded: ...
 
 @dataclass(frozen=True)
 class SplitsRun:
-    work: WorkDone
+    work: CombinedOutcome
 
 
 @dataclass(frozen=True)

@@ -111,12 +111,12 @@ def log_read(state: Round, event: act.LogRead) -> Step:
     try:
         plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots, state.assignment.backlog)
         check_same_log(table_of(state), base.ranges, base.marker, event.traces)
-        is_doubtful = begins_late(base.ranges, event.ends)
+        is_unverified = begins_late(base.ranges, event.ends)
     except (LogTruncated, LogBehindLake, LogRewritten):
         if not state.log_rereads:
             raise
-        is_doubtful = True
-    if is_doubtful and state.log_rereads:
+        is_unverified = True
+    if is_unverified and state.log_rereads:
         return replace(state, log_rereads=state.log_rereads - 1), _read_log(state, settle=True)
     state = replace(state, plan=plan, traces=event.traces, assignment=replace(state.assignment, skipped=event.skipped))
     if not plan.splits and not _has_to_commit(state):

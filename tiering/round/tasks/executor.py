@@ -41,7 +41,7 @@ class EncodedOutcome:
     read_ms: float
     work_ms: float
     bytes_read: int
-    doubt: bytes | None = None
+    suspected_error: bytes | None = None
     has_control: bool = False
 
 
@@ -113,11 +113,12 @@ def executor_rewrites(
 
 def _encoded(index: int, task: SplitTask, outcome: TaskOutcome) -> EncodedOutcome:
     result = None if outcome.result is None else serialize_write_result(outcome.result)
-    error, stopped, doubt = (
-        None if error is None else error_to_pb(error).SerializeToString() for error in (outcome.error, outcome.stopped, outcome.doubt)
+    error, stopped, suspected_error = (
+        None if error is None else error_to_pb(error).SerializeToString()
+        for error in (outcome.error, outcome.stopped, outcome.suspected_error)
     )
     times = outcome.read_ms, outcome.work_ms, outcome.bytes_read
-    return EncodedOutcome(index, result, error, stopped, outcome.phase.value, *times, doubt, outcome.has_control)
+    return EncodedOutcome(index, result, error, stopped, outcome.phase.value, *times, suspected_error, outcome.has_control)
 
 
 def _attempt() -> int:

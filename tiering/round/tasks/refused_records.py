@@ -27,14 +27,14 @@ class Refusal:
     """A record that cannot be written. `offset` is where the bucket's work ends. For a row of a KV snapshot it is below the start of the
     log split.
 
-    `has_control`: another record was written alone. `is_doubtful`: no other record was written, so the record may be blamed only after one
-    was.
+    `has_control`: another record was written alone. `is_unverified`: no other record was written, so the record may be blamed only
+    after one was.
     """
 
     error: BucketStopped
     offset: int
     has_control: bool = False
-    is_doubtful: bool = False
+    is_unverified: bool = False
 
 
 def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
@@ -111,7 +111,7 @@ def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | Non
         table, offset = task.context.table, int(record.column(OFFSET_COLUMN)[0].as_py())
         reason, split = f"writing it ends with {name}", task.split
         stopped = bucket_stopped(table.path, split.bucket, split.partition_name, offset, reason, record_text)
-        return Refusal(stopped, offset, has_control=has_control, is_doubtful=not has_control)
+        return Refusal(stopped, offset, has_control=has_control, is_unverified=not has_control)
     return None
 
 

@@ -179,10 +179,10 @@ def _ended_tasks(spark: SparkSession, round_id: str) -> int:
 
 def _decoded(task: SplitTask, outcome: EncodedOutcome) -> TaskOutcome:
     result = None if outcome.result is None else deserialize_write_result(outcome.result)
-    error, stopped, doubt = (_decoded_error(content) for content in (outcome.error, outcome.stopped, outcome.doubt))
+    error, stopped, suspected_error = (_decoded_error(content) for content in (outcome.error, outcome.stopped, outcome.suspected_error))
     assert stopped is None or isinstance(stopped, BucketStopped)
     times = outcome.read_ms, outcome.work_ms, outcome.bytes_read
-    return TaskOutcome(result, error, Phase(outcome.phase), *times, stopped, doubt, outcome.has_control)
+    return TaskOutcome(result, error, Phase(outcome.phase), *times, stopped, suspected_error, outcome.has_control)
 
 
 def _decoded_error(content: bytes | None) -> LakewardError | None:

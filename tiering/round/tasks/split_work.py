@@ -61,7 +61,7 @@ class _Attempts:
         self._advance = advance
         self._limit = task.split.stopping_offset
         self._stopped: BucketStopped | None = None
-        self._doubt: LakewardError | None = None
+        self._suspected_error: LakewardError | None = None
         self._has_control = False
         self._phase = Phase.WRITE
         self.read_seconds = 0.0
@@ -80,8 +80,8 @@ class _Attempts:
         rows of a KV snapshot.
         """
         phase = outcome.phase if outcome.error is not None else self._phase
-        doubt = None if outcome.result is not None and outcome.result.records else self._doubt
-        return replace(outcome, stopped=self._stopped, phase=phase, doubt=doubt, has_control=self._has_control)
+        suspected_error = None if outcome.result is not None and outcome.result.records else self._suspected_error
+        return replace(outcome, stopped=self._stopped, phase=phase, suspected_error=suspected_error, has_control=self._has_control)
 
     @property
     def _is_anything_left(self) -> bool:
@@ -112,7 +112,7 @@ class _Attempts:
         if refusal is None:
             return TaskOutcome(None, self._without_values(error), phase=phase)
         self._stopped, self._phase = refusal.error, phase
-        self._doubt = self._without_values(error) if refusal.is_doubtful else None
+        self._suspected_error = self._without_values(error) if refusal.is_unverified else None
         self._has_control = self._has_control or refusal.has_control
         self._limit = refusal.offset
         return None

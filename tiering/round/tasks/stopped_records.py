@@ -13,8 +13,8 @@ from tiering.model.refused_records import offset_of
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, Offsets, SkippedRecords, TableInfo
 from tiering.planning.check_log import Traces, check_unchanged
-from tiering.round.ports import SplitTask, TaskOutcome, WorkDone
-from tiering.round.tasks.doubtful_records import are_rows_written, doubtful_tasks
+from tiering.round.ports import CombinedOutcome, SplitTask, TaskOutcome
+from tiering.round.tasks.unverified_records import are_rows_written, unverified_tasks
 
 RECORDS_BEFORE = 4
 """Maximum number of splits whose preceding record is read for comparison, in a round that wrote no row at all."""
@@ -33,8 +33,8 @@ class StoppedRecords:
 
         If no row was written at all, only a few tasks are returned, each with the record before its split.
         """
-        doubtful = doubtful_tasks(tasks, outcomes)
-        return doubtful if are_rows_written(outcomes) else self._with_records_before(doubtful, starts)
+        unverified = unverified_tasks(tasks, outcomes)
+        return unverified if are_rows_written(outcomes) else self._with_records_before(unverified, starts)
 
     def _with_records_before(self, tasks: Sequence[SplitTask], starts: Offsets) -> list[SplitTask]:
         """Returns the first RECORDS_BEFORE of the tasks with the record before their split. A bucket that was never tiered has none."""
@@ -53,7 +53,7 @@ class StoppedRecords:
             return self.cluster.reader(self.table, replace(split, starting_offset=stop - 1, stopping_offset=stop))
         return None
 
-    def with_traces(self, done: WorkDone, look: Traces) -> WorkDone:
+    def with_traces(self, done: CombinedOutcome, look: Traces) -> CombinedOutcome:
         """Adds the cluster's trace of each record to the record's error, so that `sys.skip_record` cannot skip another record.
 
         `look` has the traces from the round's read of the log. The work fails with SourceChanged if the log was cut since then: the error

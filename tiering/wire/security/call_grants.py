@@ -22,7 +22,7 @@ from tiering.access.audit import ANSWERED, FAILED, GIVEN_UP, REFUSED, AuditedCal
 from tiering.access.grants import Access, Grants, task_may
 from tiering.access.identity import current_identity
 from tiering.access.privileges import SERVICE, Privilege, Resource
-from tiering.access.requirements import RPCS, On, Requirement
+from tiering.access.requirements import RPCS, PrivilegeTarget, Requirement
 from tiering.errors import AccessDenied, AlreadyExists, LakewardError, Unauthenticated, UnknownDatabase, UnknownTable
 from tiering.model.names import check_database, parse_table_path, table_path
 from tiering.model.refused_records import RECORD_ID
@@ -136,19 +136,19 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
             raise Unauthenticated("the service has a policy file, and the call does not say who makes it")
         if not access.is_unrestricted and not (requirement.tierer and access.may(Privilege.TIERER, SERVICE)):
             await self._check_object(requirement, access, request)
-        if requirement.audited and requirement.on is not On.PROCEDURE:
+        if requirement.audited and requirement.on is not PrivilegeTarget.PROCEDURE:
             call.start()
 
     async def _check_object(self, requirement: Requirement, access: Access, request: Any) -> None:
         privilege = requirement.privilege
-        if privilege is None or requirement.on is On.EVERY_TABLE:
+        if privilege is None or requirement.on is PrivilegeTarget.EVERY_TABLE:
             return
-        if requirement.on is On.SERVICE:
+        if requirement.on is PrivilegeTarget.SERVICE:
             access.require(privilege, SERVICE)
-        elif requirement.on is On.DATABASE:
+        elif requirement.on is PrivilegeTarget.DATABASE:
             # Checked before policies are asked: they match a name against every pattern, however long it is.
             access.require(privilege, Resource(check_database(request.database_name)))
-        elif requirement.on is On.NEW_TABLE:
+        elif requirement.on is PrivilegeTarget.NEW_TABLE:
             access.require_new(privilege, _path(request))
         elif "table_path" in request.DESCRIPTOR.fields_by_name:
             info = await asyncio.to_thread(self._tables.by_path, _path(request), access)
@@ -186,9 +186,9 @@ def _without_twin(requirement: Requirement, access: Access, request: Any, error:
     table, database = error.ids.get("table_path"), error.ids.get("database_name")
     if requirement.privilege is None:
         return error
-    if requirement.on is On.NEW_TABLE and table is not None and not access.sees(parse_table_path(table)):
+    if requirement.on is PrivilegeTarget.NEW_TABLE and table is not None and not access.sees(parse_table_path(table)):
         return access.lacks(requirement.privilege, Resource.of_table(_path(request)))
-    is_twin = requirement.on is On.DATABASE and database not in (None, request.database_name)
+    is_twin = requirement.on is PrivilegeTarget.DATABASE and database not in (None, request.database_name)
     if is_twin and not access.may(Privilege.DESCRIBE, Resource(database)):
         return access.lacks(requirement.privilege, Resource(request.database_name))
     return error

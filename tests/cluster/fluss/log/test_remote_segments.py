@@ -12,7 +12,7 @@ import pytest
 from support.clusters.fluss_log import record_batch, schema_json
 from tiering.cluster.fluss.log import remote_segments
 from tiering.cluster.fluss.log.batches import LogPlace
-from tiering.cluster.fluss.log.remote_segments import RemoteLog, RemoteSegment, RemoteSegmentGone, remote_chunks, remote_header
+from tiering.cluster.fluss.log.remote_segments import RemoteLog, RemoteSegment, RemoteSegmentMissing, remote_chunks, remote_header
 from tiering.cluster.fluss.log.rows import RowFormat, rows_of
 from tiering.errors import DataCorrupt
 from tiering.model.splits import TieringLogSplit
@@ -77,7 +77,7 @@ def test_nothing_is_opened_behind_the_stop(tmp_path: Path) -> None:
     remote = write_log(tmp_path)
     Path(remote.segments[1].path(remote.folder)).unlink()
     assert read(remote, 0, SEGMENT) == list(range(SEGMENT))
-    with pytest.raises(RemoteSegmentGone, match=r"id-1000/00000000000000001000\.log"):
+    with pytest.raises(RemoteSegmentMissing, match=r"id-1000/00000000000000001000\.log"):
         read(remote, 0, SEGMENT + 1)
 
 

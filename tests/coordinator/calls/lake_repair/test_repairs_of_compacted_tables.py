@@ -16,7 +16,7 @@ from support.on_call import next_action
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.decisions.change import Change
-from tiering.lake.maintenance import StandingRows
+from tiering.lake.maintenance import LiveRowSums
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.change_sums import RowSum
 from tiering.model.rounds import RoundState
@@ -122,13 +122,13 @@ def test_rows_of_a_recreated_partition_are_not_what_the_recorded_proofs_of_the_d
 @IN_BUCKETS
 def test_what_stands_is_what_the_marker_proves_whoever_wrote_the_files(world: LakeWorld, partitioned: bool) -> None:
     source, lake = tiered(world, False, partitioned), world.lake
-    assert isinstance(lake, StandingRows)
+    assert isinstance(lake, LiveRowSums)
     ids = {partition.partition_name: partition.partition_id for partition in world.storage.partitions(source.info)} if partitioned else {}
     sums = []
     for _ in range(2):
         view = world.view(source.info)
         assert view.marker is not None
-        sums.append(sum((scope.sums.living for scope in lake.standing_rows(source.info, view, ids)), RowSum()))
+        sums.append(sum((scope.sums.living for scope in lake.live_row_sums(source.info, view, ids)), RowSum()))
         assert sums[-1] == sum((RowSum(proof.rows, proof.checksum) for proof in view.marker.proofs.values()), RowSum())
         world.by_hand.rewrite(source.info.path)
     assert sums[0] == sums[1]

@@ -15,7 +15,7 @@ from tiering.coordinator.lake_repair.former_rounds import Ledger, SweptRounds
 from tiering.coordinator.lake_repair.sweeper import files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import LandedRound, OrphanCandidates, lineage_of
+from tiering.lake.rules.upkeep.expired_files import CommittedRound, OrphanCandidates, lineage_of
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 
 STEP = timedelta(hours=2)
@@ -113,7 +113,7 @@ class History:
 
     def sweep(self) -> None:
         newest, stored = self.line[-1], [StoredFile(name, name, 1, written) for name, written in sorted(self.files.items())]
-        landed = [LandedRound(round_id(number), self._base(number)) for number in self.ledger if number in self.landed]
+        landed = [CommittedRound(round_id(number), self._base(number)) for number in self.ledger if number in self.landed]
         fates = {round_id(number): RoundFate(True, (self.parents[number],), granted_for=UUID, epoch=number) for number in self.ledger[::-1]}
         live, shown_rounds = self.named(self.line, self.shown), {round_id(number) for number in self.shown}
         swept = SweptRounds(self._records(), 1, Ledger(fates, landed[::-1]))

@@ -24,7 +24,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import Base, CommitOutcome, ExpectedLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.commit_check import check_committable
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.reconcile import ReconcileAction, Situation, accepted, behind_rows, check_own, retiered
+from tiering.lake.rules.reconcile import ReconcileAction, ReconcileInput, accepted, behind_rows, check_own, retiered
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 from tiering.model.upkeep import UpkeepOrder
@@ -254,7 +254,7 @@ def reconciled(action: str, lake: LakeTable | None, known: Known, log: Split, ru
     marks = [] if lake is None else [snapshot.mark for snapshot in lake.snapshots if snapshot.mark is not None]
     survey = LakeSurvey(view or empty, _marker(marks[-1]) if marks else None, None if lake is None else _head_marker(lake))
     bounds = {BUCKET: BucketOffsets(*log)}
-    situation = Situation(TableType.LOG, survey, _known(known), bounds, {BUCKET: (None, 0)})
+    situation = ReconcileInput(TableType.LOG, survey, _known(known), bounds, {BUCKET: (None, 0)})
     held = RowOffsets()
     if lake is not None:
         held.add((None, 0), np.array([offset for _, offset in lake.rows], dtype=np.int64))

@@ -15,7 +15,7 @@ from faults.model.exclusive.world import Grant, Record, Request, Sighted, Size, 
 from tiering.coordinator.lake_repair.sweeper import files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
-from tiering.lake.rules.upkeep.expired_files import FilesOfRounds, LandedRound, Lineage, lineage_of
+from tiering.lake.rules.upkeep.expired_files import CommittedRound, FilesOfRounds, Lineage, lineage_of
 
 SWEPT = WHEN + timedelta(days=2)
 """When sweeps look."""
@@ -197,7 +197,7 @@ def _lineage(record: Record, lake: LakeTable, rules: frozenset[Rule]) -> Lineage
     if record.copy is None or record.copy.snapshot_id != lake.tag or isinstance(base_check(lake, known, rules), str):
         return None
     base = None if marker.base is None else str(marker.base)
-    ledger = [LandedRound(str(row.round_id), None if row.base is None else str(row.base)) for row in record.ledger]
+    ledger = [CommittedRound(str(row.round_id), None if row.base is None else str(row.base)) for row in record.ledger]
     return lineage_of(f"lake-{lake.uuid}", str(marker.round_id), base, ledger)
 
 

@@ -32,7 +32,7 @@ from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import (
     Ranges,
     ReconcileAction,
-    Situation,
+    ReconcileInput,
     accepted,
     adoptable,
     adopted,
@@ -82,7 +82,7 @@ def decided(action: str, look: Look, marker_tells: bool, kv_snapshots: bool) -> 
     return Decision(start, end, removal is not None, None if removal is None else removal.ceilings.get(BUCKET), left_out)
 
 
-def _decided(action: ReconcileAction, situation: Situation, look: Look) -> tuple[Ranges, Removal | None, int | None]:
+def _decided(action: ReconcileAction, situation: ReconcileInput, look: Look) -> tuple[Ranges, Removal | None, int | None]:
     lake, _, _, _, log, rules = look
     check_own(situation.survey, situation.known)
     held = _held(lake, log)
@@ -106,7 +106,7 @@ def _decided(action: ReconcileAction, situation: Situation, look: Look) -> tuple
     return ranges, removal, records_left_out(situation, action, ranges, held)
 
 
-def _deduplicated(situation: Situation, held: RowOffsets, look: Look) -> tuple[Ranges, Removal | None, int | None]:
+def _deduplicated(situation: ReconcileInput, held: RowOffsets, look: Look) -> tuple[Ranges, Removal | None, int | None]:
     lake, _, (cluster, _), files, log, rules = look
     if log.keyed:
         raise CannotReconcile("the rounds of a primary-key table replace doubled keys themselves")
@@ -123,7 +123,7 @@ def _deduplicated(situation: Situation, held: RowOffsets, look: Look) -> tuple[R
     return ranges, repair.removal, repair.left_out
 
 
-def _situation(look: Look, marker_tells: bool, kv_snapshots: bool) -> Situation:
+def _situation(look: Look, marker_tells: bool, kv_snapshots: bool) -> ReconcileInput:
     lake, known, cluster, _, log, _ = look
     marks = [snapshot.mark for snapshot in lake.snapshots if snapshot.mark is not None]
     survey = LakeSurvey(view_of(lake), marker_of(marks[-1]) if marks else None, _head_marker(lake))
@@ -131,7 +131,7 @@ def _situation(look: Look, marker_tells: bool, kv_snapshots: bool) -> Situation:
     replaceable = frozenset((BUCKET,)) if log.start == 0 or (kv_snapshots and log.end) else frozenset()
     bounds = {BUCKET: BucketOffsets(log.start, log.end)}
     table_type = TableType.PRIMARY_KEY if log.keyed else TableType.LOG
-    situation = Situation(table_type, survey, expected_lake(known, cluster), bounds, {BUCKET: PLACE}, marker_tells)
+    situation = ReconcileInput(table_type, survey, expected_lake(known, cluster), bounds, {BUCKET: PLACE}, marker_tells)
     return replace(situation, walk=walk, replaceable=replaceable)
 
 

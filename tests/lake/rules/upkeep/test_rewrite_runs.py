@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tiering.lake.rules.upkeep.rewrite_runs import (
     FULL_SHARE,
     BucketWork,
+    LiveDataFile,
     RewriteRun,
-    StandingFile,
     runs_to_rewrite,
     worst_first,
 )
@@ -22,11 +22,11 @@ TARGET = 100 * MB
 NO_LIMIT = 1 << 60
 
 
-def files(*sizes_mb: int, dirty: tuple[int, ...] = (), fixed: tuple[int, ...] = ()) -> list[StandingFile]:
-    return [StandingFile(size * MB, place in dirty, place in fixed) for place, size in enumerate(sizes_mb)]
+def files(*sizes_mb: int, dirty: tuple[int, ...] = (), fixed: tuple[int, ...] = ()) -> list[LiveDataFile]:
+    return [LiveDataFile(size * MB, place in dirty, place in fixed) for place, size in enumerate(sizes_mb)]
 
 
-def planned(standing: list[StandingFile], *, full: bool = False, limit: int = NO_LIMIT) -> list[tuple[int, int, int]]:
+def planned(standing: list[LiveDataFile], *, full: bool = False, limit: int = NO_LIMIT) -> list[tuple[int, int, int]]:
     return [(run.first, run.stop, run.outputs) for run in runs_to_rewrite(standing, TARGET, limit, full=full)]
 
 
@@ -76,7 +76,7 @@ def test_rewrites_come_to_an_end_and_leave_few_small_files(sizes_mb: list[int], 
     """Each rewrite makes files of equal size, as the rewriter does."""
     sizes = [size * MB for size in sizes_mb]
     for _ in range(20):
-        runs = runs_to_rewrite([StandingFile(size) for size in sizes], TARGET, NO_LIMIT, full=full)
+        runs = runs_to_rewrite([LiveDataFile(size) for size in sizes], TARGET, NO_LIMIT, full=full)
         if not runs:
             break
         for run in reversed(runs):

@@ -13,7 +13,7 @@ from support.worlds.leases import keeper
 from support.worlds.stories.tables import TableSteps
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import RoundEnvironment, RoundRunner
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.wire.model_codecs import ASSIGNMENT
@@ -69,7 +69,7 @@ class RoundSteps(TableSteps):
         assignment = ASSIGNMENT.from_pb(answer.tiering_table, coordinator_epoch=answer.coordinator_epoch)
         inline = InlineTaskRunner()
         cluster: Any = RunningCluster(world)
-        parts = RoundWorld(
+        parts = RoundEnvironment(
             world.transport, cluster, lambda _: world.lake, inline, inline, world.clock, RandomIds(), 1 << 40, keeper(world.transport)
         )
         return SteppedRound(world, assignment, RoundRunner(parts, assignment))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord, blocking_record, changes_of_nothing
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, first_refused
 from tiering.cluster.embedded.log.log import Log
@@ -67,7 +67,7 @@ def catch_up(
     replay = _Replay(state, table, root)
     for bucket, ends in bounds.items():
         records = refused.get(bucket, ())
-        if (standing := standing_at(records)) is not None:
+        if (standing := blocking_record(records)) is not None:
             ends = replace(ends, log_end=standing.offset)
         at = applied.get(bucket)
         if at == ends.log_end or (at is None and ends.log_end == 0):

@@ -27,11 +27,11 @@ from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
 from tiering.cluster.embedded.kv.refused_records import (
     RefusedRecord,
+    blocking_record,
     changes_of_nothing,
     insert_refused,
     mark_skipped,
     refused_of_table,
-    standing_at,
     stopped,
 )
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
@@ -136,7 +136,7 @@ class PrimaryKeyTables:
         standing = {
             bucket: record
             for bucket, records in self._refused_of(table.info.table_id).items()
-            if (record := standing_at(records)) is not None
+            if (record := blocking_record(records)) is not None
         }
         if not standing:
             return
@@ -241,7 +241,7 @@ class PrimaryKeyTables:
         if bounds is None:
             return  # its partition was dropped in the meantime
         self._using(table, lambda _: None)
-        if standing_at(self._refused_of(table.table_id).get(bucket, ())) is not None:
+        if blocking_record(self._refused_of(table.table_id).get(bucket, ())) is not None:
             return  # its rows do not correspond to the end of its log
         name = self._ids.new_id()
         files = self._using(table, lambda state: write_snapshot_files(self._root, table.table_id, name, table.schema, state.rows(bucket)))
@@ -385,7 +385,7 @@ def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedR
     for record in records:
         if record.is_skipped and record.offset == request.offset:
             return record
-    standing = standing_at(records)
+    standing = blocking_record(records)
     place = f"bucket {request.bucket_id}" + ("" if request.partition_name is None else f" of partition {request.partition_name}")
     if standing is None:
         raise InvalidArgument(f"{place} of {request.path} is not stopped at a record: there is nothing to skip")

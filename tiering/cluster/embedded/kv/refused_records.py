@@ -42,7 +42,7 @@ class RefusedRecord:
     is_skipped: bool
 
 
-def standing_at(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
+def blocking_record(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
     """Returns the record at which a bucket is stopped; None if it is not stopped."""
     return next((record for record in records if not record.is_skipped), None)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.access.acting_for import kept_name
-from tiering.cluster.embedded.log.placing import Placed
+from tiering.cluster.embedded.log.placing import BucketRows
 from tiering.cluster.embedded.log.segments import EncodedSegment, encode_segments
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments
 from tiering.cluster.embedded.metadata.partitions import ensure_partitions, list_partitions
@@ -55,7 +55,7 @@ def write_key(table: TableInfo, writer_id: str, sequence: int, content: Iterable
 
 
 @dataclass(frozen=True)
-class Piece:
+class FileChunk:
     """Rows of one bucket, for one file. The partition is given by name only, because it may not exist yet."""
 
     partition_name: str | None
@@ -68,7 +68,7 @@ class Append:
     """One encoded write without offsets. If it has no pieces, only the write itself is recorded."""
 
     key: WriteKey
-    pieces: Sequence[Piece]
+    pieces: Sequence[FileChunk]
     columns: int
 
     @property
@@ -206,9 +206,9 @@ def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedR
     )
 
 
-def encode(placed: Sequence[Placed]) -> list[Piece]:
+def encode(placed: Sequence[BucketRows]) -> list[FileChunk]:
     """Returns the rows of buckets as segments of bounded size, in order."""
-    return [Piece(part.partition_name, part.bucket_id, segment) for part in placed for segment in encode_segments(part.rows)]
+    return [FileChunk(part.partition_name, part.bucket_id, segment) for part in placed for segment in encode_segments(part.rows)]
 
 
 def _partition_ids(connection: sa.Connection, append: Append) -> Mapping[str | None, int]:

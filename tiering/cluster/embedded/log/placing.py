@@ -16,7 +16,7 @@ from tiering.model.tables import TableInfo
 
 
 @dataclass(frozen=True)
-class Placed:
+class BucketRows:
     """Rows of one bucket, in their order. The partition is given by name only, because it may not exist yet."""
 
     partition_name: str | None
@@ -24,7 +24,7 @@ class Placed:
     rows: pa.RecordBatch
 
 
-def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, turn: int) -> list[Placed]:
+def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, turn: int) -> list[BucketRows]:
     """Returns the rows of `batch` (not empty) split by partition, then by bucket.
 
     `turn` counts appends: it selects the bucket of a table without bucket keys. Raises InvalidData for a value that cannot be part of a
@@ -39,11 +39,11 @@ def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, tu
         places = groups * count + hashed
     occupied, sizes = np.unique(places, return_counts=True)
     if len(occupied) == 1:
-        return [Placed(names[int(occupied[0]) // count], int(occupied[0]) % count, batch)]
+        return [BucketRows(names[int(occupied[0]) // count], int(occupied[0]) % count, batch)]
     ordered = batch.take(np.argsort(places, kind="stable"))
     starts = np.cumsum(sizes) - sizes
     return [
-        Placed(names[int(place) // count], int(place) % count, ordered.slice(int(start), int(size)))
+        BucketRows(names[int(place) // count], int(place) % count, ordered.slice(int(start), int(size)))
         for place, start, size in zip(occupied, starts, sizes, strict=True)
     ]
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from tiering.clock import Ids
 from tiering.errors import ClusterUnavailable, SetupError
-from tiering.files.sqlite_files import distrust, sqlite_url
+from tiering.files.sqlite_files import harden, sqlite_url
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.tables import BucketKey
 
@@ -223,7 +223,7 @@ class Metadata:
         sa.event.listen(engine, "connect", _prepare_connection)
         sa.event.listen(engine, "begin", _begin)
         try:
-            distrust(engine)
+            harden(engine)
             with engine.begin() as connection:
                 facts.create(connection, checkfirst=True)
                 version = int(_fact(connection, "format_version", str(FORMAT_VERSION)))

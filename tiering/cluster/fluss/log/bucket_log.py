@@ -32,7 +32,7 @@ _MAX_WAIT_MS = 500
 _Answer = TypeVar("_Answer")
 
 
-class _AskAgain(Exception):
+class _RetryLater(Exception):
     """The answer may soon be different. `error` is raised if it is the same for `patience_s`."""
 
     def __init__(self, error: Exception, patience_s: float = PATIENCE_S) -> None:
@@ -91,19 +91,19 @@ class BucketLog:
             ends.append(answer.offset)
         return BucketOffsets(*ends)
 
-    def _nothing_from(self, offset: int, stop: int, server: ServerAddress) -> _AskAgain:
+    def _nothing_from(self, offset: int, stop: int, server: ServerAddress) -> _RetryLater:
         """Returns why no records came, although no call failed."""
         bounds = self._bounds(server)
         log = f"the log of bucket {self.bucket} of {self.table_path}"
         ids: dict[str, Any] = {"table_id": self.table_id, "bucket": self.bucket}
         if offset < bounds.log_start:
             truncated = LogTruncated(f"{log} starts at offset {bounds.log_start}, after {offset}", **ids)
-            return _AskAgain(truncated, _TRUNCATED_PATIENCE_S)
+            return _RetryLater(truncated, _TRUNCATED_PATIENCE_S)
         if bounds.log_end < stop:
-            return _AskAgain(ClusterUnavailable(f"{log} ends at offset {bounds.log_end}, before {stop}", **ids))
+            return _RetryLater(ClusterUnavailable(f"{log} ends at offset {bounds.log_end}, before {stop}", **ids))
         missing = f"has no records at offset {offset}, although its bounds are [{bounds.log_start}, {bounds.log_end})"
         hint = "Check the log of the tablet server that leads the bucket, and restart it: a restarted leader reads its log again."
-        return _AskAgain(ClusterUnavailable(f"{log} {missing}", hint=hint, **ids))
+        return _RetryLater(ClusterUnavailable(f"{log} {missing}", hint=hint, **ids))
 
     def _check_table(self) -> None:
         """Raises SourceChanged if the table does not exist any more: servers give the same answer for a dropped table and for one that is
@@ -124,7 +124,7 @@ class BucketLog:
         error = error_of(code, message, table_id=self.table_id, bucket=self.bucket)
         if isinstance(error, UnknownTable | UnknownPartition):
             return self._dropped(error)
-        return _AskAgain(error) if isinstance(error, ClusterUnavailable) else error
+        return _RetryLater(error) if isinstance(error, ClusterUnavailable) else error
 
     def _dropped(self, error: LakewardError) -> SourceChanged:
         name = f"bucket {self.bucket} of {self.table_path}"
@@ -137,7 +137,7 @@ class BucketLog:
                 return ask(self.client.leader_of(self.table_path, self.table_id, self.bucket))
             except (UnknownTable, UnknownPartition) as refusal:
                 raise self._dropped(refusal) from refusal
-            except _AskAgain as again:
+            except _RetryLater as again:
                 error, patience_s = again.error, min(self.patience_s, again.patience_s)
             except ClusterUnavailable as unavailable:
                 error, patience_s = unavailable, self.patience_s

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.log.remote_segments import RemoteLog, RemoteSegment, RemoteSegmentGone, remote_chunks
+from tiering.cluster.fluss.log.remote_segments import RemoteLog, RemoteSegment, RemoteSegmentMissing, remote_chunks
 from tiering.cluster.fluss.log.rows import LogChunk
 from tiering.errors import ClusterUnavailable, LogTruncated
 
@@ -55,11 +55,11 @@ def _remote(
         for chunk in remote_chunks(remote, start, stop, place, properties):
             yield chunk
             start = max(start, chunk.headers[-1].stopping_offset)
-    except RemoteSegmentGone as error:
+    except RemoteSegmentMissing as error:
         raise segment_gone(log, error, start) from error
 
 
-def segment_gone(log: BucketLog, error: RemoteSegmentGone, offset: int) -> LogTruncated | ClusterUnavailable:
+def segment_gone(log: BucketLog, error: RemoteSegmentMissing, offset: int) -> LogTruncated | ClusterUnavailable:
     """Returns the error for a missing segment: retention removed it, or this process sees another storage."""
     bounds = log.bounds()
     name = f"bucket {log.bucket} of {log.table_path}"

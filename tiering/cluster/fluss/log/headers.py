@@ -25,7 +25,7 @@ _ANSWER_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class HeaderAnswer:
+class HeaderResponse:
     """A server's answer for a bucket at an offset: `content` is a PbFetchLogRespForBucket without an error, `place` is its origin."""
 
     bucket: BucketKey
@@ -34,7 +34,7 @@ class HeaderAnswer:
     place: LogPlace
 
 
-def header_answers(client: FlussClient, table: TableInfo, offsets: Offsets) -> Iterator[HeaderAnswer]:
+def header_answers(client: FlussClient, table: TableInfo, offsets: Offsets) -> Iterator[HeaderResponse]:
     """Yields the leaders' answers for the batches at these offsets. Buckets without a leader, or with an error, are left out.
 
     Raises ClusterUnavailable if no server answers, UnknownTable, UnknownPartition.
@@ -58,7 +58,7 @@ def header_answers(client: FlussClient, table: TableInfo, offsets: Offsets) -> I
         raise error
 
 
-def _ask(client: FlussClient, server: ServerAddress, table: TableInfo, offsets: Offsets) -> list[HeaderAnswer]:
+def _ask(client: FlussClient, server: ServerAddress, table: TableInfo, offsets: Offsets) -> list[HeaderResponse]:
     request = fetch_request(_ANSWER_BYTES, max_wait_ms=0)
     for bucket, offset in offsets.items():
         add_bucket(request, table.table_id, bucket, offset, _HEADER_FETCH_BYTES)
@@ -69,5 +69,5 @@ def _ask(client: FlussClient, server: ServerAddress, table: TableInfo, offsets: 
             if content.error_code:
                 client.forget_leader(table.path, table.table_id, bucket)
             else:
-                answers.append(HeaderAnswer(bucket, offsets[bucket], content, LogPlace(table.path, bucket, str(server))))
+                answers.append(HeaderResponse(bucket, offsets[bucket], content, LogPlace(table.path, bucket, str(server))))
     return answers

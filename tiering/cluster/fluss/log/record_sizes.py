@@ -17,7 +17,7 @@ import pyarrow as pa
 import structlog
 
 from tiering.cluster.fluss.log.batches import BatchHeader, read_header
-from tiering.cluster.fluss.log.headers import HeaderAnswer, header_answers
+from tiering.cluster.fluss.log.headers import HeaderResponse, header_answers
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
@@ -130,7 +130,7 @@ def _least_bits(kind: pa.DataType) -> int:
         return _OFFSET_BITS
 
 
-def _sample(answer: HeaderAnswer) -> _Sample | None:
+def _sample(answer: HeaderResponse) -> _Sample | None:
     if not answer.content.HasField("remote_log_fetch_info"):
         header = read_header(answer.content.records, 0, answer.place, answer.offset)
         return None if header is None else _of_header(header)

@@ -45,7 +45,7 @@ class RemoteLog:
     """Position in the first segment of a record batch at or before that offset."""
 
 
-class RemoteSegmentGone(Exception):
+class RemoteSegmentMissing(Exception):
     """A segment's file does not exist (any more). The reader of the log checks whether retention removed it."""
 
     def __init__(self, path: str) -> None:
@@ -56,7 +56,7 @@ class RemoteSegmentGone(Exception):
 def remote_chunks(remote: RemoteLog, start: int, stop: int, place: LogPlace, properties: Mapping[str, str]) -> Iterator[LogChunk]:
     """Yields the record batches of the segments from offset `start` on, until `stop` or the end of the last segment.
 
-    A chunk is at most BLOCK_BYTES long, or one record batch. Raises DataCorrupt, RemoteSegmentGone, ClusterUnavailable, SetupError.
+    A chunk is at most BLOCK_BYTES long, or one record batch. Raises DataCorrupt, RemoteSegmentMissing, ClusterUnavailable, SetupError.
     """
     position = remote.first_position
     for segment in remote.segments:
@@ -102,7 +102,7 @@ def _next_size(data: pa.Buffer, place: LogPlace, offset: int) -> int:
 def remote_header(remote: RemoteLog, offset: int, place: LogPlace, properties: Mapping[str, str]) -> BatchHeader:
     """Returns the header of the record batch with `offset`, which is in the first segment; reads only few bytes, and no records.
 
-    Raises DataCorrupt, RemoteSegmentGone, ClusterUnavailable, SetupError.
+    Raises DataCorrupt, RemoteSegmentMissing, ClusterUnavailable, SetupError.
     """
     segment = remote.segments[0]
     path = segment.path(remote.folder)
@@ -133,7 +133,7 @@ class _File:
         try:
             self._file = system.open_input_file(path)
         except FileNotFoundError as error:
-            raise RemoteSegmentGone(self._path) from error
+            raise RemoteSegmentMissing(self._path) from error
         except (OSError, pa.ArrowException) as error:
             raise self._unreadable(error) from error
         return self

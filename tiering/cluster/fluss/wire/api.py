@@ -93,14 +93,14 @@ def api_of(request: Message) -> Api:
 
 
 @dataclass(frozen=True)
-class OfferedApis:
+class SupportedApis:
     """A server's answer to ApiVersions: the lowest and the highest version by key."""
 
     versions: dict[int, tuple[int, int]]
 
     @staticmethod
-    def of(answer: pb.ApiVersionsResponse) -> OfferedApis:
-        return OfferedApis({version.api_key: (version.min_version, version.max_version) for version in answer.api_versions})
+    def of(answer: pb.ApiVersionsResponse) -> SupportedApis:
+        return SupportedApis({version.api_key: (version.min_version, version.max_version) for version in answer.api_versions})
 
     def offers(self, api: Api) -> bool:
         """Returns whether the server supports the call in this client's version."""

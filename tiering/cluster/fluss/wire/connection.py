@@ -21,7 +21,7 @@ from typing import Any, NoReturn, cast
 from google.protobuf.message import DecodeError, Message
 
 from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
-from tiering.cluster.fluss.wire.api import API_VERSIONS, AUTHENTICATE, VERSION, Api, OfferedApis
+from tiering.cluster.fluss.wire.api import API_VERSIONS, AUTHENTICATE, VERSION, Api, SupportedApis
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, InvalidAnswer, LakewardError, PeerTooOld
 from tiering.rpc.fluss import fluss_pb2 as pb
@@ -61,7 +61,7 @@ class ServerConnection:
         self._socket = self._connected()
         try:
             request = pb.ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-            self.offered = OfferedApis.of(self._first_answer(API_VERSIONS, request))
+            self.offered = SupportedApis.of(self._first_answer(API_VERSIONS, request))
             if options.username is not None:
                 self._log_in(options.username)
             self._socket.settimeout(None)

@@ -34,7 +34,7 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class LakeKnowledge:
+class LakeState:
     """The coordinator's copy of what the lake holds. It may be behind the lake, never ahead of it.
 
     `passed_head` is the newest head that a base check passed (DESIGN 6.2). `records`, `size_bytes` and `files` are totals of the whole
@@ -94,7 +94,7 @@ class LakeKnowledge:
         recorded = self.skipped_traces.get(bucket, {}).get(offset)
         return offset in self.skipped.get(bucket, ()) and (trace is None or recorded is None or trace == recorded)
 
-    def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeKnowledge:
+    def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeState:
         """Returns the knowledge with this record left out. It replaces an earlier skipped record at the same offset."""
         traces = {**self.skipped_traces.get(bucket, {}), **({} if trace is None else {offset: trace})}
         return replace(
@@ -150,7 +150,7 @@ class TableRecord:
     retry_deadline: datetime | None = None
     pause: Pause | None = None
     call: QueuedCall | None = None
-    lake: LakeKnowledge = field(default_factory=LakeKnowledge)
+    lake: LakeState = field(default_factory=LakeState)
     forget_deadline: datetime | None = None
     errors: tuple[ErrorRecord, ...] = ()
     """The kinds of errors of its rounds, the most recent last; at most `MAX_ERRORS`."""
@@ -167,7 +167,7 @@ class TableRecord:
     due_time: datetime | None = None
     """When the table became due; None if it is not due."""
     assignment: AssignmentRecord | None = None
-    elsewhere: ElsewhereRecord | None = None
+    elsewhere: OtherServiceRecord | None = None
     round_bytes: int | None = None
     """The table is due before its freshness has elapsed once this many bytes wait; None if only the freshness counts."""
     recent_rounds_ms: tuple[int, ...] = ()
@@ -258,7 +258,7 @@ class AssignmentRecord:
 
 
 @dataclass(frozen=True)
-class ElsewhereRecord:
+class OtherServiceRecord:
     """A snapshot of another service that is newer than what the coordinator has recorded. `source` is the value of `status_source`."""
 
     source: str

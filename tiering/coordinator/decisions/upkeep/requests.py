@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tiering import errors
 from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.operator_requests import Called, check_callable
+from tiering.coordinator.decisions.operator_requests import CallOutcome, check_callable
 from tiering.coordinator.decisions.records import (
     EndedUpkeep,
     ErrorInfo,
@@ -25,8 +25,8 @@ MAX_REQUESTS = 20
 """Upper bound of waiting requests of one table. Only a program in a loop sends more."""
 
 
-def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: str, idempotency_key: str | None = None) -> Called:
-    """Handles a caller's request: joins an equal request that waits, or queues a new one. `Called.round_id` is the request's id.
+def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: str, idempotency_key: str | None = None) -> CallOutcome:
+    """Handles a caller's request: joins an equal request that waits, or queues a new one. `CallOutcome.round_id` is the request's id.
 
     Raises TablePaused if the table or its upkeep is paused, InvalidArgument if the table failed permanently, and ServiceBusy if too many
     requests wait.
@@ -35,14 +35,14 @@ def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: st
     order = requested_order(order)
     waiting = next((queued for queued in record.upkeep.requests if queued.order == order), None)
     if waiting is not None:
-        return Called(Change(record), waiting.request_id, joined=True)
+        return CallOutcome(Change(record), waiting.request_id, joined=True)
     if len(record.upkeep.requests) >= MAX_REQUESTS:
         raise errors.ServiceBusy(f"{MAX_REQUESTS} requests for upkeep of {record.path} wait already", hint="CALL again when they are done.")
     caller = ctx.principal or "unknown"
     queued = UpkeepRequest(ctx.new_round_id, order, procedure, caller, ctx.now.wall, idempotency_key)
     change = Change(record).update(upkeep=replace(record.upkeep, requests=(*record.upkeep.requests, queued)))
     change = change.note(ctx, "UPKEEP_REQUESTED", f"{procedure} by {caller}", request_id=queued.request_id)
-    return Called(change, queued.request_id, joined=False)
+    return CallOutcome(change, queued.request_id, joined=False)
 
 
 def check_may_request(record: TableRecord) -> None:

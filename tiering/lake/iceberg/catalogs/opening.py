@@ -46,7 +46,7 @@ from requests import Session
 
 from tiering.errors import InvalidArgument, SetupError
 from tiering.extras import extra_of, install_hint
-from tiering.files.sqlite_files import distrust
+from tiering.files.sqlite_files import harden
 from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties, check_local_path
 from tiering.lake.catalog_timeouts import READ_DEADLINE
@@ -179,7 +179,7 @@ class SqlLakeCatalog(_LakeMetastoreCatalog, SqlCatalog):
 
     def _init_catalog(self) -> None:
         bound_waits(self.engine)  # before the engine's first connection
-        distrust(self.engine)
+        harden(self.engine)
         super()._init_catalog()
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:

@@ -27,7 +27,7 @@ from tiering.lake.iceberg.schema.layout import bucket_keys, layout_of_schema, ta
 from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place
 from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles, TableState
-from tiering.lake.log_begins import commit_times_ms
+from tiering.lake.log_starts import commit_times_ms
 from tiering.lake.maintenance import Removal
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType

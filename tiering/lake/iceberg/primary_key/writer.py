@@ -52,7 +52,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class _Dead:
+class _DeletedRows:
     """The rows that are deleted before the round, by data file. `by_own`: those that only the bucket's own delete files name."""
 
     rows: Mapping[str, Mask] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class PrimaryKeyWriter:
             upserts = last & (self._change_types() != ChangeType.DELETE)
             replaced = self._context.replaces and bool(base.data or base.equality_deletes)
             looks_at_rows = bool(base.shared if replaced else last.any())
-            dead = self._dead(base) if looks_at_rows else _Dead()
+            dead = self._dead(base) if looks_at_rows else _DeletedRows()
             dying = self._dying_with_bucket(base, dead) if replaced else self._dying(base, dead.rows, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
             base, rewritten = (base, replaced) if replaced or not looks_at_rows else self._rewriting(base, _union(dead.rows, dying), added)
@@ -142,11 +142,11 @@ class PrimaryKeyWriter:
         types = tuple(self._files.schema.field(name).type for name in names)
         return ChangedKeys(tuple(names), types, int(last.sum()), lambda: _kept(self._spool.batches(names), last))
 
-    def _dead(self, base: BucketFiles) -> _Dead:
+    def _dead(self, base: BucketFiles) -> _DeletedRows:
         own = base.own.deletes
         by_own, left_over = dead_rows(self._files.io, base.data, own)
         by_others, _ = dead_rows(self._files.io, base.data, [file for file in base.deletes if file not in own])
-        return _Dead(_union(by_others, by_own), by_own, left_over)
+        return _DeletedRows(_union(by_others, by_own), by_own, left_over)
 
     @staticmethod
     def _is_to_be_rewritten(own: BucketFiles, deleted: Mapping[str, Mask], added: int) -> bool:
@@ -174,7 +174,7 @@ class PrimaryKeyWriter:
                 remaining_files.add(file.location)
         return frozenset(remaining_files)
 
-    def _dying_with_bucket(self, base: BucketFiles, dead: _Dead) -> dict[str, Mask]:
+    def _dying_with_bucket(self, base: BucketFiles, dead: _DeletedRows) -> dict[str, Mask]:
         """Returns all live rows of the bucket in files that also hold rows of other buckets."""
         table = self._context.table
         keys = [self._files.state.schema.find_field(name) for name in bucket_keys(table)]

@@ -29,7 +29,7 @@ from tiering.lake.iceberg.reading.survey import foreign_offsets
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import partition_values
-from tiering.lake.log_begins import commit_times_ms, to_ms
+from tiering.lake.log_starts import commit_times_ms, to_ms
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 
 _BATCH_ROWS = 1 << 18

@@ -69,8 +69,8 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
     return scopes
 
 
-def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
-    """Returns the sums of the live rows at the head (`StandingRows.standing_rows`)."""
+def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
+    """Returns the sums of the live rows at the head (`LiveRowSums.live_row_sums`)."""
     loaded = cast(Table, view.handle)
     if view.head is None:
         return []

@@ -53,7 +53,7 @@ _DAMAGED = (MetadataInvalid, exceptions.ValidationError, ValueError, EOFError, B
 
 
 @dataclass
-class _Former:
+class _FormerSnapshots:
     """The snapshots in the former metadata files of one table. `files`: the files that were read."""
 
     files: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class ExpiredSnapshots:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tables: OrderedDict[str, _Former] = OrderedDict()
+        self._tables: OrderedDict[str, _FormerSnapshots] = OrderedDict()
 
     def added_to(self, view: LakeView, table: Table) -> LakeView:
         """Returns `view` with the expired snapshots between its head and its newest tiering commit, as far as they are known.
@@ -75,7 +75,7 @@ class ExpiredSnapshots:
         if not is_undecided(view):
             return view
         with self._lock:
-            former = self._tables.get(view.table_uuid, _Former())
+            former = self._tables.get(view.table_uuid, _FormerSnapshots())
         completed = _completed(view, former)
         if not is_undecided(completed):
             return completed
@@ -86,10 +86,10 @@ class ExpiredSnapshots:
                 recorded = snapshots.get(snapshot_id)
                 if recorded is None or recorded.parent_id is None:  # some engines clear the parent when it expires
                     snapshots[snapshot_id] = snapshot
-            completed = _completed(view, _Former(frozenset(files), snapshots))
+            completed = _completed(view, _FormerSnapshots(frozenset(files), snapshots))
             if not is_undecided(completed):
                 break
-        self._remember(view.table_uuid, _Former(frozenset(files), snapshots))
+        self._remember(view.table_uuid, _FormerSnapshots(frozenset(files), snapshots))
         return completed
 
     @staticmethod
@@ -101,11 +101,11 @@ class ExpiredSnapshots:
             try:
                 with lake_errors(f"read a former metadata file of {view.path}", table_path=view.path):
                     snapshots = _snapshots_in(table, entry.metadata_file)
-            except _Gone:
+            except _FileMissing:
                 return
             yield entry.metadata_file, snapshots
 
-    def _remember(self, table_uuid: str, former: _Former) -> None:
+    def _remember(self, table_uuid: str, former: _FormerSnapshots) -> None:
         with self._lock:
             self._tables[table_uuid] = former
             self._tables.move_to_end(table_uuid)
@@ -113,19 +113,19 @@ class ExpiredSnapshots:
                 self._tables.popitem(last=False)
 
 
-class _Gone(Exception):
+class _FileMissing(Exception):
     """A file no longer exists, or is outside of the locations where files of the lake may be."""
 
 
 def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot]:
     """Returns the snapshots in a metadata file of this table; none for a damaged file and for one of another table.
 
-    Raises _Gone, and LakeUnavailable if the storage refuses the permission.
+    Raises _FileMissing, and LakeUnavailable if the storage refuses the permission.
     """
     try:
         metadata = FromInputFile.table_metadata(table.io.new_input(location))
     except _GONE as error:
-        raise _Gone from error
+        raise _FileMissing from error
     except PermissionError as error:
         raise LakeUnavailable(f"{location} cannot be read: {describe(error)}", hint=_REFUSED_HINT) from error
     except _DAMAGED:
@@ -135,7 +135,7 @@ def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot]:
     return {snapshot.snapshot_id: lake_snapshot(snapshot) for snapshot in metadata.snapshots}
 
 
-def _completed(view: LakeView, former: _Former) -> LakeView:
+def _completed(view: LakeView, former: _FormerSnapshots) -> LakeView:
     """Returns `view` with the known expired snapshots, and with parents that an engine cleared."""
     snapshots = {
         snapshot_id: replace(snapshot, parent_id=former.snapshots[snapshot_id].parent_id)

@@ -57,7 +57,7 @@ def _files_below(table: Table, folder: str) -> Iterator[StoredFile]:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _FileNames:
     """The names in one table's metadata: manifests by manifest list, and data and delete files by manifest."""
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -78,14 +78,14 @@ class NamedFiles:
     def __init__(self, remembered_names: int = REMEMBERED_NAMES) -> None:
         self._limit = remembered_names
         self._lock = Lock()
-        self._tables: OrderedDict[str, _Named] = OrderedDict()
+        self._tables: OrderedDict[str, _FileNames] = OrderedDict()
 
     def of(self, view: LakeView) -> set[str]:
         """Returns manifest lists, manifests, data and delete files (also removed ones) and marker files (`LakeMaintenance.live_files`)."""
         table = cast(Table, view.handle)
         io = io_of(table)
         with self._lock:
-            cached = self._tables.get(view.table_uuid, _Named())
+            cached = self._tables.get(view.table_uuid, _FileNames())
         lists: dict[str, tuple[str, ...]] = {}
         manifests: dict[str, tuple[str, ...]] = {}
         named = {marker for snapshot in table.metadata.snapshots if (marker := summary_of(snapshot).get(PATH_KEY)) is not None}
@@ -99,11 +99,11 @@ class NamedFiles:
                     listed = tuple(file.manifest_path for file in files)
                 lists[snapshot.manifest_list] = listed
                 manifests.update((path, cached.manifests[path]) for path in listed if path not in manifests)
-        self._remember(view.table_uuid, _Named(lists, manifests))
+        self._remember(view.table_uuid, _FileNames(lists, manifests))
         named.update(lists, manifests, *manifests.values())
         return {io.parse_location(location, io.properties)[2] for location in named}
 
-    def _remember(self, table_uuid: str, named: _Named) -> None:
+    def _remember(self, table_uuid: str, named: _FileNames) -> None:
         with self._lock:
             self._tables.pop(table_uuid, None)
             self._tables[table_uuid] = named

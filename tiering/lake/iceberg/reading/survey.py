@@ -26,7 +26,7 @@ from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, FilePlace, file_place, partition_values
-from tiering.lake.log_begins import NO_BEGINS, LogBegins, commit_times_ms
+from tiering.lake.log_starts import NO_STARTS, LogStarts, commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.proof.file_footer import FileIdentity
@@ -67,7 +67,7 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogStarts = NO_STARTS) -> RowOffsets:
     """Returns the offsets of the head's rows (`LakeMaintenance.row_offsets`). Streams two columns and the partition's, and with `begins`
     the commit times.
 
@@ -156,7 +156,7 @@ def _live_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -
     return [places[place] for place, base in live_files.items() if base.data]
 
 
-def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Mapping[str, int], begins: LogBegins) -> None:
+def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Mapping[str, int], begins: LogStarts) -> None:
     keys = (*info.partition_keys, BUCKET_COLUMN)
     times = commit_times_ms(rows[TIMESTAMP_COLUMN].combine_chunks()) if begins else None
     for place in rows.group_by(list(keys)).aggregate([]).to_pylist():

@@ -16,7 +16,7 @@ from tiering.lake.iceberg.writing.data_files import FilesPayload
 
 
 @dataclass
-class _Live:
+class _LiveFiles:
     """The live files of a snapshot. `data` and `equality`: partition value and sequence number of each data file and equality delete.
 
     `deletes`: by partition value of the present spec. `has_global`: some deletes of a former spec apply to all files.
@@ -69,8 +69,8 @@ def fitting_rewrites(table: Table, head: int | None, rewrites: Mapping[int, File
     return _with_obsolete(fitting, live)
 
 
-def _live(table: Table, head: int) -> _Live:
-    live = _Live()
+def _live(table: Table, head: int) -> _LiveFiles:
+    live = _LiveFiles()
     for entry in live_entries(table, head):
         file = entry.data_file
         partition, sequence_number = partition_of(file), entry.sequence_number or 0
@@ -85,14 +85,14 @@ def _live(table: Table, head: int) -> _Live:
     return live
 
 
-def _fits(payload: FilesPayload, live: _Live) -> bool:
+def _fits(payload: FilesPayload, live: _LiveFiles) -> bool:
     change = payload.change
     if change is None or live.has_global or not live.data.keys() >= set(change.obsolete):
         return False
     return live.deletes.get(change.partition, set()) == set(payload.deletes)
 
 
-def _with_obsolete(rewrites: Mapping[int, FilesPayload], live: _Live | None) -> FittingRewrites:
+def _with_obsolete(rewrites: Mapping[int, FilesPayload], live: _LiveFiles | None) -> FittingRewrites:
     """Adds the obsolete files. `live` None: none of the rewrites applies a delete file."""
     replaced = {location for payload in rewrites.values() if payload.change is not None for location in payload.change.obsolete}
     deletes = {location: names for payload in rewrites.values() for location, names in payload.deletes.items()}

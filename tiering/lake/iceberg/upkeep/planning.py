@@ -19,10 +19,10 @@ from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.upkeep.applied_deletes import EqualityDelete
 from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, RewriteJob
-from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, StandingData, partition_name, standing_files
+from tiering.lake.iceberg.upkeep.live_files import LiveEntry, PartitionFiles, partition_name, read_live_files
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.proof.file_footer import Run
-from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, RewriteRun, StandingFile, runs_to_rewrite, worst_first
+from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, LiveDataFile, RewriteRun, runs_to_rewrite, worst_first
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder
 
@@ -44,7 +44,7 @@ class _Bucket:
 
     key: BucketKey
     partition: PartitionFiles
-    entries: Sequence[StandingData]
+    entries: Sequence[LiveEntry]
     dirty: frozenset[str]
 
 
@@ -64,7 +64,7 @@ class _Planning:
         self._left_alone = 0
 
     def plan(self, living: Mapping[str, int]) -> UpkeepPlan:
-        live_files = standing_files(self._table, self._loaded, self._view.head, living)
+        live_files = read_live_files(self._table, self._loaded, self._view.head, living)
         self._left_alone = live_files.of_former_specs
         works: list[tuple[_Bucket, BucketWork]] = []
         for partition in live_files.partitions.values():
@@ -100,7 +100,7 @@ class _Planning:
         return frozenset(named | {entry.file.file_path for entry in older})
 
     def _work(self, bucket: _Bucket, files: Sequence[DataFile], fixed: frozenset[str] = frozenset()) -> BucketWork:
-        live_files = [StandingFile(file.file_size_in_bytes, file.file_path in bucket.dirty, file.file_path in fixed) for file in files]
+        live_files = [LiveDataFile(file.file_size_in_bytes, file.file_path in bucket.dirty, file.file_path in fixed) for file in files]
         runs = runs_to_rewrite(live_files, self._target_bytes, max(1, self._order.budget_bytes), full=self._order.full)
         return BucketWork(runs, sum(file.is_dirty for file in live_files))
 
@@ -214,6 +214,6 @@ def _offset(bound: bytes) -> int:
     return cast(int, from_bytes(LongType(), bound))
 
 
-def oldest_first(entry: StandingData) -> tuple[int, int]:
+def oldest_first(entry: LiveEntry) -> tuple[int, int]:
     """Returns a sort key: oldest first. Of one commit the larger file comes first, because it replaced older files."""
     return entry.sequence_number, -entry.file.file_size_in_bytes

@@ -16,8 +16,8 @@ from tiering.lake.base import Committable, FileRewrite, LakeView
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.upkeep.live_files import PartitionFiles, read_live_files
 from tiering.lake.iceberg.upkeep.planning import in_offset_order, oldest_first, ordered_files, rewrite_task
-from tiering.lake.iceberg.upkeep.standing_files import PartitionFiles, standing_files
 from tiering.lake.rules.upkeep.small_files import first_to_merge
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
@@ -57,10 +57,10 @@ class SmallLogFiles:
         """Returns the files of each bucket's partition. Partitions with deleted rows are left out."""
         schema = self._loaded.schema()
         places = {key: file_place(self._table, key, name, schema).partition for key, name in buckets.items()}
-        live_files = standing_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
-        if live_files.has_global_deletes:
+        files = read_live_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
+        if files.has_global_deletes:
             return []
-        partitions = ((key, live_files.partitions.get(partition)) for key, partition in places.items())
+        partitions = ((key, files.partitions.get(partition)) for key, partition in places.items())
         return [(key, files) for key, files in partitions if files is not None and not files.deletes and not files.equality_deletes]
 
     def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> Sequence[DataFile]:

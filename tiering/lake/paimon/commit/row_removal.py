@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.lake.base import LakeView, WriteResult, WriterInitContext
-from tiering.lake.log_begins import commit_times_ms
+from tiering.lake.log_starts import commit_times_ms
 from tiering.lake.maintenance import Removal
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors

@@ -21,7 +21,7 @@ from tiering.instants import to_milliseconds
 from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.fluss.offsets_file import OFFSETS_LIMIT_BYTES, is_offsets_path, parse_offsets, stated_offsets, unreadable
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
-from tiering.lake.log_begins import commit_times_ms
+from tiering.lake.log_starts import commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets
 from tiering.lake.paimon.commit.manifests import Changes, Manifests
 from tiering.lake.paimon.errors import lake_errors

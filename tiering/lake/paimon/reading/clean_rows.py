@@ -49,7 +49,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass
-class _Added:
+class _AddedRows:
     """The rows that one snapshot added to one place. `standing` is the highest sequence number at the place before the snapshot."""
 
     data: list[Any] = field(default_factory=list)
@@ -63,7 +63,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
     loaded = cast(LoadedTable, view.handle)
     with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
         manifests, ids = Manifests(loaded), partition_ids(table, loaded, partitions)
-        places: dict[Place, list[_Added]] = defaultdict(list)
+        places: dict[Place, list[_AddedRows]] = defaultdict(list)
         for snapshot_id in snapshot_ids:
             for place, added in _by_place(table, loaded, manifests, snapshot_id).items():
                 places[place].append(added)
@@ -80,8 +80,8 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
     return scopes
 
 
-def standing_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
-    """Returns the sums of the head's rows. Implements `StandingRows.standing_rows`.
+def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
+    """Returns the sums of the head's rows. Implements `LiveRowSums.live_row_sums`.
 
     Rows that deletion vectors delete count too, because they were tiered.
     """
@@ -124,13 +124,13 @@ def _standing_in(reader: _FileReader, identity: FileIdentity, entry: Any, place:
     return RowSum() if identity.is_former(footer, place[0]) else RowSum(footer.rows, footer.checksum)
 
 
-def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _Added]:
+def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _AddedRows]:
     """Returns the changes of a snapshot by place. Raises SchemaDrift if the snapshot, or the one before it, has expired in the meantime."""
     snapshot, before = loaded.snapshot(snapshot_id), loaded.snapshot(snapshot_id - 1)
     if snapshot is None or (before is None and snapshot_id > 1):
         raise drift(table.path, None, f"lost its snapshot {snapshot_id}, or the one before it, while it was read")
     changes, kind = manifests.changes(snapshot), str(snapshot.document["commitKind"])
-    places: dict[Place, _Added] = defaultdict(_Added)
+    places: dict[Place, _AddedRows] = defaultdict(_AddedRows)
     for entry in changes.added:
         places[_place(entry)].data.append(entry)
     for entry in changes.changelog:
@@ -151,7 +151,7 @@ def _place(entry: Any) -> Place:
     return tuple(entry.partition.values), int(entry.bucket)
 
 
-def _row_sums(reader: _FileReader, parts: Sequence[_Added]) -> ChangeSums:
+def _row_sums(reader: _FileReader, parts: Sequence[_AddedRows]) -> ChangeSums:
     written = RowSum()
     for added in parts:
         for entry in added.data:
@@ -160,7 +160,7 @@ def _row_sums(reader: _FileReader, parts: Sequence[_Added]) -> ChangeSums:
     return ChangeSums(written, living=written)
 
 
-def _keyed_sums(reader: _FileReader, parts: Sequence[_Added]) -> tuple[ChangeSums, str]:
+def _keyed_sums(reader: _FileReader, parts: Sequence[_AddedRows]) -> tuple[ChangeSums, str]:
     """Returns the sums of changes of a primary-key table, and what is wrong with their order; "" = nothing."""
     newest, in_order = NewestRows(), True
     for added in parts:
@@ -174,7 +174,7 @@ def _keyed_sums(reader: _FileReader, parts: Sequence[_Added]) -> tuple[ChangeSum
     return ChangeSums(written, deleted, at_the_end.living, at_the_end.gone), "" if in_order else OUT_OF_ORDER
 
 
-def _followed(reader: _FileReader, parts: Sequence[_Added]) -> tuple[RowSum | None, RowSum | None]:
+def _followed(reader: _FileReader, parts: Sequence[_AddedRows]) -> tuple[RowSum | None, RowSum | None]:
     """Returns the sums of all written rows and of the keys of all deleted ones. Both are None if the table has no changelog files."""
     if not reader.is_followed and not any(added.changelog for added in parts):
         return None, None

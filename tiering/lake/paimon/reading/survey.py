@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tiering.errors import MarkerCorrupt, SchemaDrift
 from tiering.lake.base import LakeView
-from tiering.lake.log_begins import NO_BEGINS, LogBegin, LogBegins, commit_times_ms
+from tiering.lake.log_starts import NO_STARTS, LogStart, LogStarts, commit_times_ms
 from tiering.lake.maintenance import LakeSurvey, StoredFile
 from tiering.lake.marker import PATH_KEY, ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
@@ -47,7 +47,7 @@ def _newest_marker(loaded: LoadedTable) -> Marker | None:
     return None
 
 
-def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogBegins = NO_BEGINS) -> RowOffsets:
+def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogStarts = NO_STARTS) -> RowOffsets:
     """Returns the offsets of the head's rows. Streams the system columns of its files, or reads only their footers. Implements
     `LakeMaintenance.row_offsets`.
     """
@@ -79,10 +79,10 @@ def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int],
     return found_offsets
 
 
-def _by_name(partitions: Mapping[str, int], begins: LogBegins) -> Mapping[str | None, Mapping[int, LogBegin]]:
+def _by_name(partitions: Mapping[str, int], begins: LogStarts) -> Mapping[str | None, Mapping[int, LogStart]]:
     """Returns where logs begin, by partition name and bucket id."""
     names = {partition_id: name for name, partition_id in partitions.items()}
-    by_name: defaultdict[str | None, dict[int, LogBegin]] = defaultdict(dict)
+    by_name: defaultdict[str | None, dict[int, LogStart]] = defaultdict(dict)
     for bucket, begin in begins.items():
         if bucket.partition_id in names:
             by_name[names[bucket.partition_id]][bucket.bucket_id] = begin
@@ -90,7 +90,7 @@ def _by_name(partitions: Mapping[str, int], begins: LogBegins) -> Mapping[str | 
 
 
 def _gather(
-    found_offsets: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath, begins: Mapping[int, LogBegin]
+    found_offsets: RowOffsets, info: TableInfo, partition: str | None, loaded: LoadedTable, path: PurePath, begins: Mapping[int, LogStart]
 ) -> None:
     """Adds the offsets of a file's rows to `found_offsets`. `begins`: where the logs of the partition's buckets begin, by bucket id."""
     if path.suffix != ".parquet":

@@ -21,7 +21,7 @@ from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.log_files import LogFiles
 from tiering.lake.paimon.upkeep.sorted_runs import SortedRun, SortedRuns
-from tiering.lake.rules.upkeep.rewrite_runs import StandingFile, outputs_of, runs_to_rewrite
+from tiering.lake.rules.upkeep.rewrite_runs import LiveDataFile, outputs_of, runs_to_rewrite
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.upkeep import UpkeepOrder
@@ -99,7 +99,7 @@ def _works(
     log_files = LogFiles(state, table, view)
     for key, files in ((key, files) for key, separated in log_files.by_bucket(buckets).items() for files in separated):
         looked_at += len(files)
-        standing = [StandingFile(file.size_bytes) for file in files]
+        standing = [LiveDataFile(file.size_bytes) for file in files]
         for run in runs_to_rewrite(standing, state.target_bytes, max(1, order.budget_bytes), full=order.full):
             task = partial(log_files.task, key, buckets[key], files[run.first : run.stop])
             works.append(_Work(run.files - run.outputs, run.files, run.size_bytes, task))

@@ -29,7 +29,7 @@ CLOCK_SKEW = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class LandedRound:
+class CommittedRound:
     """A landed round of the ledger, and the round that it was built on."""
 
     round_id: str
@@ -45,7 +45,7 @@ class Lineage:
     rounds: Collection[str]
 
 
-def lineage_of(table_uuid: str, newest: str, base: str | None, ledger: Iterable[LandedRound]) -> Lineage:
+def lineage_of(table_uuid: str, newest: str, base: str | None, ledger: Iterable[CommittedRound]) -> Lineage:
     """Returns the chain of rounds that leads to `newest`, whose marker names `base`."""
     bases = {row.round_id: row.base_round_id for row in ledger}
     rounds, current = {newest}, base

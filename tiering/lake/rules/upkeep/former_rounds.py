@@ -35,7 +35,7 @@ _ROUND_ID = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-([0-9a-f]{8}(?:-[0-9a-f]{4}
 
 
 @dataclass(frozen=True)
-class NotedRound:
+class RecordedRound:
     """A round of the note. `fate` None: the round landed, and its grants are unknown."""
 
     fate: RoundFate | None
@@ -48,7 +48,7 @@ class FormerRounds:
 
     table_uuid: str
     newest: str | None = None
-    rounds: Mapping[str, NotedRound] = field(default_factory=dict)
+    rounds: Mapping[str, RecordedRound] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Returns the note as the store keeps it."""
@@ -97,9 +97,9 @@ def note_of(
         is_same = before is not None and before.table_uuid == table_uuid
         newest = before.newest if before is not None and is_same else None
         proved = {key for key, noted in before.rounds.items() if noted.is_of_history} if before is not None and is_same else ()
-    rounds: dict[str, NotedRound] = {}
+    rounds: dict[str, RecordedRound] = {}
     for round_id in stored:
         fate = fates.get(round_id)
         if len(rounds) < REMEMBERED_ROUNDS and (fate is not None or round_id in proved):
-            rounds[round_id] = NotedRound(fate, round_id in proved)
+            rounds[round_id] = RecordedRound(fate, round_id in proved)
     return FormerRounds(table_uuid, newest, rounds)

@@ -33,7 +33,7 @@ RUN_FILES = 1_000
 
 
 @dataclass(frozen=True)
-class StandingFile:
+class LiveDataFile:
     """A live data file of one bucket. `is_fixed`: no rewrite may replace it."""
 
     size_bytes: int
@@ -56,7 +56,7 @@ class RewriteRun:
         return self.stop - self.first
 
 
-def runs_to_rewrite(files: Sequence[StandingFile], target_bytes: int, limit_bytes: int, *, full: bool) -> list[RewriteRun]:
+def runs_to_rewrite(files: Sequence[LiveDataFile], target_bytes: int, limit_bytes: int, *, full: bool) -> list[RewriteRun]:
     """Returns the pieces of work of one bucket. One piece reads at most `limit_bytes`, unless a single file is larger.
 
     A file about as large as the limit is not small, whatever the target is, because no piece could include it and another one.
@@ -78,7 +78,7 @@ def outputs_of(size_bytes: int, target_bytes: int) -> int:
     return max(1, round(size_bytes / target_bytes))
 
 
-def _helps(files: Sequence[StandingFile], run: RewriteRun, target_bytes: int) -> bool:
+def _helps(files: Sequence[LiveDataFile], run: RewriteRun, target_bytes: int) -> bool:
     """Whether the piece reduces the number of files, removes deleted rows, or cuts a file that is too large."""
     members = files[run.first : run.stop]
     is_cut = run.outputs > 1 and any(file.size_bytes > OVERSIZE_SHARE * target_bytes for file in members)
@@ -94,7 +94,7 @@ def _stretches(is_selected: Sequence[bool]) -> Iterator[tuple[int, int]]:
             first = position + 1
 
 
-def _pieces(files: Sequence[StandingFile], first: int, stop: int, target_bytes: int, limit_bytes: int) -> Iterator[RewriteRun]:
+def _pieces(files: Sequence[LiveDataFile], first: int, stop: int, target_bytes: int, limit_bytes: int) -> Iterator[RewriteRun]:
     begin, size = first, 0
     for position in range(first, stop):
         added = files[position].size_bytes

@@ -22,7 +22,7 @@ _FLOATS = (FloatType, DoubleType)
 
 
 @dataclass(frozen=True)
-class StandingData:
+class LiveEntry:
     """A live file with its own rows, and the sequence number of the commit that added these rows."""
 
     file: DataFile
@@ -34,9 +34,9 @@ class PartitionFiles:
     """The live files of one partition value. Delete files apply to all of its buckets."""
 
     partition: PartitionValue
-    buckets: dict[BucketKey, list[StandingData]] = field(default_factory=lambda: defaultdict(list))
+    buckets: dict[BucketKey, list[LiveEntry]] = field(default_factory=lambda: defaultdict(list))
     deletes: list[DataFile] = field(default_factory=list)
-    equality_deletes: list[StandingData] = field(default_factory=list)
+    equality_deletes: list[LiveEntry] = field(default_factory=list)
     has_unknown_deletes: bool = False
     """Whether there are equality deletes that upkeep cannot apply (`_can_be_applied`)."""
     unknown: list[DataFile] = field(default_factory=list)
@@ -64,7 +64,7 @@ class PartitionFiles:
 
 
 @dataclass
-class StandingFiles:
+class LiveFiles:
     """The live files of a table's present partition spec by partition, and the number of data files of former specs."""
 
     partitions: dict[PartitionValue, PartitionFiles] = field(default_factory=dict)
@@ -73,15 +73,15 @@ class StandingFiles:
     """Whether equality deletes of a former spec without partitions exist, which apply to all files (spec, "Scan Planning")."""
 
 
-def standing_files(
+def read_live_files(
     table: TableInfo,
     loaded: Table,
     snapshot_id: int | None,
     living: Mapping[str, int],
     partitions: Collection[PartitionValue] | None = None,
-) -> StandingFiles:
+) -> LiveFiles:
     """Returns the live files of a snapshot, or of some `partitions` of it. `living`: living ids by name. Reads only manifests."""
-    live_files = StandingFiles()
+    live_files = LiveFiles()
     names = _BucketNames(table, loaded, living)
     for entry in live_entries(loaded, snapshot_id):
         file = entry.data_file
@@ -97,12 +97,12 @@ def standing_files(
         if file.content is DataFileContent.POSITION_DELETES:
             files.deletes.append(file)
         elif file.content is DataFileContent.EQUALITY_DELETES:
-            files.equality_deletes.append(StandingData(file, entry.sequence_number or 0))
+            files.equality_deletes.append(LiveEntry(file, entry.sequence_number or 0))
             files.has_unknown_deletes = files.has_unknown_deletes or not _can_be_applied(file, loaded.schema())
         elif (key := names.bucket_of(file)) is None:
             files.unknown.append(file)
         else:
-            files.buckets[key].append(StandingData(file, entry.sequence_number or 0))
+            files.buckets[key].append(LiveEntry(file, entry.sequence_number or 0))
     return live_files
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.pace import LONGEST_REST_S, PIECE_S, Pace, no_rest, rest_after
+from tiering.throttle import LONGEST_REST_S, PIECE_S, Throttle, no_rest, rest_after
 
 
 class HandTime:
@@ -31,7 +31,7 @@ class HandTime:
 @given(st.floats(0.05, 0.9), st.lists(st.floats(0.0001, 0.01), min_size=1, max_size=200))
 def test_work_takes_its_share_and_no_more_in_any_stretch(share: float, pieces: list[float]) -> None:
     time = HandTime()
-    pace = Pace(share, time.wait, time.now)
+    pace = Throttle(share, time.wait, time.now)
     at = time.now()
     for piece in pieces:
         time.seconds += piece
@@ -45,7 +45,7 @@ def test_work_takes_its_share_and_no_more_in_any_stretch(share: float, pieces: l
 
 def test_little_work_is_done_without_a_rest() -> None:
     time = HandTime()
-    pace = Pace(0.1, time.wait, time.now)
+    pace = Throttle(0.1, time.wait, time.now)
     time.seconds += PIECE_S / 2
     assert pace.rest()
     assert time.rests == []
@@ -54,12 +54,12 @@ def test_little_work_is_done_without_a_rest() -> None:
 
 def test_the_end_ends_a_rest_and_the_work() -> None:
     time = HandTime()
-    pace = Pace(0.1, time.wait, time.now)
+    pace = Throttle(0.1, time.wait, time.now)
     time.seconds += 1
     time.ended = True
     assert not pace.rest()
     ended = threading.Event()
-    real = Pace.until(ended, share=1e-9)
+    real = Throttle.until(ended, share=1e-9)
     ended.set()
     while real.rest():  # a rest of weeks, once two milliseconds were worked
         pass

@@ -36,7 +36,7 @@ class RowOwner(Enum):
 
 
 @dataclass(frozen=True)
-class LogBegin:
+class LogStart:
     """The first offset that a bucket's log holds, and the commit time of its record, in milliseconds since 1970-01-01 UTC.
 
     `time_ms` None: the log holds no record. The unit is milliseconds, because `__timestamp` of a Paimon table has no smaller unit.
@@ -62,10 +62,10 @@ class LogBegin:
         return RowOwner.FORMER if end > self.offset else RowOwner.UNKNOWN
 
 
-LogBegins = Mapping[BucketKey, LogBegin]
+LogStarts = Mapping[BucketKey, LogStart]
 """The begins of the logs of living partitions' buckets. A bucket that is not in it has rows of only one log."""
 
-NO_BEGINS: LogBegins = MappingProxyType({})
+NO_STARTS: LogStarts = MappingProxyType({})
 
 _MICROSECONDS = 1_000
 """Microseconds in a millisecond."""

@@ -19,11 +19,13 @@ HINT = (
 )
 
 
-def doubtful_tasks(tasks: Sequence[SplitTask], outcomes: Sequence[TaskOutcome]) -> list[SplitTask]:
+def unverified_tasks(tasks: Sequence[SplitTask], outcomes: Sequence[TaskOutcome]) -> list[SplitTask]:
     """Returns the tasks whose record has to be tried once more, after the other splits; none if the round fails in any case."""
     if any(outcome.error is not None for outcome in outcomes):
         return []
-    places = [(outcome.stopped.ids["bucket"], offset_of(outcome.stopped)) for outcome in outcomes if outcome.doubt and outcome.stopped]
+    places = [
+        (outcome.stopped.ids["bucket"], offset_of(outcome.stopped)) for outcome in outcomes if outcome.suspected_error and outcome.stopped
+    ]
     return [task for task in tasks if any(_has(task, bucket, offset or 0) for bucket, offset in places)]
 
 
@@ -49,7 +51,7 @@ def settled(outcomes: Sequence[TaskOutcome], again: Sequence[TaskOutcome]) -> li
 
 
 def _settled(outcome: TaskOutcome, hint: str, *, is_blamed: bool) -> TaskOutcome:
-    if outcome.doubt is None or is_blamed:
-        return replace(outcome, doubt=None)
-    outcome.doubt.hint = outcome.doubt.hint or hint
-    return replace(outcome, error=outcome.error or outcome.doubt, stopped=None, doubt=None)
+    if outcome.suspected_error is None or is_blamed:
+        return replace(outcome, suspected_error=None)
+    outcome.suspected_error.hint = outcome.suspected_error.hint or hint
+    return replace(outcome, error=outcome.error or outcome.suspected_error, stopped=None, suspected_error=None)

@@ -39,7 +39,7 @@ def rest_after(worked: float, share: float) -> float:
     return min(worked / share - worked, LONGEST_REST_S)
 
 
-class Pace:
+class Throttle:
     """The rests of one pass, which takes at most `share` of the time (0 to 1) from now on.
 
     `wait` waits for the given seconds and returns whether it ended early. `now` returns the seconds of a steady clock.
@@ -52,7 +52,7 @@ class Pace:
         self._since = now()
 
     @classmethod
-    def until(cls, ended: threading.Event, share: float) -> Pace:
+    def until(cls, ended: threading.Event, share: float) -> Throttle:
         """Returns a pace that waits in real time. Its rests end early when `ended` is set."""
         return cls(share, ended.wait)
 
