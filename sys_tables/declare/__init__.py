@@ -1,1 +1,1 @@
-"""Definitions of system tables and procedures: columns and parameters as dataclass fields, scan requests, SQL types."""
+"""Definitions of system tables and procedures as SQL sees them, scan requests, and the conversion of rows to Arrow."""

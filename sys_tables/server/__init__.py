@@ -1,1 +1,1 @@
-"""The gRPC service for the Spark plugin."""
+"""The gRPC services of `sys`: `service` describes and reads for the Spark plugin, `calls` performs all CALLs."""

@@ -3,7 +3,7 @@
     base          the protocols that every kind implements: tierers read through `SplitSource`, the coordinator owns a `ClusterOwner`
     capabilities  protocols that only some kinds implement: skipped records, table options, KV snapshots on demand, and others
     writable      creating tables and writing rows, for ingest, the demo and tests
-    kinds         the protocol `ClusterKind`; `registry` lists the kinds
+    registry      the protocol `ClusterKind`, and the list of kinds
     lease_rules   the limits on ids and durations of leases, the same for every kind
     embedded/     the cluster that is part of Lakeward
     fluss/        Apache Fluss

@@ -8,8 +8,8 @@
         pool = Pool.STORE
         path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
 
-The fields declared with `parameter()` are the arguments in SQL, in JSON and of the client. The class in brackets is the result; its fields
-declared with `column()` are the columns in SQL.
+The fields declared with `parameter()` are the arguments in SQL, of programs and of the Python client. The class in brackets is the
+result; its fields declared with `column()` are the columns in SQL.
 """
 
 from __future__ import annotations

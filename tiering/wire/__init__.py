@@ -1,6 +1,7 @@
 """The gRPC layer: conversion of the model's values to messages and back, errors, the guard of every server, and the connections of every
 client.
 
-`xxx_to_pb` makes a message and `xxx_from_pb` reads one, in a module named after the noun. A package converts the values that only it uses,
-under the same names: `coordinator/tierers/messages`, `round/messages`, `cluster/embedded/rpc/messages`, `sys_tables/server/messages`.
+`codec` converts a dataclass and a message whose fields have the same names; `model_codecs` has the codecs of the model, and
+`procedure_calls` those of CALLs. Other conversions are functions `x_to_pb` and `x_from_pb`. A package converts the values that only it uses
+in its own `messages.py`: `coordinator/tierers`, `round`, `cluster/embedded/rpc` and `sys_tables/server`.
 """

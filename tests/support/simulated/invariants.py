@@ -37,9 +37,9 @@ LEGAL = frozenset(
 
 
 class Invariants:
-    """Raises AssertionError as soon as one is broken; the first is kept in `broken`, for a round takes any error for a failure.
+    """Raises AssertionError as soon as one is broken; the first is kept in `broken`, because a round takes any error for a failure.
 
-    `accepting`: the CALL that runs just now may leave records out; which ones is kept in `gaps`, by lake table.
+    A reconciliation may leave records out. `gaps` has them, by lake table and bucket.
     """
 
     def __init__(self, cluster: SimulatedCluster, lake: SimulatedLake) -> None:

@@ -1,8 +1,8 @@
 """`CALL sys.reconcile_lake` (DESIGN 6 step 2): repairs a lake table that failed the base check, so that rounds can build on it again.
 
-It runs under the table's lock, so that no ack comes in between. It reads, decides (`lake.reconcile`, pure), and creates the lake table if
-there is none. Then it takes the next epoch durably, and sends one compare-and-set through the lake's committer. It reads the lake again,
-and only then notifies the cluster and records the result.
+It runs under the table's lock, so that no ack comes in between. It reads, decides (`lake.rules.reconcile`, pure), and creates the lake
+table if there is none. Then it takes the next epoch durably, and sends one compare-and-set through the lake's committer. It reads the lake
+again, and only then notifies the cluster and records the result.
 
 A crash at any point is safe. Before the commit landed, only the epoch has changed, and an empty lake table may exist on which no round
 builds, because its uuid is not the recorded one. After the commit, rounds are refused because of records ahead of the new marker, or the

@@ -49,7 +49,7 @@ from tiering.coordinator.tierers.progress import Progress
 
 
 class Coordinator:
-    """The coordinator. Its constructor takes the store over. It runs nothing by itself: `server.serve` or a test drives it."""
+    """The coordinator. Its constructor takes the store over. It runs nothing by itself: `serving.serve` or a test drives it."""
 
     def __init__(
         self,

@@ -236,7 +236,7 @@ class IcebergLake:
         is_over: Callable[[], bool] = never,
     ) -> Sequence[FileRewrite]:
         """Merges small files of log tables (`FileMerging.merge_small_files`). Rounds of primary-key tables merge as they write
-        (`primary_key.rewrite_rule`)."""
+        (`primary_key.bucket_files.is_to_be_rewritten`)."""
         if table.table_type is not TableType.LOG:
             return ()
         return SmallLogFiles(self.tiering_factory(table), table, view, round_id).merged(buckets, new_nonce, budget_bytes, is_over)

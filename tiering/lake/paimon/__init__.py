@@ -2,5 +2,5 @@
 `commit` publishes.
 
 Catalog, schemas and manifests go through pypaimon (the extra `paimon`), on the driver only. Rows are written with PyArrow, and a snapshot
-is published by one request of Lakeward's own (`commit.publishing`).
+is published by one request of Lakeward's own (`commit.committer`).
 """

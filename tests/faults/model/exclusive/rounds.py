@@ -351,7 +351,7 @@ def ack(size: Size, world: World, current: Round) -> Step:
 
 
 def tell(size: Size, world: World, telling: Telling) -> Step:
-    """`Commits._tell_cluster`, and the answer to the tierer."""
+    """`Commits._notify_cluster`, and the answer to the tierer."""
     after, current = world._replace(telling=None), world.round_of(telling.round_id)
     if world.cluster is not None and not goes_on(world.cluster, telling.copy):
         if current is not None:

@@ -59,7 +59,7 @@ def record(size: Size, world: World, ack: Ack) -> Step:
 
 
 def prepare(size: Size, world: World, ack: Ack) -> Step:
-    """`Commits._tell_shared_cluster`, and the first half of `LakeRecord.write`."""
+    """`Commits._notify_shared_cluster`, and the first half of `LakeRecord.write`."""
     assert ack.stand is not None
     assert ack.lake is not None
     has, _ = world.recorded()

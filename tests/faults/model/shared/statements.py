@@ -1,6 +1,6 @@
 """The decisions of `CALL sys.reconcile_lake` beside another service, by the product's own rules.
 
-The order in which they are asked is that of `Reconciler._decide` and `_decide_on`, which read lake and log in between.
+They are made in the order of `Reconciler._decide` and of `coordinator/lake_repair/decision.py`, which read lake and log in between.
 """
 
 from __future__ import annotations

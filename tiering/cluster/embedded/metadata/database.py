@@ -26,7 +26,7 @@ from tiering.model.tables import BucketKey
 FILE_NAME = "meta.db"
 FORMAT_VERSION = 5
 """2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused. 5: writes by SHA-256. Older formats are
-upgraded when the folder is opened (`upgrade.py`).
+upgraded when the folder is opened (`upgrade`).
 """
 NO_PARTITION = 0
 """The partition id of buckets in a table without partitions. It is part of a key and hence not NULL. Real ids start at 1."""

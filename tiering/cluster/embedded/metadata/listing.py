@@ -1,7 +1,7 @@
 """All tables at present, kept in memory: after a write only the tables that it touched are read again.
 
 That is correct because one process holds the folder's lock and writes to the catalog only through `altering`. A reader of a folder without
-its lock (`read_only.py`) reads the file for each request.
+its lock (`ReadOnlyEmbeddedCluster`) reads the file for each request.
 """
 
 from __future__ import annotations

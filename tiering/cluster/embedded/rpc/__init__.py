@@ -1,1 +1,1 @@
-"""The embedded cluster over gRPC: service, client and writer."""
+"""The embedded cluster over gRPC: service, client and messages."""

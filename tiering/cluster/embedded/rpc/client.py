@@ -199,8 +199,8 @@ class RemoteEmbeddedCluster:
         self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Appends rows with one message; `writer.LogWriter` splits larger batches. Raises InvalidData if the rows are too large. Implements
-        `WritableCluster.append`.
+        """Appends rows with one message; `log_writer.LogWriter` splits larger batches. Raises InvalidData if the rows are too large.
+        Implements `WritableCluster.append`.
         """
         request = pb.AppendRequest(table_path=PATH.to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))

@@ -32,7 +32,7 @@ class FlussLogSplitReader:
     split: TieringLogSplit
     row_format: RowFormat
     remote_properties: Mapping[str, str] = field(default_factory=dict)
-    """Properties for access to remote segments, without secrets (see `remote/files.py`)."""
+    """Properties for access to remote segments, without secrets (`remote_files.py`)."""
     patience_s: float = PATIENCE_S
 
     def read(self) -> Iterator[pa.RecordBatch]:

@@ -1,1 +1,1 @@
-"""Writes to a Fluss cluster: `writer` is the WritableCluster, `native_client` runs pyfluss for it, `type_json` describes added columns."""
+"""Writes to a Fluss cluster: `writer` is the WritableCluster, and `native_client` runs pyfluss for it."""

@@ -2,9 +2,9 @@
 
 Each bucket has one writer in a round. Changes are kept in a `Spool` until all are known, because only the last change of a key counts. Then
 the writer reads the keys of the bucket's live data files once, and nothing else of them. A bucket with too many deleted rows or small files
-is rewritten instead (`rewrite_rule`). Files that may also hold rows of other buckets or of a former partition are never removed: their rows
-are deleted by position. Memory is bounded by a few row groups, and some bytes for each row of the bucket's files and each change. More than
-a million keys are compared by DuckDB within its own limit.
+is rewritten instead (`bucket_files.is_to_be_rewritten`). Files that may also hold rows of other buckets or of a former partition are never
+removed: their rows are deleted by position. Memory is bounded by a few row groups, and some bytes for each row of the bucket's files and
+each change. More than a million keys are compared by DuckDB within its own limit.
 """
 
 from __future__ import annotations
