@@ -8,16 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from html import unescape
+from urllib.parse import unquote
 
 Span = tuple[int, int]
 """From, up to: characters of the text."""
-
-Values = Callable[[str, int], Iterator[Span]]
-"""Yields the spans of the value that begins at a position of a text."""
-
-MAX_PLACES = 5_000
-"""Places of one kind that are looked at one by one. A text with more of them is noise or an attack."""
 
 SOFT = "\ue000"
 """An encoded blank (`%20`): it separates, but never ends a value."""
@@ -25,10 +21,8 @@ SOFT_LINE = "\ue001"
 """An encoded line end, or just the letters `\\n`: it ends a line, but never a value."""
 
 _ESCAPE = re.compile(
-    r"%(?P<percent>[0-7][0-9A-Fa-f])|&(?P<entity>quot|apos|lt|gt|amp|#\d{1,3}|#x[0-9A-Fa-f]{1,2});"
-    r"|\\{1,8}+(?:u00(?P<unicode>[0-7][0-9A-Fa-f])|x(?P<byte>[0-7][0-9A-Fa-f])|(?P<slash>/)|r?(?P<line>n))"
+    r"%[0-7][0-9A-Fa-f]|&(?:quot|apos|lt|gt|amp|#\d{1,3}|#x[0-9A-Fa-f]{1,2});|\\{1,8}+(?:u00[0-7][0-9A-Fa-f]|x[0-7][0-9A-Fa-f]|/|r?n)"
 )
-_ENTITIES = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"}
 
 
 @dataclass(frozen=True)
@@ -50,64 +44,48 @@ class Folded:
         return span if self.places is None else (self.places[span[0]], self.places[span[1]])
 
 
-def fold(text: str, cut: bool) -> tuple[Folded, Span | None]:
-    """Returns the folded text, and the span at the end of `text` that it omits because there are too many escapes (None = nothing)."""
+Form = tuple[Sequence[str], re.Pattern[str], Callable[[Folded, re.Match[str]], Span | None]]
+"""Texts of which at least one occurs, a pattern, and a function that returns where the secret of a match stands, if it is one."""
+
+
+def fold(text: str, cut: bool) -> Folded:
+    """Returns the folded text. `cut` says that the text went on behind its end."""
     pieces: list[str] = []
     positions: list[int] = []
-    position, end = 0, len(text)
-    for number, match in enumerate(_ESCAPE.finditer(text)):
-        if number == MAX_PLACES:
-            end = match.start()
-            break
-        pieces += (text[position : match.start()], _decoded(match))
+    position = 0
+    for match in _ESCAPE.finditer(text):
+        pieces += (text[position : match.start()], _decoded(match[0]))
         positions.extend(range(position, match.start() + 1))
         position = match.end()
-    if not pieces:
-        return Folded(text, _lower(text), None, cut), None
-    pieces.append(text[position:end])
-    positions.extend(range(position, end + 1))
+    pieces.append(text[position:])
+    positions.extend(range(position, len(text) + 1) if position else ())
     folded = "".join(pieces)
-    return Folded(folded, _lower(folded), positions, cut), (end, len(text)) if end < len(text) else None
+    lower = folded.replace("\u0130", "I").lower()  # the only character that becomes longer in lower case
+    return Folded(folded, lower, positions or None, cut)
 
 
-def _lower(text: str) -> str:
-    return text.replace("\u0130", "I").lower()  # the only character that becomes longer in lower case
-
-
-def _decoded(match: re.Match[str]) -> str:
+@lru_cache(4_096)
+def _decoded(escape: str) -> str:
     """Returns the character that an escape stands for."""
-    kind, digits = match.lastgroup, match[match.lastgroup or 0]
-    if kind == "slash":
-        return "/"
-    if kind == "line":
-        return SOFT_LINE
-    if kind == "entity":
-        if digits in _ENTITIES:
-            return _ENTITIES[digits]
-        code = int(digits[2:], 16) if digits.startswith("#x") else int(digits[1:])
+    if escape[0] == "\\":
+        kind, digits = escape.lstrip("\\")[:1], escape[-2:]
+        character = {"/": "/", "r": "\n", "n": "\n"}.get(kind) or chr(int(digits, 16))
     else:
-        code = int(digits, 16)
-    if code == 0x0A:
-        return SOFT_LINE
-    return SOFT if code <= 0x20 else chr(code)
+        character = unescape(unquote(escape))
+    return SOFT_LINE if character == "\n" else SOFT if character <= " " else character
 
 
-def places(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.Match[str] | int]:
-    """Yields matches; after MAX_PLACES of them the place where the rest of the text begins."""
-    for count, match in enumerate(pattern.finditer(text, start)):
-        if count == MAX_PLACES:
-            yield match.start()
-            return
-        yield match
-
-
-def behind(pattern: re.Pattern[str], lower: str, values: Values) -> Iterator[Span]:
-    """Yields the values that stand behind matches. A match inside a value is skipped: it would scan the rest of that value again."""
-    done = 0
-    for match in places(pattern, lower):
-        if isinstance(match, int):
-            yield match, len(lower)
-        elif match.start() >= done:
-            for span in values(lower, match.end()):
+def spans_of(forms: Sequence[Form], folded: Folded) -> Iterator[Span]:
+    """Yields where secrets stand. A match inside a found value is skipped: it would scan the rest of that value again."""
+    for hints, pattern, value in forms:
+        done = 0
+        for match in pattern.finditer(folded.lower) if any(hint in folded.lower for hint in hints) else ():
+            if match.start() >= done and (span := value(folded, match)) is not None:
                 done = span[1]
                 yield span
+
+
+def end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
+    """Returns where the match at `start` ends; `start` if there is none."""
+    match = pattern.match(text, start)
+    return match.end() if match else start

@@ -12,27 +12,26 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from functools import cache
 
-from tiering.redaction.folded_text import SOFT, Folded, Span, behind, places
+from tiering.redaction.folded_text import SOFT, Folded, Form, Span, end_of
 
-_AUTHORITY = re.compile(r":(?:\\{0,4}/){2}")
+_AUTHORITY = re.compile(r":(?:\\{0,4}/){2}(?=[^\s\"'<>`:])")
 _URL_REST = re.compile(r"(?:[^\s\"'<>`:]++|'(?![\s,;:)}\]]|\Z)|:(?!\\{0,4}/\\{0,4}/))++")
 _PORTS = re.compile(r":\d{1,5}+(?:,[^,/@:]{1,256}+:\d{1,5}+){0,64}+")
 _PLAIN_AUTHORITY = ("abfs", "abfss", "wasb", "wasbs")
 """Schemes with a container before the '@'."""
 _ORACLE = re.compile(r"jdbc:oracle:[a-z0-9]{2,6}+:")
 _ORACLE_REST = re.compile(r"(?:[^\sj]++|j(?!dbc:))++")
-_GO_DSN = re.compile(r"(?<![\w.-])[\w.-]{1,64}+:([^\s@\"']{1,256}+)@(?:tcp|unix)\(")
+_GO_DSN = re.compile(r"(?<![\w.-])[\w.-]{1,64}+:(?P<hidden>[^\s@\"']{1,256}+)@(?:tcp|unix)\(")
 _SIGNED = re.compile(
     r"(?:[?&](?:x-(?:amz|goog)-[a-z-]{1,40}+|sig|se|sp|sv|signature|expires|awsaccesskeyid|googleaccessid|code|key(?==[\w-]{16}))"
-    r"|(?<![\w-])sig)=(?=[^&\s\"'<>])"
+    r"|(?<![\w-])sig)=(?P<hidden>[^&\s\"'<>]++)"
 )
-_QUERY_VALUE = re.compile(r"[^&\s\"'<>]++")
-_BEARER = re.compile(rf"(?<![a-z])bearer[\s{SOFT}]{{1,4}}+(?P<token>[a-z0-9._~+/=-]++)")
+_BEARER = re.compile(rf"(?<![a-z])bearer[\s{SOFT}]{{1,4}}+(?P<hidden>[a-z0-9._~+/=-]++)")
 _NO_BEARER = re.compile(
     r"token|tokens|auth|authentication|authorization|is|was|scheme|realm|credentials|header|not|and|or|of|expired|"
     r"missing|required"
 )
-_BASIC = re.compile(rf"(?<![a-z])basic[\s{SOFT}]{{1,4}}+(?P<token>[A-Za-z0-9+/_-]{{4,}}+={{0,2}})", re.IGNORECASE)
+_BASIC = re.compile(rf"(?<![a-z])basic[\s{SOFT}]{{1,4}}+(?P<hidden>[a-z0-9+/_-]{{4,}}+={{0,2}})")
 _BLANK = f"[ +{SOFT}]"
 _BLOCK_BEGIN = re.compile(rf"-{{4,5}}{_BLANK}?begin(?P<kind>[a-z0-9 +{SOFT}]{{1,64}}+)-{{4,5}}|(?P<putty>private-lines:)")
 _BLOCK_END = re.compile(rf"-{{4,5}}{_BLANK}?end[a-z0-9 +{SOFT}]{{1,64}}+-{{4,5}}|private-mac:")
@@ -67,22 +66,14 @@ _STORAGE_KEY = r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="
 """The key of an Azure storage account; it starts with nothing of its own."""
 
 
-def _urls(folded: Folded) -> Iterator[Span]:
-    """Yields passwords of `scheme://user:password@host`, also those that hold a `/` or an `@`."""
-    lower = folded.lower
-    if ":/" not in lower and ":\\" not in lower:
-        return
-    for match in places(_AUTHORITY, lower):
-        if isinstance(match, int):
-            yield match, len(lower)
-            return
-        run = _URL_REST.match(lower, match.end())
-        if run is None:
-            continue
-        user_end = _user_end(run[0], open_ended=folded.cut and run.end() == len(lower))
-        plain = lower[max(0, match.start() - 8) : match.start()].endswith(_PLAIN_AUTHORITY) and ":" not in run[0][:user_end]
-        if user_end and not plain:
-            yield run.start(), run.start() + user_end
+def _url_user(folded: Folded, match: re.Match[str]) -> Span | None:
+    """Returns user and password of `scheme://user:password@host`, also a password that holds a `/` or an `@`."""
+    lower, start = folded.lower, match.end()
+    stop = end_of(_URL_REST, lower, start)
+    rest = lower[start:stop]
+    user_end = _user_end(rest, open_ended=folded.cut and stop == len(lower))
+    is_plain = lower[max(0, match.start() - 8) : match.start()].endswith(_PLAIN_AUTHORITY) and ":" not in rest[:user_end]
+    return (start, start + user_end) if user_end and not is_plain else None
 
 
 def _user_end(rest: str, *, open_ended: bool) -> int:
@@ -99,82 +90,51 @@ def _user_end(rest: str, *, open_ended: bool) -> int:
     return end if before_slash else max(rest.rfind("@", 0, slash), 0)
 
 
-def _connections(folded: Folded) -> Iterator[Span]:
-    """Yields passwords of `jdbc:oracle:thin:me/x@host` and `me:x@tcp(host)/db`."""
-    lower = folded.lower
-    if "jdbc:oracle" in lower:
-        for match in places(_ORACLE, lower):
-            if isinstance(match, int):
-                yield match, len(lower)
-                return
-            run = _ORACLE_REST.match(lower, match.end())
-            end = run[0].rfind("@") if run else -1
-            if run and end > 0:
-                yield run.start(), run.start() + end
-            elif run and end < 0 and folded.cut and run.end() == len(lower):
-                yield run.span()
-    if "@tcp(" in lower or "@unix(" in lower:
-        for match in places(_GO_DSN, lower):
-            yield (match, len(lower)) if isinstance(match, int) else match.span(1)
+def _oracle_user(folded: Folded, match: re.Match[str]) -> Span | None:
+    """Returns user and password of `jdbc:oracle:thin:me/x@host`."""
+    start, stop = match.end(), end_of(_ORACLE_REST, folded.lower, match.end())
+    end = folded.lower.rfind("@", start, stop)
+    if end < 0 and folded.cut and stop == len(folded.lower):
+        end = stop
+    return (start, end) if end > start else None
 
 
-def _signed(folded: Folded) -> Iterator[Span]:
-    """Yields the signatures of signed URLs."""
-    if "=" in folded.lower:
-        yield from behind(_SIGNED, folded.lower, _query_value)
+def _hidden(_: Folded, match: re.Match[str]) -> Span:
+    return match.span("hidden")
 
 
-def _query_value(lower: str, start: int) -> Iterator[Span]:
-    if value := _QUERY_VALUE.match(lower, start):
-        yield value.span()
+def _bearer(_: Folded, match: re.Match[str]) -> Span | None:
+    is_word = _NO_BEARER.fullmatch(match["hidden"].strip(".")) is not None or len(match["hidden"]) <= _FEW_CHARACTERS
+    return None if is_word else match.span("hidden")
 
 
-def _schemes(folded: Folded) -> Iterator[Span]:
-    """Yields credentials behind an authentication scheme: `Bearer x`, `Basic dTpw`."""
-    if "bearer" in folded.lower:
-        for match in places(_BEARER, folded.lower):
-            if isinstance(match, int):
-                yield match, len(folded.lower)
-            elif _NO_BEARER.fullmatch(match["token"].strip(".")) is None and len(match["token"]) > _FEW_CHARACTERS:
-                yield match.span("token")
-    if "basic" in folded.lower:
-        for match in places(_BASIC, folded.text):
-            if isinstance(match, int):
-                yield match, len(folded.text)
-            elif _is_user_and_password(match["token"]):
-                yield match.span("token")
-
-
-def _is_user_and_password(token: str) -> bool:
-    """Whether a text is the Base64 of `user:password`."""
-    head = token.rstrip("=")[:400].replace("-", "+").replace("_", "/")
+def _basic(folded: Folded, match: re.Match[str]) -> Span | None:
+    """Returns the credential if it is the Base64 of `user:password`."""
+    head = folded.text[slice(*match.span("hidden"))].rstrip("=")[:400].replace("-", "+").replace("_", "/")
     try:
-        return b":" in b64decode(head[: len(head) // 4 * 4]) or b":" in b64decode(head + "=" * (-len(head) % 4))
+        has_user = b":" in b64decode(head[: len(head) // 4 * 4]) or b":" in b64decode(head + "=" * (-len(head) % 4))
     except (NotBase64, ValueError):
-        return False
+        has_user = False
+    return match.span("hidden") if has_user else None
 
 
-def _blocks(folded: Folded) -> Iterator[Span]:
-    """Yields key blocks, from `-----BEGIN PRIVATE KEY-----` to their end line, or to the end of the text."""
-    lower, position = folded.lower, 0
-    if "begin" not in lower and "private-lines" not in lower:
-        return
-    while begin := _BLOCK_BEGIN.search(lower, position):
-        if begin["kind"] and any(word in begin["kind"] for word in _PUBLIC_BLOCKS):
-            position = begin.end()
-            continue
-        end = _BLOCK_END.search(lower, begin.end())
-        position = end.end() if end else len(lower)
-        yield begin.start(), position
+def _block(folded: Folded, begin: re.Match[str]) -> Span | None:
+    """Returns a key block, from `-----BEGIN PRIVATE KEY-----` to its end line, or to the end of the text."""
+    if begin["kind"] and any(word in begin["kind"] for word in _PUBLIC_BLOCKS):
+        return None
+    end = _BLOCK_END.search(folded.lower, begin.end())
+    return begin.start(), end.end() if end else len(folded.lower)
 
 
-def _shapes_in(text: str) -> Iterator[re.Pattern[str]]:
-    """Yields the patterns of the tokens that may be in `text`: those whose beginning it holds."""
-    for start, rest in TOKEN_SHAPES:
-        if start in text:
-            yield _compiled(rf"(?<![A-Za-z0-9]){re.escape(start)}{rest}")
-    if "==" in text:
-        yield _compiled(_STORAGE_KEY)
+FORMS: tuple[Form, ...] = (
+    ((":/", ":\\"), _AUTHORITY, _url_user),
+    (("jdbc:oracle",), _ORACLE, _oracle_user),
+    (("@tcp(", "@unix("), _GO_DSN, _hidden),
+    (("=",), _SIGNED, _hidden),
+    (("bearer",), _BEARER, _bearer),
+    (("basic",), _BASIC, _basic),
+    (("begin", "private-lines"), _BLOCK_BEGIN, _block),
+)
 
 
 @cache
@@ -183,11 +143,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _shapes(folded: Folded) -> Iterator[Span]:
-    """Yields tokens of a known kind (`TOKEN_SHAPES`)."""
-    for pattern in _shapes_in(folded.text):
-        for match in places(pattern, folded.text):
-            yield (match, len(folded.text)) if isinstance(match, int) else match.span()
-
-
-DETECTORS = (_urls, _connections, _signed, _schemes, _blocks, _shapes)
+def token_spans(folded: Folded) -> Iterator[Span]:
+    """Yields tokens of a known kind (`TOKEN_SHAPES`). Their letters are upper or lower case."""
+    patterns = [rf"(?<![A-Za-z0-9]){re.escape(start)}{rest}" for start, rest in TOKEN_SHAPES if start in folded.text]
+    for pattern in (*patterns, *((_STORAGE_KEY,) if "==" in folded.text else ())):
+        yield from (match.span() for match in _compiled(pattern).finditer(folded.text))
