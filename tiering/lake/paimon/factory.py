@@ -15,15 +15,15 @@ from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake.base import FileRewrite, LakeCommitter, LakeWriter, WriterInitContext
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.paimon.schema.layout import UNAWARE
-from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
+from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.upkeep.merged_sorted_runs import rewrite_files
-from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, WriterTarget, log_writer
+from tiering.lake.paimon.upkeep.rewriting import rewrite_files
+from tiering.lake.paimon.writing.parquet_files import ParquetFiles, log_writer
+from tiering.lake.paimon.writing.payload import FilesPayload
 from tiering.lake.paimon.writing.primary_key_writer import PaimonPrimaryKeyWriter
 from tiering.lake.paimon.writing.sorted_files import SortedFiles
 from tiering.lake.rules.hints import replaced_hint
 from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of
-from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 
 CommitterMaker = Callable[[PurePath], LakeCommitter]
@@ -51,15 +51,13 @@ class PaimonTieringFactory:
         texts = partition_texts(context.table, context.partition_name)
         values = partition_values(state.partition_keys, state.columns, texts)
         bucket = 0 if state.total_buckets == UNAWARE else context.bucket.bucket_id
-        target = WriterTarget(state.table_uuid, state.schema_id, texts, bucket, state.total_buckets)
-        folder = bucket_folder(state.partition_keys, texts, bucket)
-        place = FilePlace(context.table.path, state.root, folder, file_prefix(context), state.storage)
+        target = FilesPayload(state.table_uuid, state.schema_id, texts, bucket, state.total_buckets)
+        place, provenance = state.place(context, texts, bucket), state.provenance(context)
         scalars = [
             (name, pa.scalar(value, state.columns.field(name).type)) for name, value in zip(state.partition_keys, values, strict=True)
         ]
         hashes = [(state.bucket_keys, partial(bucket_ids_of, bucket_count=state.total_buckets))] if state.bucket_keys else []
         places = RowPlaces(scalars, hashes)
-        provenance = None if state.layout.has_row_offsets else Provenance(context)
         if not state.primary_key:
             rows = ParquetFiles(place, state.columns, provenance, state.target_bytes)
             return log_writer(context, target, rows, RowGuard(context, places))

@@ -39,8 +39,7 @@ from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.upkeep.planning import plan_upkeep
-from tiering.lake.paimon.upkeep.small_files import merge_small_files
+from tiering.lake.paimon.upkeep.planning import merge_small_files, plan_upkeep
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath

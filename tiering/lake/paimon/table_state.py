@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 import pyarrow as pa
 
+from tiering.lake.base import WriterInitContext
 from tiering.lake.layouts import Layout
+from tiering.lake.paimon.schema.partitions import bucket_folder
 from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.paimon.storage.local import LOCAL
-from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES
+from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePlace
+from tiering.lake.writing.provenance import Provenance, file_prefix
 
 
 @dataclass(frozen=True)
@@ -32,3 +36,12 @@ class TableState:
     storage: Storage = LOCAL
     target_bytes: int = TARGET_FILE_BYTES
     """Size at which a data file ends."""
+
+    def place(self, context: WriterInitContext, partition: Sequence[str], bucket: int) -> FilePlace:
+        """Returns the place of the files of one attempt, in the bucket with Paimon's number `bucket`."""
+        folder = bucket_folder(self.partition_keys, partition, bucket)
+        return FilePlace(context.table.path, self.root, folder, file_prefix(context), self.storage)
+
+    def provenance(self, context: WriterInitContext) -> Provenance | None:
+        """Returns the content of the footers of an attempt's files; None in a table with system columns, whose rows have offsets."""
+        return None if self.layout.has_row_offsets else Provenance(context)

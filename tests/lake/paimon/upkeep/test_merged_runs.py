@@ -22,7 +22,7 @@ from tiering.lake.base import Committable, FileRewrite, LakeView
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.data_files import known_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
-from tiering.lake.paimon.upkeep import merged_sorted_runs
+from tiering.lake.paimon.upkeep import rewriting
 from tiering.lake.paimon.writing import sorted_files
 from tiering.lake.proof.file_footer import decode_footer, sum_of
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES
@@ -149,7 +149,7 @@ def test_rows_in_the_files_are_in_the_order_of_their_keys_each_once(kit: PaimonK
 def test_a_small_new_run_does_not_write_a_large_one_anew(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows that delete others have to stay."""
     monkeypatch.setattr(sorted_files, "PART_BYTES", 5_000)
-    monkeypatch.setattr(merged_sorted_runs, "_BATCH_ROWS", 200)
+    monkeypatch.setattr(rewriting, "RUN_BATCH_ROWS", 200)
     rounds = ChangingRounds(kit, keyed_table(properties=CLEAN), keys=3_000)
     set_target_size(kit, rounds.table, "10 kb")
     rounds.run(1, 3_000, merges=False)
@@ -178,7 +178,7 @@ def set_target_size(kit: PaimonKit, table: TableInfo, size: str) -> None:
 
 
 def test_a_run_of_several_files_is_merged_in_small_batches(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merged_sorted_runs, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(rewriting, "RUN_BATCH_ROWS", 7)
     monkeypatch.setattr(sorted_files, "PART_BYTES", 500)
     rounds = ChangingRounds(kit, keyed_table(properties=CLEAN), keys=500)
     set_target_size(kit, rounds.table, "4 kb")
@@ -202,7 +202,7 @@ KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_of_all_types_are_merged_in_their_order(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The key has two columns, so that the second one decides where the first is the same."""
-    monkeypatch.setattr(merged_sorted_runs, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(rewriting, "RUN_BATCH_ROWS", 2)
     arrow, values = KEYS[kind]
     columns = pa.schema([pa.field("a", pa.int32(), False), pa.field("k", arrow, False), pa.field("v", pa.float64())])
     rounds = KeyedRounds(kit, keyed_table(columns, ("a", "k"), properties=CLEAN))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -193,7 +193,7 @@ def _rows_that_stay(
     files = ParquetFiles(
         FilePlace(target.table.path, target.loaded.root, folder, prefix, target.loaded.storage), target.columns, provenance
     )
-    try:
+    with files.aborted_on_error():
         for file, mask in changed:
             if provenance is not None:
                 provenance.take_offsets(file.offsets[~mask])
@@ -203,25 +203,17 @@ def _rows_that_stay(
                     stays = batch.filter(pa.array(~mask[first : first + batch.num_rows]))
                     first += batch.num_rows
                     if stays.num_rows:
-                        files.add(paimon_rows(_with_all_columns(target, file, stays), target.columns))
+                        _check_columns(target, file, stays.schema.names)
+                        files.add(paimon_rows(stays, target.columns))
         return files.close()
-    except BaseException:
-        files.abort()
-        raise
 
 
-def _with_all_columns(target: _Target, file: _File, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns `rows` with nulls in the columns that were added after the file was written. Raises SchemaDrift for a column that the table
-    does not have any more.
-    """
-    for name in rows.schema.names:
+def _check_columns(target: _Target, file: _File, names: Sequence[str]) -> None:
+    """Raises SchemaDrift for a column of a file that the table does not have any more."""
+    for name in names:
         if name not in target.columns.names:
             difference = f"has the file {file.path.name} with the column {name!r}, which the table does not have any more"
             raise drift(target.table.path, name, difference)
-    for column in target.columns:
-        if column.name not in rows.schema.names:
-            rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
-    return rows
 
 
 def _payload(

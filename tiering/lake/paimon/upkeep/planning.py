@@ -1,27 +1,34 @@
-"""Plans what an upkeep round rewrites in a Paimon table (`TableUpkeep.plan_upkeep`).
+"""Plans what rounds rewrite in a Paimon table: upkeep rounds (`TableUpkeep`), and rounds that add rows, which merge small files
+(`FileMerging`).
 
-Log tables: `rules.upkeep.rewrite_runs` over the files of a bucket in offset order. Primary-key tables: if the newer runs of a bucket have
-at least NEWER_SHARE of its bytes, the bucket is compacted into one run of the highest level. Otherwise only the newer runs are merged with
-each other, so that few runs remain and the large one is not rewritten for a few rows.
+Small files are the newest ones of a bucket. In a primary-key table their merge is a run of level 0, in which delete rows stay, unless all
+runs are merged.
+
+Upkeep of log tables: `rules.upkeep.rewrite_runs` over the files of a bucket in offset order. Upkeep of primary-key tables: if the newer
+runs of a bucket have at least NEWER_SHARE of its bytes, the bucket is compacted into one run of the highest level. Otherwise only the newer
+runs are merged with each other, so that few runs remain and the large one is not rewritten for a few rows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from tiering.lake.base import LakeView
+from tiering.lake.base import FileRewrite, LakeView
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.table_state import TableState
-from tiering.lake.paimon.upkeep.log_files import LogFiles
-from tiering.lake.paimon.upkeep.sorted_runs import SortedRun, SortedRuns
+from tiering.lake.paimon.upkeep.mergeable_files import MergeableFiles, SortedRun
+from tiering.lake.paimon.upkeep.rewriting import rewrite_files
+from tiering.lake.paimon.writing.payload import decode_files
 from tiering.lake.rules.upkeep.rewrite_runs import LiveDataFile, outputs_of, runs_to_rewrite
+from tiering.lake.rules.upkeep.small_files import first_to_merge
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.model.upkeep import UpkeepOrder
@@ -90,32 +97,23 @@ def _works(
     """Returns the pieces of work of all buckets, and the number of files that were considered for them."""
     works: list[_Work] = []
     looked_at = 0
-    if state.primary_key:
-        sorted_runs = SortedRuns(state, table, view)
-        for key, runs in sorted_runs.by_bucket(buckets).items():
-            looked_at += sum(len(run.files) for run in runs)
-            works.extend(_keyed_works(sorted_runs, key, buckets[key], runs, state.target_bytes, full=order.full))
-        return works, looked_at
-    log_files = LogFiles(state, table, view)
-    for key, files in ((key, files) for key, separated in log_files.by_bucket(buckets).items() for files in separated):
-        looked_at += len(files)
-        standing = [LiveDataFile(file.size_bytes) for file in files]
-        for run in runs_to_rewrite(standing, state.target_bytes, max(1, order.budget_bytes), full=order.full):
-            task = partial(log_files.task, key, buckets[key], files[run.first : run.stop])
-            works.append(_Work(run.files - run.outputs, run.files, run.size_bytes, task))
+    mergeable_files = MergeableFiles(state, table, view)
+    for key, runs in ((key, runs) for key, separated in mergeable_files.by_bucket(buckets).items() for runs in separated):
+        looked_at += sum(len(run.files) for run in runs)
+        if state.primary_key:
+            first = first_run_to_merge(runs, state.target_bytes, full=order.full)
+            merged = [] if first is None else runs[first:]
+            if merged:
+                task = partial(mergeable_files.task, key, buckets[key], merged, is_all=first == 0)
+                works.append(
+                    _Work(max(1, len(merged) - 1), sum(len(run.files) for run in merged), sum(run.size_bytes for run in merged), task)
+                )
+            continue
+        standing = [LiveDataFile(run.size_bytes) for run in runs]
+        for part in runs_to_rewrite(standing, state.target_bytes, max(1, order.budget_bytes), full=order.full):
+            task = partial(mergeable_files.task, key, buckets[key], runs[part.first : part.stop], is_all=False)
+            works.append(_Work(part.files - part.outputs, part.files, part.size_bytes, task))
     return works, looked_at
-
-
-def _keyed_works(
-    sorted_runs: SortedRuns, key: BucketKey, partition_name: str | None, runs: Sequence[SortedRun], target_bytes: int, *, full: bool
-) -> Iterator[_Work]:
-    first = first_run_to_merge(runs, target_bytes, full=full)
-    if first is None:
-        return
-    merged = runs[first:]
-    task = partial(sorted_runs.task, key, partition_name, merged, is_all=first == 0)
-    files = sum(len(run.files) for run in merged)
-    yield _Work(max(1, len(merged) - 1), files, sum(run.size_bytes for run in merged), task)
 
 
 def first_run_to_merge(runs: Sequence[SortedRun], target_bytes: int, *, full: bool) -> int | None:
@@ -130,3 +128,55 @@ def first_run_to_merge(runs: Sequence[SortedRun], target_bytes: int, *, full: bo
     if total < target_bytes or newer >= NEWER_SHARE * total:
         return 0
     return 1 if len(runs) > 2 else None
+
+
+def merge_small_files(
+    state: TableState,
+    table: TableInfo,
+    view: LakeView,
+    buckets: Mapping[BucketKey, str | None],
+    round_id: str,
+    new_nonce: Callable[[], str],
+    budget_bytes: int,
+    is_over: Callable[[], bool],
+) -> list[FileRewrite]:
+    """Merges small files. Implements `FileMerging.merge_small_files`. Deletes all new files if not all of them can be written."""
+    rewrites: list[FileRewrite] = []
+    try:
+        tasks = _tasks(state, table, view, buckets, budget_bytes, is_over)
+        rewrites.extend(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
+    except BaseException:
+        delete_rewritten(state, rewrites)
+        raise
+    return rewrites
+
+
+def _tasks(
+    state: TableState,
+    table: TableInfo,
+    view: LakeView,
+    buckets: Mapping[BucketKey, str | None],
+    budget_bytes: int,
+    is_over: Callable[[], bool],
+) -> Iterator[RewriteTask]:
+    """Yields a task for the newest small files of each bucket that has too many. Reads the footers of a bucket's files only when it is the
+    bucket's turn.
+    """
+    mergeable_files = MergeableFiles(state, table, view)
+    for key, separated in mergeable_files.by_bucket(buckets).items():
+        if is_over():
+            return
+        newest = separated[-1]
+        first = first_to_merge([run.size_bytes for run in newest], state.target_bytes, budget_bytes)
+        task = None if first is None else mergeable_files.task(key, buckets[key], newest[first:], is_all=first == 0)
+        if task is not None:
+            budget_bytes -= task.size_bytes
+            yield task
+
+
+def delete_rewritten(state: TableState, rewrites: Sequence[FileRewrite]) -> None:
+    """Deletes the new files of rewrites that were never sent. Files that cannot be deleted are left to the sweep."""
+    for rewrite in rewrites:
+        for file in decode_files(rewrite.payload).files:
+            with suppress(Exception):
+                state.storage.delete(state.root / file.path)

@@ -5,9 +5,9 @@ Only encodings that Paimon's Java reader supports are used (`VectorizedColumnRea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
@@ -76,6 +76,15 @@ class PaimonFiles(FileStream[AnyFile, WrittenFile]):
                 self._place.sync()
         return files
 
+    @contextmanager
+    def aborted_on_error(self) -> Iterator[None]:
+        """Deletes the files that were written so far if the block raises."""
+        try:
+            yield
+        except BaseException:
+            self.abort()
+            raise
+
     def _border(self) -> AbstractContextManager[None]:
         return lake_errors(f"write a data file of {self._table}", table_path=self._table)
 
@@ -99,12 +108,6 @@ class ParquetFiles(PaimonFiles["ListedFile"], ParquetStream["ListedFile", Writte
         super().__init__(place.table, schema, target_bytes, provenance, ROW_GROUP_BYTES)
         self._place = place
         self._started = []
-        self.rows = 0
-        """Number of rows added so far."""
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        self.rows += rows.num_rows
-        super().add(rows)
 
     def _begin(self, first_rows: pa.Table) -> ListedFile:
         return ListedFile(self._place.storage, self._next_path(), first_rows, self._with_nan.names)
@@ -149,24 +152,9 @@ class ListedFile(OpenFile):
         self._storage.sync_file(self.stream)
 
 
-@dataclass(frozen=True)
-class WriterTarget:
-    """The table, schema, partition and bucket for which the files of a split are written (`FilesPayload`)."""
-
-    lake_table_uuid: str
-    schema_id: int
-    partition: tuple[str, ...]
-    bucket: int
-    total_buckets: int
-
-    def payload(self, files: tuple[WrittenFile, ...]) -> FilesPayload:
-        """Returns `files` with this target."""
-        return FilesPayload(self.lake_table_uuid, self.schema_id, self.partition, self.bucket, self.total_buckets, files)
-
-
-def log_writer(context: WriterInitContext, target: WriterTarget, files: ParquetFiles, guard: RowGuard) -> LogFilesWriter[WrittenFile]:
-    """Returns the `LakeWriter` of a split of a log table."""
-    return LogFilesWriter(context, files, guard, lambda done: encode_files(target.payload(done)), _totals, with_milliseconds)
+def log_writer(context: WriterInitContext, target: FilesPayload, files: ParquetFiles, guard: RowGuard) -> LogFilesWriter[WrittenFile]:
+    """Returns the `LakeWriter` of a split of a log table. `target`: the payload without its files."""
+    return LogFilesWriter(context, files, guard, lambda done: encode_files(replace(target, files=done)), _totals, with_milliseconds)
 
 
 def _totals(files: Sequence[WrittenFile]) -> tuple[int, int]:
@@ -179,10 +167,14 @@ def paimon_records(batch: pa.RecordBatch, columns: pa.Schema, context: WriterIni
 
 
 def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """Converts `batch` to `columns`; columns that already fit are not copied. Raises InvalidData for a value that does not fit.
+    """Converts `batch` to `columns`, with nulls in those that it lacks; columns that already fit are not copied. Raises InvalidData for a
+    value that does not fit.
 
     `__timestamp` has milliseconds, as in Fluss; the microseconds of a log are dropped.
     """
+    for column in columns:
+        if column.name not in batch.schema.names:
+            batch = batch.append_column(column, pa.nulls(batch.num_rows, column.type))
     return fit(with_milliseconds(batch, columns), columns)
 
 

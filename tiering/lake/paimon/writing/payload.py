@@ -50,7 +50,7 @@ class FilesPayload:
     bucket: int
     """Paimon's bucket number."""
     total_buckets: int
-    files: tuple[WrittenFile, ...]
+    files: tuple[WrittenFile, ...] = ()
     base_sequence: int | None = None
     """For a primary-key table: the highest sequence number in the bucket before the split (-1 = none); None = the split changes no key."""
     replaces: bool = False

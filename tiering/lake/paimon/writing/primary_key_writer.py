@@ -8,7 +8,7 @@ some bytes for each change; more than a million keys are compared by DuckDB with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import pyarrow as pa
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.writing.parquet_files import WriterTarget, paimon_records
+from tiering.lake.paimon.writing.parquet_files import paimon_records
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
 from tiering.lake.writing.fitting import watched_schema
@@ -42,9 +42,9 @@ class Changes:
 
 
 class PaimonPrimaryKeyWriter:
-    """Implements `LakeWriter` for primary-key tables. `is_followed`: all changes are written too."""
+    """Implements `LakeWriter` for primary-key tables. `target`: the payload without files. `is_followed`: all changes are written too."""
 
-    def __init__(self, context: WriterInitContext, target: WriterTarget, files: SortedFiles, guard: ChangeGuard, is_followed: bool) -> None:
+    def __init__(self, context: WriterInitContext, target: FilesPayload, files: SortedFiles, guard: ChangeGuard, is_followed: bool) -> None:
         self._context = context
         self._target = target
         self._files = files
@@ -84,17 +84,8 @@ class PaimonPrimaryKeyWriter:
                 self._write_runs(np.ones(len(kinds), dtype=bool), kinds, first, is_changelog=True)
         self._spool.close()
         files = self._files.close()
-        target, changes_keys = self._target, bool(len(kinds)) or self._context.replaces
-        payload = FilesPayload(
-            target.lake_table_uuid,
-            target.schema_id,
-            target.partition,
-            target.bucket,
-            target.total_buckets,
-            files,
-            base if changes_keys else None,
-            self._context.replaces,
-        )
+        changes_keys = bool(len(kinds)) or self._context.replaces
+        payload = replace(self._target, files=files, base_sequence=base if changes_keys else None, replaces=self._context.replaces)
         return WriteResult(
             bucket=self._context.bucket,
             starting_offset=starting_offset,

@@ -1,0 +1,210 @@
+"""Rewrites data files of one bucket to fewer files: those of a log table in offset order, those of a primary-key table as one sorted run.
+
+Also runs on executors. In a clean table the footers of the new files account for all rows of the old ones. In a log table their checksum
+has to be the sum of the checksums in the old footers.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from tiering import crash_points
+from tiering.errors import Cancelled, DataCorrupt
+from tiering.lake.base import FileRewrite, WriterInitContext
+from tiering.lake.maintenance import RewriteTask
+from tiering.lake.outside_errors import DAMAGED_HINT
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.data_files import known_footer, open_data_file
+from tiering.lake.paimon.table_state import TableState
+from tiering.lake.paimon.upkeep.merged_sorted_runs import merged_rows
+from tiering.lake.paimon.writing.parquet_files import ParquetFiles, paimon_rows
+from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
+from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, SEQUENCE, SortedFiles, sorted_schema
+from tiering.lake.proof.file_footer import FileFooter, sum_of
+from tiering.lake.writing.provenance import Provenance
+from tiering.model.tables import BucketKey, TableInfo
+
+_LOG_BATCH_ROWS = 1 << 16
+RUN_BATCH_ROWS = 1 << 15
+"""Number of rows of each sorted run that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A live data file of one source bucket. `first` and `last` are the lowest and the highest sequence number of its rows; in a log table
+    these are the offsets of the first and the last row.
+    """
+
+    path: str
+    """Path below the table's folder."""
+    size_bytes: int
+    rows: int
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """The payload of a `RewriteTask`: sorted runs of one bucket, the oldest first; each run of a log table is a single file.
+
+    A sorted run is a sequence of files in key order. The new run gets the level `level`. `drops_deletes`: no older run remains in the
+    bucket.
+    """
+
+    table: TableInfo
+    table_uuid: str
+    partition: tuple[str, ...]
+    paimon_bucket: int
+    runs: tuple[tuple[DataFile, ...], ...]
+    level: int = 0
+    drops_deletes: bool = False
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(file for run in self.runs for file in run)
+
+
+def rewrite_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
+    """Rewrites the files of a task. Implements `FileRewriter.rewrite`."""
+    work: Rewrite = pickle.loads(task.payload)
+    context = WriterInitContext(work.table, work.table_uuid, task.bucket, task.partition_name, round_id, nonce)
+    with lake_errors(f"rewrite files of {work.table.path}", table_path=work.table.path):
+        footers = [] if state.layout.has_row_offsets else [_footer(state, work, task.bucket, file) for file in work.files]
+        write = _write_run if state.primary_key else _write_log_files
+        written = write(state, work, context, footers, _Meter(is_stopped))
+    removed = tuple(file.name for file in work.files)
+    target = FilesPayload(work.table_uuid, state.schema_id, work.partition, work.paimon_bucket, state.total_buckets, written)
+    payload = replace(target, removed=removed, is_compacted=True, level=work.level)
+    size_bytes, dropped = sum(file.size_bytes for file in written), task.records - sum(file.records for file in written)
+    return FileRewrite(task.bucket, encode_files(payload), task.files, len(written), task.size_bytes, size_bytes, dropped)
+
+
+def own_footer(state: TableState, work: Rewrite, bucket: BucketKey, file: DataFile) -> FileFooter | None:
+    """Returns the footer of a file of a clean table; None unless a round of this table wrote the file for this bucket."""
+    footer = known_footer(state.storage, state.root / file.path, file.rows)
+    if footer is None or (footer.table_id, footer.bucket, footer.lake_table_uuid) != (work.table.table_id, bucket, work.table_uuid):
+        return None
+    accounts_for_rows = footer.changes is not None if state.primary_key else bool(footer.runs)
+    return footer if accounts_for_rows else None
+
+
+def _footer(state: TableState, work: Rewrite, bucket: BucketKey, file: DataFile) -> FileFooter:
+    footer = own_footer(state, work, bucket, file)
+    if footer is None:
+        raise _corrupt(work, file)
+    return footer
+
+
+class _Meter:
+    """Counts the rows that were read. Raises Cancelled once the rewrite has to stop."""
+
+    def __init__(self, is_stopped: Callable[[int], bool]) -> None:
+        self._is_stopped = is_stopped
+        self._rows = 0
+
+    def add(self, rows: int) -> None:
+        self._rows += rows
+        if self._is_stopped(self._rows):
+            raise Cancelled("the rewriting of files was stopped")
+
+
+def _write_log_files(
+    state: TableState, work: Rewrite, context: WriterInitContext, footers: Sequence[FileFooter], meter: _Meter
+) -> tuple[WrittenFile, ...]:
+    """Copies the rows of all files in their order."""
+    place, provenance = state.place(context, work.partition, work.paimon_bucket), state.provenance(context)
+    files = ParquetFiles(place, state.columns, provenance, state.target_bytes)
+    with files.aborted_on_error():
+        for start, stop in (run for footer in footers for run in footer.runs):
+            cast(Provenance, provenance).take_offsets(np.arange(start, stop))
+        for file in work.files:
+            with open_data_file(state.storage, state.root / file.path) as parquet:
+                for batch in parquet.iter_batches(_LOG_BATCH_ROWS, use_threads=False):
+                    meter.add(batch.num_rows)
+                    files.add(paimon_rows(batch, state.columns))
+            crash_points.reach(crash_points.MERGING)
+        written = files.close()
+        _check(work, provenance, written, footers)
+    return written
+
+
+def _check(work: Rewrite, provenance: Provenance | None, written: Sequence[WrittenFile], footers: Sequence[FileFooter]) -> None:
+    """Raises DataCorrupt unless the new files have the number of rows, the offsets and the checksum of the old ones."""
+    same_rows = sum(file.rows for file in work.files) == sum(file.records for file in written)
+    same_offsets = bool(written) and (written[0].min_sequence, written[-1].max_sequence) == (work.files[0].first, work.files[-1].last)
+    same_sum = provenance is None or provenance.checksum == sum_of(footer.checksum for footer in footers)
+    if not (same_rows and same_offsets and same_sum):
+        raise _corrupt(work, work.files[0])
+
+
+def _write_run(
+    state: TableState, work: Rewrite, context: WriterInitContext, footers: Sequence[FileFooter], meter: _Meter
+) -> tuple[WrittenFile, ...]:
+    """Merges sorted runs to one. The new footers have the combined changes that the old files folded."""
+    place, provenance = state.place(context, work.partition, work.paimon_bucket), state.provenance(context)
+    if provenance is not None:
+        ranges = [footer.changes for footer in footers if footer.changes is not None]
+        provenance.changes = (min(start for start, _ in ranges), max(stop for _, stop in ranges))
+        provenance.folded = sum_of(footer.written_checksum for footer in footers)
+    schema, keys = sorted_schema(state.columns, state.primary_key), [KEY_PREFIX + name for name in state.primary_key]
+
+    def merged(*, drops_deletes: bool) -> Iterator[pa.Table]:
+        return merged_rows([_rows_of_run(state, work, run, schema, meter) for run in work.runs], keys, drops_deletes=drops_deletes)
+
+    files = SortedFiles(place, state.columns, state.primary_key, provenance, state.target_bytes)
+    with files.aborted_on_error():
+        rows_stay = False
+        for rows in merged(drops_deletes=work.drops_deletes):
+            files.append(rows)
+            rows_stay = True
+        if provenance is not None and not rows_stay:  # a footer has to account for the removed files
+            for rows in merged(drops_deletes=False):
+                files.append(rows)
+        return files.close()
+
+
+def _rows_of_run(state: TableState, work: Rewrite, run: Sequence[DataFile], schema: pa.Schema, meter: _Meter) -> Iterator[pa.Table]:
+    """Yields batches of rows in key order, in the columns of `schema`.
+
+    Raises DataCorrupt for a file whose number of rows differs from its manifest entry, or that has no key columns.
+    """
+    for file in run:
+        rows = 0
+        with open_data_file(state.storage, state.root / file.path) as parquet:
+            if any(name not in parquet.schema_arrow.names for name in schema.names if name.startswith((KEY_PREFIX, SEQUENCE, KIND))):
+                raise _corrupt(work, file)
+            for batch in parquet.iter_batches(RUN_BATCH_ROWS, use_threads=False):
+                rows += batch.num_rows
+                meter.add(batch.num_rows)
+                yield pa.Table.from_batches([_in_columns(batch, schema)])
+        if rows != file.rows:
+            raise _corrupt(work, file)
+
+
+def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        column = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(cast(Any, columns), schema=schema)
+
+
+def _corrupt(work: Rewrite, file: DataFile) -> DataCorrupt:
+    return DataCorrupt(
+        f"{len(work.files)} files of {work.table.path} were read to merge them, but their rows do not match their footers or "
+        f"manifests; the first file is {file.path}",
+        hint=DAMAGED_HINT,
+        table_path=work.table.path,
+        lake_file=file.path,
+    )
