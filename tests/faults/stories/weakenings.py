@@ -238,6 +238,6 @@ WEAKENINGS = (
     Weakening("cluster-restored", without("tiering.round.steps.steps_to_write.check_same_log"), times=1),
     Weakening("lake-table-forgotten", without("tiering.coordinator.server.coordinator.lake_is_confirmed", by=lambda *_: True), times=1),
     Weakening("write-repeated-after-drop", without(EMBEDDED + "log.log.earlier_write", by=remembers_dropped_partitions), times=2),
-    Weakening("untiered-partition-dropped", without(EMBEDDED + "table_changes.insert_dropped"), times=1),
+    Weakening("untiered-partition-dropped", without(EMBEDDED + "storage.insert_dropped"), times=1),
     Weakening("archive-in-drifted-table", without("tiering.coordinator.lake_repair.decision.archived_rows", by=lambda *_: 0), times=2),
 )

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -69,29 +68,25 @@ def check_metadata_is_there(root: Path, metadata: Path) -> None:
     raise SetupError(f"{root} has rows of tables, but the file {metadata.name}, which lists the tables, is missing", hint=hint)
 
 
-@dataclass(frozen=True)
-class Published:
-    """The entries of the metadata: paths of segments and KV snapshots (relative to the root), ids of tables and partitions."""
+def sweep(root: Path, paths: Collection[str], table_ids: Collection[int], partition_ids: Collection[int], now: datetime) -> None:
+    """Removes files that no segment or KV snapshot names, and KV states and folders of dropped tables. Raises OSError.
 
-    paths: Collection[str]
-    table_ids: Collection[int]
-    partition_ids: Collection[int]
-
-
-def sweep(root: Path, published: Published, now: datetime) -> int:
-    """Removes files that no segment or KV snapshot names, and KV states and folders of dropped tables; returns how many. Raises OSError.
+    The metadata names `paths` of segments and KV snapshots (relative to the root), and these tables and partitions.
 
     The folder must have no other writer, because a file that is about to be published is not distinguishable. The tombstone of a dropped
     table or partition stays until no reader that began before the drop can still run. The tombstone of a living one is removed: a crash
     prevented that drop. Files without a name in Lakeward's form (such as a file manager's `.DS_Store`) and links are left alone.
     """
-    removed = 0
     for entry in _entries(root / LOG_FOLDER):
         if entry.is_dir() and _TABLE_ID.fullmatch(entry.name):
-            removed += _sweep_table(root, entry, published, now)
+            for tombstone in _sweep_files(root, entry, _SEGMENT_FILE, paths, table_ids):
+                _sweep_tombstone(tombstone, partition_ids, now)
         elif _TOMBSTONE.fullmatch(entry.name):
-            removed += _sweep_tombstone(entry, published.table_ids, now)
-    return removed + _sweep_snapshots(root, published) + _sweep_states(root, published.table_ids)
+            _sweep_tombstone(entry, table_ids, now)
+    for entry in _entries(root / SNAPSHOT_FOLDER):
+        if entry.is_dir() and _TABLE_ID.fullmatch(entry.name):
+            _sweep_files(root, entry, _SNAPSHOT_FILE, paths, table_ids)
+    _sweep_states(root, table_ids)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -99,54 +94,31 @@ def _entries(folder: Path) -> list[Path]:
     return [entry for entry in folder.iterdir() if not entry.is_symlink()] if folder.is_dir() else []
 
 
-def _sweep_snapshots(root: Path, published: Published) -> int:
-    removed = 0
-    for folder in _entries(root / SNAPSHOT_FOLDER):
-        if not folder.is_dir() or not _TABLE_ID.fullmatch(folder.name):
-            continue
-        if int(folder.name) not in published.table_ids:
-            shutil.rmtree(folder)
-            removed += 1
-            continue
-        for file in _entries(folder):
-            if _SNAPSHOT_FILE.fullmatch(file.name) and str(file.relative_to(root)) not in published.paths:
-                file.unlink()
-                removed += 1
-    return removed
+def _sweep_files(root: Path, folder: Path, name: re.Pattern[str], paths: Collection[str], table_ids: Collection[int]) -> list[Path]:
+    """Removes the folder of a dropped table, or else the files in it with such a name that are not in `paths`. Returns its tombstones."""
+    if int(folder.name) not in table_ids:
+        shutil.rmtree(folder)
+        return []
+    files = _entries(folder)
+    for file in files:
+        if name.fullmatch(file.name) and str(file.relative_to(root)) not in paths:
+            file.unlink()
+    return [file for file in files if _TOMBSTONE.fullmatch(file.name)]
 
 
-def _sweep_states(root: Path, table_ids: Collection[int]) -> int:
+def _sweep_states(root: Path, table_ids: Collection[int]) -> None:
     """Removes KV states of dropped tables, whose file names begin with the table's id, and spilled files (`.tmp`), which are useless after
     a restart.
     """
-    removed = 0
     for entry in _entries(root / KV_FOLDER):
         match = _STATE_FILE.fullmatch(entry.name)
         if match is not None and (int(match["table_id"]) not in table_ids or entry.name.endswith(".tmp")):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            removed += 1
-    return removed
 
 
-def _sweep_table(root: Path, folder: Path, published: Published, now: datetime) -> int:
-    if int(folder.name) not in published.table_ids:
-        shutil.rmtree(folder)
-        return 1
-    removed = 0
-    for file in _entries(folder):
-        if _TOMBSTONE.fullmatch(file.name):
-            removed += _sweep_tombstone(file, published.partition_ids, now)
-        elif _SEGMENT_FILE.fullmatch(file.name) and str(file.relative_to(root)) not in published.paths:
-            file.unlink()
-            removed += 1
-    return removed
-
-
-def _sweep_tombstone(file: Path, living: Collection[int], now: datetime) -> int:
-    if int(file.stem) not in living and now.timestamp() - file.stat().st_mtime < TOMBSTONE_AGE_S:
-        return 0
-    file.unlink()
-    return 1
+def _sweep_tombstone(file: Path, living: Collection[int], now: datetime) -> None:
+    if int(file.stem) in living or now.timestamp() - file.stat().st_mtime >= TOMBSTONE_AGE_S:
+        file.unlink()
 
 
 _TABLE_ID = re.compile(r"[0-9]{1,18}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -42,7 +41,6 @@ class Maintenance:
         self._root = root
         self._metadata = metadata
         self._listing = listing
-        self._maintained_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, int | None]]] = ((), ())
         self._primary_key_tables = primary_key_tables
         self._clock = clock
         self._lake_is_confirmed: Callable[[int], bool] = _always
@@ -68,12 +66,9 @@ class Maintenance:
 
     def _maintained_tables(self) -> Iterator[tuple[TableInfo, int | None, datetime]]:
         """Yields the tables that need maintenance (often few of many), with their log's TTL and the time of their last KV snapshot."""
-        tables = self._listing.all()
-        if self._maintained_of[0] is not tables:
-            with_ttl = ((table, LOG_TTL.of(table.properties)) for table in tables)
-            needing = [entry for entry in with_ttl if entry[0].table_type is TableType.PRIMARY_KEY or entry[1] is not None]
-            self._maintained_of = (tables, needing)
-        if maintained := self._maintained_of[1]:
+        with_ttl = ((table, LOG_TTL.of(table.properties)) for table in self._listing.all())
+        maintained = [(table, ttl) for table, ttl in with_ttl if table.table_type is TableType.PRIMARY_KEY or ttl is not None]
+        if maintained:
             with self._metadata.read() as connection:
                 last = last_snapshot_times(connection)
             for table, log_ttl_ms in maintained:
@@ -141,20 +136,12 @@ def running_maintenance(maintenance: Maintenance, period_s: float = PERIOD_S) ->
 # lake. For a primary-key table they must be before the oldest kept KV snapshot, because the later log is needed to restore the rows, or
 # to continue from the snapshot; a bucket without a snapshot is not cut. A small file beside the segments lets a reader distinguish cut
 # segments from damage.
-@dataclass(frozen=True)
-class Cut:
-    """The new start of one bucket's log."""
-
-    bucket: BucketKey
-    log_start: int
-
-
-def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime) -> list[Cut]:
+def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime) -> dict[BucketKey, int]:
     """Returns the buckets whose log can be cut, with their new starts."""
     old = to_microseconds(now - timedelta(milliseconds=ttl_ms))
     tiered = read_lake_record(connection, table.table_id)
     snapshots = oldest_offsets(connection, table.table_id) if table.table_type is TableType.PRIMARY_KEY else {}
-    cuts = []
+    cuts: dict[BucketKey, int] = {}
     for row in connection.execute(sa.select(buckets).where(buckets.c.table_id == table.table_id, buckets.c.log_end > buckets.c.log_start)):
         bucket = bucket_key(row.partition_id, row.bucket_id)
         limit = row.log_end
@@ -168,21 +155,21 @@ def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: dat
             )
         )
         if start is not None and start > row.log_start:
-            cuts.append(Cut(bucket, start))
+            cuts[bucket] = start
     return cuts
 
 
-def cut_logs(connection: sa.Connection, root: Path, table_id: int, cuts: list[Cut]) -> list[str]:
+def cut_logs(connection: sa.Connection, root: Path, table_id: int, cuts: Mapping[BucketKey, int]) -> list[str]:
     """Removes the segments before the new starts from the log, and returns the paths of their files. Raises OSError."""
     paths = []
-    for cut in cuts:
-        before = in_bucket(segments, table_id, cut.bucket) & (segments.c.stopping_offset <= cut.log_start)
+    for bucket, log_start in cuts.items():
+        before = in_bucket(segments, table_id, bucket) & (segments.c.stopping_offset <= log_start)
         removed = connection.execute(sa.select(segments.c.path, segments.c.size_bytes).where(before)).all()
         paths += [row.path for row in removed]
         connection.execute(sa.delete(segments).where(before))
         size_bytes = buckets.c.size_bytes - sum(row.size_bytes for row in removed)
-        in_the_bucket = in_bucket(buckets, table_id, cut.bucket)
-        connection.execute(sa.update(buckets).where(in_the_bucket).values(log_start=cut.log_start, size_bytes=size_bytes))
+        in_the_bucket = in_bucket(buckets, table_id, bucket)
+        connection.execute(sa.update(buckets).where(in_the_bucket).values(log_start=log_start, size_bytes=size_bytes))
     _write_starts(connection, root, table_id)
     return paths
 

@@ -20,7 +20,7 @@ from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, read_snap
 from tiering.cluster.embedded.kv.state import KvState, first_refused
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.segments import GAP_HINT, Segment, read_segment
-from tiering.cluster.embedded.metadata.database import NO_PARTITION
+from tiering.cluster.embedded.metadata.database import stored_partition
 from tiering.errors import DataCorrupt, KvSnapshotGone
 from tiering.model.tables import BucketKey, BucketOffsets, ChangeType, TableInfo
 
@@ -158,7 +158,7 @@ class _Replay:
             return
         whole = pa.Table.from_batches([batch for _, _, batch in self.batches])
         counts = [batch.num_rows for _, _, batch in self.batches]
-        partitions = [NO_PARTITION if bucket.partition_id is None else bucket.partition_id for bucket, _, _ in self.batches]
+        partitions = [stored_partition(bucket) for bucket, _, _ in self.batches]
         places: dict[str, pa.Array[Any]] = {
             "p": pa.array(np.repeat(np.array(partitions, dtype=np.int64), counts)),
             "b": pa.array(np.repeat(np.array([bucket.bucket_id for bucket, _, _ in self.batches], dtype=np.int32), counts)),

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import sqlalchemy as sa
 
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, in_bucket, refused_records
+from tiering.cluster.embedded.metadata.database import bucket_columns, bucket_key, in_bucket, refused_records
 from tiering.errors import BucketStopped
 from tiering.model.refused_records import bucket_stopped, described
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
@@ -103,9 +103,7 @@ def insert_refused(connection: sa.Connection, table_id: int, bucket: BucketKey, 
     """Records the record at which a bucket is stopped."""
     connection.execute(
         sa.insert(refused_records).values(
-            table_id=table_id,
-            partition_id=NO_PARTITION if bucket.partition_id is None else bucket.partition_id,
-            bucket_id=bucket.bucket_id,
+            **bucket_columns(table_id, bucket),
             offset=record.offset,
             value=record.value,
             error=record.error,

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering import crash_points
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key
+from tiering.cluster.embedded.metadata.database import bucket_key, stored_partition
 from tiering.cluster.key_columns import last_of_each_key
 from tiering.cluster.rows import fit_columns
 from tiering.library_guards.duckdb_guard import lock
@@ -135,7 +135,7 @@ class KvState:
 
     def load(self, bucket: BucketKey, batches: Iterable[pa.RecordBatch], log_offset: int) -> None:
         """Replaces all rows of a bucket by `batches`, as of `log_offset`, in one transaction."""
-        place = [_partition_number(bucket), bucket.bucket_id]
+        place = [stored_partition(bucket), bucket.bucket_id]
         with self._transaction():
             self._connection.execute("DELETE FROM kv WHERE p = ? AND b = ?", place)
             for batch in batches:
@@ -148,18 +148,18 @@ class KvState:
         with self._transaction():
             for bucket in buckets:
                 for table in ("kv", "applied"):
-                    self._connection.execute(f"DELETE FROM {table} WHERE p = ? AND b = ?", [_partition_number(bucket), bucket.bucket_id])
+                    self._connection.execute(f"DELETE FROM {table} WHERE p = ? AND b = ?", [stored_partition(bucket), bucket.bucket_id])
 
     def rows(self, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
         """Yields all rows of a bucket, unordered, in batches of bounded size."""
         query = f"SELECT {self._list('kv')} FROM kv WHERE p = ? AND b = ?"
-        selected = self._connection.sql(query, params=[_partition_number(bucket), bucket.bucket_id])
+        selected = self._connection.sql(query, params=[stored_partition(bucket), bucket.bucket_id])
         for batch in selected.to_arrow_reader(EXPORT_BATCH_ROWS):
             if batch.num_rows:
                 yield _as_rows(pa.Table.from_batches([batch]), self._schema)
 
     def _note(self, reached: Mapping[BucketKey, int]) -> None:
-        numbers = [(_partition_number(bucket), bucket.bucket_id, offset) for bucket, offset in reached.items()]
+        numbers = [(stored_partition(bucket), bucket.bucket_id, offset) for bucket, offset in reached.items()]
         columns = [pa.array([row[index] for row in numbers], pa.int64()) for index in range(3)]
         with self._registered("reached", pa.Table.from_arrays(columns, names=["p", "b", "next_offset"])):
             self._connection.execute("DELETE FROM applied USING reached WHERE applied.p = reached.p AND applied.b = reached.b")
@@ -200,10 +200,6 @@ def remove_state(file: Path) -> None:
     file.unlink(missing_ok=True)
     file.with_name(file.name + ".wal").unlink(missing_ok=True)
     shutil.rmtree(f"{file}.tmp", ignore_errors=True)
-
-
-def _partition_number(bucket: BucketKey) -> int:
-    return NO_PARTITION if bucket.partition_id is None else bucket.partition_id
 
 
 def _stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from tiering.access.acting_for import kept_name
 from tiering.cluster.embedded.log.placing import BucketRows
 from tiering.cluster.embedded.log.segments import EncodedSegment, encode_segments
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments, stored_partition
 from tiering.cluster.embedded.metadata.partitions import ensure_partitions, list_partitions
 from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument
@@ -61,19 +61,6 @@ class FileChunk:
     partition_name: str | None
     bucket_id: int
     segment: EncodedSegment
-
-
-@dataclass(frozen=True)
-class Append:
-    """One encoded write without offsets. If it has no pieces, only the write itself is recorded."""
-
-    key: WriteKey
-    pieces: Sequence[FileChunk]
-    columns: int
-
-    @property
-    def table(self) -> TableInfo:
-        return self.key.table
 
 
 def check_writer(writer_id: str, sequence: int) -> None:
@@ -123,8 +110,7 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
     ranges, kept, dropped, is_unnamed = [], set[str | None](), set[str | None](), False
     for bucket_id, start, stop, *partition in row.ranges:
         bucket = bucket_key(next(iter(partition), None), bucket_id)
-        partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
-        if partition_id in living:
+        if (partition_id := stored_partition(bucket)) in living:
             ranges.append(AppendedRange(bucket, start, stop))
             kept.add(living[partition_id])
         elif len(partition) > 1:
@@ -157,30 +143,32 @@ def _same_write(key: WriteKey, writer_id: str) -> sa.ColumnElement[bool]:
 
 
 def publish(
-    connection: sa.Connection, append: Append, paths: Sequence[str], now_us: int, earlier: EarlierWrite | None = None
+    connection: sa.Connection, key: WriteKey, files: Sequence[tuple[FileChunk, str]], columns: int, now_us: int, earlier: EarlierWrite | None
 ) -> Sequence[AppendedRange]:
-    """Adds the written files to the log, and returns their ranges by bucket. Raises InvalidArgument (too many partitions).
+    """Adds the written `files`, pieces with their paths, to the log, and returns their ranges by bucket. Without files only the write is
+    recorded. Raises InvalidArgument (too many partitions).
 
-    `earlier`: the remaining result of an earlier attempt, whose ranges come first; `append` then has only the missing pieces.
+    `columns`: number of the table's columns in the files. `earlier`: the remaining result of an earlier attempt, whose ranges come first;
+    `files` are then only the missing ones.
     """
-    table_id = append.table.table_id
+    table_id = key.table.table_id
     by_bucket: dict[tuple[int, int], list[tuple[EncodedSegment, str]]] = defaultdict(list)
-    partition_ids = _partition_ids(connection, append)
-    for piece, path in zip(append.pieces, paths, strict=True):
+    partition_ids = _partition_ids(connection, key.table, [piece for piece, _ in files])
+    for piece, path in files:
         by_bucket[partition_ids[piece.partition_name], piece.bucket_id].append((piece.segment, path))
     bucket_rows_before = {
         (row.partition_id, row.bucket_id): row for row in connection.execute(sa.select(buckets).where(buckets.c.table_id == table_id)).all()
     }
     ranges, segment_rows, bucket_rows = [] if earlier is None else list(earlier.ranges), [], []
-    for key in sorted(by_bucket):
-        added, changed = _bucket_rows(append, by_bucket[key], bucket_rows_before[key], now_us)
+    for place in sorted(by_bucket):
+        added, changed = _bucket_rows(columns, by_bucket[place], bucket_rows_before[place], now_us)
         segment_rows += added
         bucket_rows.append(changed)
-        ranges.append(AppendedRange(bucket_key(*key), bucket_rows_before[key].log_end, changed["log_end"]))
+        ranges.append(AppendedRange(bucket_key(*place), bucket_rows_before[place].log_end, changed["log_end"]))
     if segment_rows:
         connection.execute(sa.insert(segments), segment_rows)
         connection.execute(_UPDATE_BUCKET, bucket_rows)
-    _record(connection, append.key, ranges)
+    _record(connection, key, ranges)
     return ranges
 
 
@@ -211,16 +199,16 @@ def encode(placed: Sequence[BucketRows]) -> list[FileChunk]:
     return [FileChunk(part.partition_name, part.bucket_id, segment) for part in placed for segment in encode_segments(part.rows)]
 
 
-def _partition_ids(connection: sa.Connection, append: Append) -> Mapping[str | None, int]:
-    names = {piece.partition_name for piece in append.pieces if piece.partition_name is not None}
+def _partition_ids(connection: sa.Connection, table: TableInfo, pieces: Sequence[FileChunk]) -> Mapping[str | None, int]:
+    names = {piece.partition_name for piece in pieces if piece.partition_name is not None}
     ids: dict[str | None, int] = {None: NO_PARTITION}
     if names:
-        ids.update(ensure_partitions(connection, append.table, names))
+        ids.update(ensure_partitions(connection, table, names))
     return ids
 
 
 def _bucket_rows(
-    append: Append, pieces: Sequence[tuple[EncodedSegment, str]], bucket: sa.Row[Any], now_us: int
+    columns: int, pieces: Sequence[tuple[EncodedSegment, str]], bucket: sa.Row[Any], now_us: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Returns what the pieces add to one bucket: rows of `segments`, and the parameters of `_UPDATE_BUCKET`."""
     commit_us = max(now_us, bucket.last_commit_us)  # if the clock was set back, later records must not become older
@@ -236,7 +224,7 @@ def _bucket_rows(
             "size_bytes": piece.content.size,
             "crc32": piece.crc32,
             "commit_us": commit_us,
-            "columns": append.columns,
+            "columns": columns,
         }
         for (piece, path), start, stop in zip(pieces, stops, stops[1:], strict=False)
     ]

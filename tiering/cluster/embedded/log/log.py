@@ -9,16 +9,14 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids
-from tiering.cluster.embedded.log.appends import Append, EarlierWrite, WriteKey, earlier_write, encode, publish, write_key
+from tiering.cluster.embedded.log.appends import EarlierWrite, FileChunk, WriteKey, earlier_write, encode, publish, write_key
 from tiering.cluster.embedded.log.bucketing import Bucketing
 from tiering.cluster.embedded.log.log_index import LogIndex
 from tiering.cluster.embedded.log.placing import place_rows
@@ -52,7 +50,7 @@ class Log(LogIndex):
         earlier = self.earlier(key)
         if earlier is not None and earlier.is_whole:
             return earlier.ranges
-        return self._write_and_publish(Append(key, pieces, batch.num_columns))
+        return self._write_and_publish(key, pieces, batch.num_columns)
 
     def append_changes(
         self, table: StoredTable, changes: pa.RecordBatch, key: WriteKey, together_with: Callable[[sa.Connection], None] | None = None
@@ -63,7 +61,7 @@ class Log(LogIndex):
         `together_with` runs in the same transaction.
         """
         pieces = encode(place_rows(table.info, table.bucketing, changes, 0)) if changes.num_rows else []
-        return self._write_and_publish(Append(key, pieces, changes.num_columns - 1), together_with)
+        return self._write_and_publish(key, pieces, changes.num_columns - 1, together_with)
 
     def earlier(self, key: WriteKey) -> EarlierWrite | None:
         """Returns the remaining result of an earlier attempt of the write; None without one. Raises InvalidArgument if that write had other
@@ -72,43 +70,37 @@ class Log(LogIndex):
         with self._metadata.read() as connection:
             return earlier_write(connection, key)
 
-    def _write_and_publish(self, append: Append, together_with: Callable[[sa.Connection], None] | None = None) -> Sequence[AppendedRange]:
-        named = [(self._ids.new_id(), piece.segment) for piece in append.pieces]
+    def _write_and_publish(
+        self, key: WriteKey, pieces: Sequence[FileChunk], columns: int, together_with: Callable[[sa.Connection], None] | None = None
+    ) -> Sequence[AppendedRange]:
+        table = key.table
         try:
-            paths = write_segments(self._root, append.table.table_id, named)
+            paths = write_segments(self._root, table.table_id, [(self._ids.new_id(), piece.segment) for piece in pieces])
         except OSError as error:
             hint = "Check that the disk is not full."
-            raise ClusterUnavailable(f"cannot write to the log of {append.table.path}: {error}", hint=hint) from error
+            raise ClusterUnavailable(f"cannot write to the log of {table.path}: {error}", hint=hint) from error
+        surplus = set(paths)
         with self._metadata.write() as connection:
-            earlier = earlier_write(connection, append.key)
-            is_there = earlier is not None or table_exists(connection, append.table.table_id)
+            earlier = earlier_write(connection, key)
+            is_there = earlier is not None or table_exists(connection, table.table_id)
             if is_there and (earlier is None or not earlier.is_whole):
-                with self._removed_if_refused(paths):
+                files = zip(pieces, paths, strict=True)
+                lacking = [(piece, path) for piece, path in files if earlier is None or earlier.lacks(piece.partition_name)]
+                try:
                     if together_with is not None:
                         together_with(connection)
-                    lacking = [index for index, piece in enumerate(append.pieces) if earlier is None or earlier.lacks(piece.partition_name)]
-                    part = replace(append, pieces=[append.pieces[index] for index in lacking])
-                    now_us = to_microseconds(self._clock.now())
-                    ranges = publish(connection, part, [paths[index] for index in lacking], now_us, earlier)
-                    paths = [path for index, path in enumerate(paths) if index not in set(lacking)]
+                    ranges = publish(connection, key, lacking, columns, to_microseconds(self._clock.now()), earlier)
+                except BadRequest:  # the write is certainly not published; after a failed commit its files stay until the next start
+                    self._remove(paths)
+                    raise
+                surplus -= {path for _, path in lacking}
             elif earlier is not None:
                 ranges = earlier.ranges
-        self._remove(paths)
+        self._remove(surplus)
         if not is_there:
-            raise UnknownTable(f"the table {append.table.path} was dropped", table_id=append.table.table_id)
+            raise UnknownTable(f"the table {table.path} was dropped", table_id=table.table_id)
         return ranges
 
-    @contextmanager
-    def _removed_if_refused(self, paths: Sequence[str]) -> Iterator[None]:
-        """Removes the files of a write that was certainly not published. After a failed commit, which may have landed, they stay until the
-        next start.
-        """
-        try:
-            yield
-        except BadRequest:
-            self._remove(paths)
-            raise
-
-    def _remove(self, paths: Sequence[str]) -> None:
+    def _remove(self, paths: Iterable[str]) -> None:
         for path in paths:
             stored_path(self._root, path).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ SUFFIX = ".arrow"
 DROPPED_SUFFIX = ".dropped"
 """Suffix of an empty file, the tombstone, which shows that a table or partition was dropped, so that its missing segments are no damage."""
 LOG_STARTS_FILE = "log-starts.json"
-"""File with the log starts of a table's cut buckets (`maintenance.py`), so that a cut segment is no damage either."""
+"""File with the log starts of a table's cut buckets (`maintenance`), so that a cut segment is no damage either."""
 GAP_HINT = (
     "The cluster's list of segments, meta.db, has a gap. Restore meta.db together with the folder log from one backup of the cluster's "
     "folder, or drop the table and load it again."

@@ -1,4 +1,4 @@
-"""The executor side of a log split: reads it from immutable files, without a call to the cluster. Snapshot splits: `snapshot_reader.py`.
+"""The executor side of a log split: reads it from immutable files, without a call to the cluster. `snapshot_files` reads snapshot splits.
 
 Every file is read once, into memory, and verified before a row of it is used. Small segments are joined into larger batches; large ones are
 passed on without a copy. Offsets and commit time come from the metadata.

@@ -202,10 +202,19 @@ def among(table_ids: Iterable[int]) -> sa.Select[tuple[int]]:
     return sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
 
 
+def stored_partition(bucket: BucketKey) -> int:
+    """Returns the stored partition id of a bucket; None becomes `NO_PARTITION`."""
+    return NO_PARTITION if bucket.partition_id is None else bucket.partition_id
+
+
+def bucket_columns(table_id: int, bucket: BucketKey) -> dict[str, int]:
+    """Returns the values of the columns that name a bucket."""
+    return {"table_id": table_id, "partition_id": stored_partition(bucket), "bucket_id": bucket.bucket_id}
+
+
 def in_bucket(table: sa.Table, table_id: int, bucket: BucketKey) -> sa.ColumnElement[bool]:
     """Returns the condition that a row of `table` belongs to the bucket."""
-    partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
-    return (table.c.table_id == table_id) & (table.c.partition_id == partition_id) & (table.c.bucket_id == bucket.bucket_id)
+    return sa.and_(*(table.c[name] == value for name, value in bucket_columns(table_id, bucket).items()))
 
 
 class Metadata:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tiering.clock import Clock
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, kv_snapshots, leased_snapshots, leases
+from tiering.cluster.embedded.metadata.database import bucket_columns, bucket_key, kv_snapshots, leased_snapshots, leases
 from tiering.cluster.embedded.metadata.snapshot_rows import find_snapshots, stored_snapshot
 from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_room
 from tiering.errors import UnknownLease
@@ -68,9 +68,7 @@ def release(connection: sa.Connection, lease_id: str, table_buckets: Collection[
 
 
 def _place(lease_id: str, table_bucket: TableBucket) -> dict[str, str | int]:
-    bucket = table_bucket.bucket
-    partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
-    return {"lease_id": lease_id, "table_id": table_bucket.table_id, "partition_id": partition_id, "bucket_id": bucket.bucket_id}
+    return {"lease_id": lease_id, **bucket_columns(table_bucket.table_id, table_bucket.bucket)}
 
 
 _HOLD = sa.insert(leased_snapshots).prefix_with("OR REPLACE")

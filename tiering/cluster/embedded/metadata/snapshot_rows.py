@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
-from tiering.cluster.embedded.metadata.database import NO_PARTITION, among, bucket_key, in_bucket, kv_snapshots, leased_snapshots
+from tiering.cluster.embedded.metadata.database import among, bucket_columns, bucket_key, in_bucket, kv_snapshots, leased_snapshots
 from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, TableBucket
@@ -85,9 +85,7 @@ def insert_snapshot(
     """Records a snapshot whose files are durable."""
     inserted = connection.execute(
         sa.insert(kv_snapshots).values(
-            table_id=table_id,
-            partition_id=NO_PARTITION if bucket.partition_id is None else bucket.partition_id,
-            bucket_id=bucket.bucket_id,
+            **bucket_columns(table_id, bucket),
             log_offset=log_offset,
             columns=columns,
             files=[[file.path, file.size_bytes, file.crc32, file.records] for file in files],

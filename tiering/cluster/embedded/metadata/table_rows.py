@@ -49,14 +49,6 @@ class StoredTable:
     bucketing: Bucketing
 
 
-@dataclass(frozen=True)
-class CreatedTable:
-    """The result of a CREATE TABLE: the table, and whether this call created it."""
-
-    info: TableInfo
-    is_new: bool
-
-
 def list_databases(connection: sa.Connection) -> list[str]:
     """Returns the names of all databases, sorted."""
     return list(connection.scalars(sa.select(databases.c.name).order_by(databases.c.name)))
@@ -107,8 +99,10 @@ def table_exists(connection: sa.Connection, table_id: int) -> bool:
     return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
 
 
-def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
-    """Inserts a table. Raises the errors of `WritableCluster.create_table`."""
+def insert_table(
+    connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime
+) -> tuple[TableInfo, bool]:
+    """Inserts a table; returns it, and whether this call created it. Raises the errors of `WritableCluster.create_table`."""
     require_database(connection, path.database_name)
     twin = sa.select(tables.c.table_name).where(
         tables.c.database_name == path.database_name, tables.c.folded_name == path.table_name.lower()
@@ -116,7 +110,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     existing = connection.scalar(twin)
     if existing is not None:
         if existing == path.table_name and ignore_if_exists:
-            return CreatedTable(find_table(connection, path).info, is_new=False)
+            return find_table(connection, path).info, False
         present = TablePath(path.database_name, existing)
         raise AlreadyExists(f"the table {present} exists already", hint=_case_hint(existing, path.table_name), table_path=present)
     schema = storable_schema(spec.schema)
@@ -144,7 +138,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     )
     if not spec.partition_keys:  # buckets of a partition are inserted with the partition
         insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
-    return CreatedTable(find_table(connection, path).info, is_new=True)
+    return find_table(connection, path).info, True
 
 
 def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:

@@ -7,14 +7,15 @@ coordinator, in its own process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import structlog
 import tenacity
+from google.protobuf.message import Message
 
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, open_snapshot_reader
@@ -79,14 +80,14 @@ class RemoteEmbeddedCluster:
     def _may_come_back(self, error: BaseException) -> bool:
         return isinstance(error, ServiceBusy) or (isinstance(error, ServiceUnreachable) and self._has_answered)
 
-    def _once(self, call: Callable[[], Answer]) -> Answer:
+    def _once(self, call: Callable[..., Answer], request: Message, timeout_s: float = CALL_TIMEOUT_S) -> Answer:
         with self._connection.calling():
-            answer = call()
+            answer = call(request, timeout=timeout_s)
         self._has_answered = True
         return answer
 
-    def _repeatable(self, call: Callable[[], Answer]) -> Answer:
-        answer: Answer = self._retrying(self._once, call)
+    def _repeatable(self, call: Callable[..., Answer], request: Message, timeout_s: float = CALL_TIMEOUT_S) -> Answer:
+        answer: Answer = self._retrying(self._once, call, request, timeout_s)
         return answer
 
     def close(self) -> None:
@@ -102,8 +103,7 @@ class RemoteEmbeddedCluster:
     @cached_property
     def cluster_id(self) -> str:
         """Returns the cluster's id; requested once. Implements `TableCatalog.cluster_id`."""
-        request = pb.DescribeClusterRequest()
-        return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
+        return self._repeatable(self._stub.DescribeCluster, pb.DescribeClusterRequest()).cluster_id
 
     @property
     def remembers_writers(self) -> bool:
@@ -121,36 +121,33 @@ class RemoteEmbeddedCluster:
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Creates a database. Implements `WritableCluster.create_database`."""
-        request = pb.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
-        attempt(partial(self._stub.CreateDatabase, request, timeout=CALL_TIMEOUT_S))
+        attempt(self._stub.CreateDatabase, pb.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists))
 
     def databases(self) -> Sequence[str]:
         """Returns the names of all databases. Implements `TableCatalog.databases`."""
-        request = pb.ListDatabasesRequest()
-        return list(self._repeatable(partial(self._stub.ListDatabases, request, timeout=CALL_TIMEOUT_S)).database_names)
+        return list(self._repeatable(self._stub.ListDatabases, pb.ListDatabasesRequest()).database_names)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """Creates a table. Implements `WritableCluster.create_table`."""
         request = SPEC.to_pb(spec, table_path=PATH.to_pb(path), ignore_if_exists=ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
-        return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(attempt(self._stub.CreateTable, request).table)
 
     def drop_table(self, path: TablePath) -> None:
         """Drops a table. Implements `WritableCluster.drop_table`."""
-        request = pb.DropTableRequest(table_path=PATH.to_pb(path))
-        self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
+        self._once(self._stub.DropTable, pb.DropTableRequest(table_path=PATH.to_pb(path)))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
         added = schema_to_pb(pa.schema(list(add_columns))) if add_columns else b""
         request = pb.AlterTableRequest(table_path=PATH.to_pb(path), set_properties=set_properties, add_columns=added)
-        return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(self._repeatable(self._stub.AlterTable, request).table)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
         request = pb.SetTableOptionRequest(table_path=PATH.to_pb(path), name=name, value=value, dry_run=dry_run)
-        return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(self._repeatable(self._stub.SetTableOption, request).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
         """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
@@ -158,8 +155,7 @@ class RemoteEmbeddedCluster:
         pages = Pages(self._uri, "tables")
         page_token = ""
         while True:
-            request = pb.ListTablesRequest(database_name=database_name, page_token=page_token)
-            answer = self._repeatable(partial(self._stub.ListTables, request, timeout=CALL_TIMEOUT_S))
+            answer = self._repeatable(self._stub.ListTables, pb.ListTablesRequest(database_name=database_name, page_token=page_token))
             page_token = answer.next_page_token
             pages.check(answer, len(answer.tables), page_token or None)
             with readable(self._uri):
@@ -169,8 +165,7 @@ class RemoteEmbeddedCluster:
 
     def table(self, path: TablePath) -> TableInfo:
         """Returns one table. Implements `TableCatalog.table`."""
-        request = pb.GetTableRequest(table_path=PATH.to_pb(path))
-        return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(self._repeatable(self._stub.GetTable, pb.GetTableRequest(table_path=PATH.to_pb(path))).table)
 
     def _table(self, message: pb.PbTable) -> TableInfo:
         with readable(self._uri):
@@ -186,7 +181,7 @@ class RemoteEmbeddedCluster:
         while more:
             after = partitions[-1].partition_id if partitions else 0
             request = pb.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
-            answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
+            answer = self._repeatable(self._stub.ListPartitions, request)
             partitions += map(PARTITION.from_pb, answer.partitions)
             more = answer.more
             pages.check(answer, len(answer.partitions), partitions[-1].partition_id if more and partitions else None)
@@ -195,39 +190,33 @@ class RemoteEmbeddedCluster:
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """Drops a partition. Implements `WritableCluster.drop_partition`."""
-        request = pb.DropPartitionRequest(table_path=PATH.to_pb(path), partition_name=partition_name)
-        self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
+        self._once(self._stub.DropPartition, pb.DropPartitionRequest(table_path=PATH.to_pb(path), partition_name=partition_name))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Appends rows with one message; `log_writer.LogWriter` splits larger batches. Raises InvalidData if the rows are too large.
         Implements `WritableCluster.append`.
         """
         request = pb.AppendRequest(table_path=PATH.to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
-        answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
-        return [APPENDED_RANGE.from_pb(appended) for appended in answer.ranges]
+        return _ranges(self._repeatable(self._stub.Append, request).ranges)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Upserts rows with one message, as `append` does. Implements `WritableCluster.upsert`."""
         request = pb.UpsertRequest(table_path=PATH.to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
-        answer = self._repeatable(partial(self._stub.Upsert, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return [APPENDED_RANGE.from_pb(appended) for appended in answer.ranges]
+        return _ranges(self._repeatable(self._stub.Upsert, request, PRIMARY_KEY_TIMEOUT_S).ranges)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Deletes keys with one message, as `append` does. Implements `WritableCluster.delete`."""
         request = pb.DeleteRequest(table_path=PATH.to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
-        answer = self._repeatable(partial(self._stub.Delete, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return [APPENDED_RANGE.from_pb(appended) for appended in answer.ranges]
+        return _ranges(self._repeatable(self._stub.Delete, request, PRIMARY_KEY_TIMEOUT_S).ranges)
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """Takes KV snapshots of a table. Implements `KvSnapshotsOnDemand.take_kv_snapshots`."""
-        request = pb.SnapshotKvRequest(table_path=PATH.to_pb(path))
-        answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=PRIMARY_KEY_TIMEOUT_S))
+        answer = self._repeatable(self._stub.SnapshotKv, pb.SnapshotKvRequest(table_path=PATH.to_pb(path)), PRIMARY_KEY_TIMEOUT_S)
         return BUCKET_SNAPSHOTS.from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """Returns the offsets of all buckets. Implements `LogOffsets.offsets`."""
-        request = pb.ListOffsetsRequest(table_id=table.table_id)
-        answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
+        answer = self._repeatable(self._stub.ListOffsets, pb.ListOffsetsRequest(table_id=table.table_id))
         return BUCKET_OFFSETS.from_pb(answer.buckets)
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
@@ -239,16 +228,14 @@ class RemoteEmbeddedCluster:
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """Returns the commit times of records. Implements `LogOffsets.oldest_timestamps`."""
         request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=OFFSETS.to_pb(offsets))
-        answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
-        return TIMESTAMPS.from_pb(answer.timestamps)
+        return TIMESTAMPS.from_pb(self._repeatable(self._stub.ListOldestTimestamps, request).timestamps)
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
         """Returns the traces of records. Implements `RewritableLogs.record_traces`."""
         if not offsets:
             return {}
         request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=OFFSETS.to_pb(offsets))
-        answer = self._repeatable(partial(self._stub.ListRecordTraces, request, timeout=CALL_TIMEOUT_S))
-        return TRACES.from_pb(answer.traces)
+        return TRACES.from_pb(self._repeatable(self._stub.ListRecordTraces, request).traces)
 
     def settle(self, table: TableInfo) -> None:
         """Does nothing, because the service reads its folder for each call. Implements `RewritableLogs.settle`."""
@@ -265,7 +252,7 @@ class RemoteEmbeddedCluster:
 
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
         request = pb.GetKvSnapshotRequest(table_id=table.table_id, bucket=BUCKET.to_pb(split.bucket), snapshot_id=split.snapshot_id)
-        answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
+        answer = self._repeatable(self._stub.GetKvSnapshot, request)
         stored = STORED_SNAPSHOT.from_pb(answer.snapshot) if answer.HasField("snapshot") else None
         return open_snapshot_reader(answer.root, table, split, stored)
 
@@ -277,7 +264,7 @@ class RemoteEmbeddedCluster:
             request = pb.ListSegmentsRequest(
                 table_id=table_id, bucket=BUCKET.to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
             )
-            page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
+            page = self._repeatable(self._stub.ListSegments, request)
             pages.check(page, len(page.segments), page.segments[-1].stopping_offset if page.segments else None)
             yield page
             if not page.segments or page.segments[-1].stopping_offset >= stopping_offset:
@@ -288,15 +275,17 @@ class RemoteEmbeddedCluster:
         """Returns the newest KV snapshot of each bucket; for a log table no call is made. Implements `SplitSource.kv_snapshots`."""
         if table.table_type is TableType.LOG:
             return {}
-        request = pb.ListKvSnapshotsRequest(table_id=table.table_id)
-        answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
+        answer = self._repeatable(self._stub.ListKvSnapshots, pb.ListKvSnapshotsRequest(table_id=table.table_id))
         return BUCKET_SNAPSHOTS.from_pb(answer.snapshots)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """Returns the recorded lake snapshot. Implements `TableCatalog.lake_snapshot`."""
-        request = pb.GetLakeSnapshotRequest(table_id=table.table_id)
-        answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
+        answer = self._repeatable(self._stub.GetLakeSnapshot, pb.GetLakeSnapshotRequest(table_id=table.table_id))
         return RECORDED_SNAPSHOT.from_pb(answer.recorded) if answer.HasField("recorded") else None
+
+
+def _ranges(messages: Iterable[pb.PbAppendedRange]) -> list[AppendedRange]:
+    return [APPENDED_RANGE.from_pb(message) for message in messages]
 
 
 def _message(rows: Rows) -> bytes:

@@ -33,12 +33,13 @@ from tiering.cluster.embedded.rpc.messages import (
     table_to_pb,
 )
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import UnknownDatabase
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.model.names import parse_table_path
-from tiering.model.tables import BucketOffsets, TableInfo
+from tiering.model.tables import BucketOffsets, TableInfo, TablePath
 from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.model_codecs import BUCKET, OFFSETS, PATH, RECORDED_SNAPSHOT
@@ -72,20 +73,21 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         self._pool = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="embedded-cluster")
         self._primary_key_pool = ThreadPoolExecutor(PRIMARY_KEY_THREADS, thread_name_prefix="embedded-cluster-primary-key")
 
-    async def _run(self, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
+    async def _run(self, work: Callable[..., Answer], *arguments: Any, pool: ThreadPoolExecutor | None = None) -> Answer:
         """Runs `work` in a thread of the pool and returns its result. Raises its errors, with which the server's guard ends the call."""
-        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, carried(contained(work)))
+        run = carried(contained(partial(work, *arguments)))
+        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, run)
 
     async def DescribeCluster(self, request: pb.DescribeClusterRequest, context: Context) -> pb.DescribeClusterResponse:
         return pb.DescribeClusterResponse(cluster_id=self._storage.cluster_id)
 
     async def CreateDatabase(self, request: pb.CreateDatabaseRequest, context: Context) -> pb.CreateDatabaseResponse:
-        await self._run(partial(self._storage.create_database, request.database_name, request.ignore_if_exists))
+        await self._run(self._storage.create_database, request.database_name, request.ignore_if_exists)
         return pb.CreateDatabaseResponse()
 
     async def ListDatabases(self, request: pb.ListDatabasesRequest, context: Context) -> pb.ListDatabasesResponse:
         access = self._listing_access()
-        return pb.ListDatabasesResponse(database_names=await self._run(partial(self._databases, access)))
+        return pb.ListDatabasesResponse(database_names=await self._run(self._databases, access))
 
     def _databases(self, access: Access) -> Sequence[str]:
         """Returns the databases that the caller may describe, or of which it may see a table."""
@@ -107,7 +109,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.CreateTableResponse(table=table_to_pb(await self._run(create)))
 
     async def DropTable(self, request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
-        await self._run(partial(self._storage.drop_table, PATH.from_pb(request.table_path)))
+        await self._run(self._storage.drop_table, PATH.from_pb(request.table_path))
         return pb.DropTableResponse()
 
     async def AlterTable(self, request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
@@ -124,7 +126,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.SetTableOptionResponse(table=table_to_pb(await self._run(work)))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
-        return await self._run(partial(self._list_tables, request, self._listing_access()))
+        return await self._run(self._list_tables, request, self._listing_access())
 
     def _list_tables(self, request: pb.ListTablesRequest, access: Access) -> pb.ListTablesResponse:
         """Returns one page of tables. A page token is the path of the last table on the previous page; tables are sorted by path."""
@@ -146,67 +148,65 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return answer
 
     async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
-        table = await self._run(partial(self._storage.table, PATH.from_pb(request.table_path)))
+        table = await self._run(self._storage.table, PATH.from_pb(request.table_path))
         return pb.GetTableResponse(table=table_to_pb(table))
 
     async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
-        work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
-        partitions = await self._run(work)
+        page = (request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
+        partitions = await self._run(self._storage.list_partitions, *page)
         return pb.ListPartitionsResponse(partitions=map(PARTITION.to_pb, partitions), more=len(partitions) == PARTITIONS_PER_PAGE)
 
     async def DropPartition(self, request: pb.DropPartitionRequest, context: Context) -> pb.DropPartitionResponse:
-        await self._run(partial(self._storage.drop_partition, PATH.from_pb(request.table_path), request.partition_name))
+        await self._run(self._storage.drop_partition, PATH.from_pb(request.table_path), request.partition_name)
         return pb.DropPartitionResponse()
 
     async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
-        def append() -> pb.AppendResponse:
-            rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.append(PATH.from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return pb.AppendResponse(ranges=map(APPENDED_RANGE.to_pb, ranges))
-
-        return await self._run(append)
+        return pb.AppendResponse(ranges=await self._write(request, request.rows, self._storage.append))
 
     async def Upsert(self, request: pb.UpsertRequest, context: Context) -> pb.UpsertResponse:
-        def upsert() -> pb.UpsertResponse:
-            rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.upsert(PATH.from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return pb.UpsertResponse(ranges=map(APPENDED_RANGE.to_pb, ranges))
-
-        return await self._run(upsert, self._primary_key_pool)
+        return pb.UpsertResponse(ranges=await self._write(request, request.rows, self._storage.upsert, self._primary_key_pool))
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
-        def delete() -> pb.DeleteResponse:
-            keys = read_rows(request.keys, WRITE_LIMITS)
-            ranges = self._storage.delete(PATH.from_pb(request.table_path), keys, request.writer_id, request.sequence)
-            return pb.DeleteResponse(ranges=map(APPENDED_RANGE.to_pb, ranges))
+        return pb.DeleteResponse(ranges=await self._write(request, request.keys, self._storage.delete, self._primary_key_pool))
 
-        return await self._run(delete, self._primary_key_pool)
+    async def _write(
+        self,
+        request: pb.AppendRequest | pb.UpsertRequest | pb.DeleteRequest,
+        rows: bytes,
+        write: Callable[[TablePath, Rows, str, int], Sequence[AppendedRange]],
+        pool: ThreadPoolExecutor | None = None,
+    ) -> list[pb.PbAppendedRange]:
+        def work() -> list[pb.PbAppendedRange]:
+            written = write(PATH.from_pb(request.table_path), read_rows(rows, WRITE_LIMITS), request.writer_id, request.sequence)
+            return [APPENDED_RANGE.to_pb(appended) for appended in written]
+
+        return await self._run(work, pool=pool)
 
     async def SnapshotKv(self, request: pb.SnapshotKvRequest, context: Context) -> pb.SnapshotKvResponse:
-        work = partial(self._storage.take_kv_snapshots, PATH.from_pb(request.table_path))
-        return pb.SnapshotKvResponse(snapshots=BUCKET_SNAPSHOTS.to_pb(await self._run(work, self._primary_key_pool)))
+        path = PATH.from_pb(request.table_path)
+        snapshots = await self._run(self._storage.take_kv_snapshots, path, pool=self._primary_key_pool)
+        return pb.SnapshotKvResponse(snapshots=BUCKET_SNAPSHOTS.to_pb(snapshots))
 
     async def ListKvSnapshots(self, request: pb.ListKvSnapshotsRequest, context: Context) -> pb.ListKvSnapshotsResponse:
-        snapshots = await self._run(partial(self._storage.list_kv_snapshots, request.table_id))
+        snapshots = await self._run(self._storage.list_kv_snapshots, request.table_id)
         return pb.ListKvSnapshotsResponse(snapshots=BUCKET_SNAPSHOTS.to_pb(snapshots))
 
     async def GetKvSnapshot(self, request: pb.GetKvSnapshotRequest, context: Context) -> pb.GetKvSnapshotResponse:
-        work = partial(self._storage.kv_snapshot, request.table_id, BUCKET.from_pb(request.bucket), request.snapshot_id)
-        snapshot = await self._run(work)
+        snapshot = await self._run(self._storage.kv_snapshot, request.table_id, BUCKET.from_pb(request.bucket), request.snapshot_id)
         stored = None if snapshot is None else STORED_SNAPSHOT.to_pb(snapshot)
         return pb.GetKvSnapshotResponse(root=str(self._storage.root), snapshot=stored)
 
     async def ListOffsets(self, request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
-        offsets = await self._run(partial(self._storage.log.offsets, request.table_id))
+        offsets = await self._run(self._storage.log.offsets, request.table_id)
         return pb.ListOffsetsResponse(buckets=BUCKET_OFFSETS.to_pb(offsets))
 
     async def ListOldestTimestamps(self, request: pb.ListOldestTimestampsRequest, context: Context) -> pb.ListOldestTimestampsResponse:
-        work = partial(self._storage.log.oldest_timestamps, request.table_id, OFFSETS.from_pb(request.offsets))
-        return pb.ListOldestTimestampsResponse(timestamps=TIMESTAMPS.to_pb(await self._run(work)))
+        timestamps = await self._run(self._storage.log.oldest_timestamps, request.table_id, OFFSETS.from_pb(request.offsets))
+        return pb.ListOldestTimestampsResponse(timestamps=TIMESTAMPS.to_pb(timestamps))
 
     async def ListRecordTraces(self, request: pb.ListRecordTracesRequest, context: Context) -> pb.ListRecordTracesResponse:
-        work = partial(self._storage.log.record_traces, request.table_id, OFFSETS.from_pb(request.offsets))
-        return pb.ListRecordTracesResponse(traces=TRACES.to_pb(await self._run(work)))
+        traces = await self._run(self._storage.log.record_traces, request.table_id, OFFSETS.from_pb(request.offsets))
+        return pb.ListRecordTracesResponse(traces=TRACES.to_pb(traces))
 
     async def ListSegments(self, request: pb.ListSegmentsRequest, context: Context) -> pb.ListSegmentsResponse:
         bucket, log = BUCKET.from_pb(request.bucket), self._storage.log
@@ -225,5 +225,5 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         )
 
     async def GetLakeSnapshot(self, request: pb.GetLakeSnapshotRequest, context: Context) -> pb.GetLakeSnapshotResponse:
-        snapshot = await self._run(partial(self._storage.lake_record, request.table_id))
+        snapshot = await self._run(self._storage.lake_record, request.table_id)
         return pb.GetLakeSnapshotResponse(recorded=None if snapshot is None else RECORDED_SNAPSHOT.to_pb(snapshot))

@@ -1,7 +1,7 @@
 """Expiry of snapshots after a round's commit (`rules.upkeep.consecutive_expiry`).
 
 First the hint EARLIEST is written. From then on Lakeward's readers treat the older snapshots as expired, and late commits on them are
-refused (`publishing`). Then the snapshot files are deleted, oldest first, as Paimon's readers expect: they use EARLIEST if its snapshot
+refused (`committer`). Then the snapshot files are deleted, oldest first, as Paimon's readers expect: they use EARLIEST if its snapshot
 exists, otherwise the lowest id. Files below EARLIEST that an interrupted expiry left are deleted by the next expiry. Data files and
 manifests are left to the sweep, which deletes by reachability.
 
