@@ -53,3 +53,6 @@ class UpkeepStats:
     manifests_after: int | None = None
     dropped: int = 0
     bytes_left: int | None = None
+
+
+NO_UPKEEP = UpkeepStats()

@@ -10,10 +10,9 @@ After the request was sent, every error means that the outcome is unknown: only 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from typing import cast
 
 import structlog
@@ -23,7 +22,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from tiering.clock import Clock
-from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
+from tiering.errors import SchemaDrift
 from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
@@ -36,8 +35,8 @@ from tiering.lake.iceberg.upkeep.fitting_rewrites import FittingRewrites, fittin
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.rules.hints import replaced_hint, tier_call
+from tiering.lake.rules.commit_check import check_committable, check_none_missing, check_target, outcome_unknown, upkeep_stats
+from tiering.lake.rules.hints import tier_call
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepStats
@@ -77,20 +76,14 @@ class IcebergCommitter:
         order = FileChanges(files, spec_id, replaced, obsolete), merging.changes(table)
         staged = self._stage(table, base, marker, *order, properties, all_manifests=_merges_manifests(committable))
         upkeep = self._upkeep_beside(committable, base, table)
-        self.last_upkeep = upkeep_stats(committable, merging.kept, staged, len(upkeep.removed))
+        self.last_upkeep = upkeep_stats(committable, sorted(merging.kept), len(upkeep.removed), staged.manifests, staged.rewritten)
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, (*staged.requirements, *upkeep.requirements), (*staged.updates, *upkeep.updates))
         except BaseException as error:  # after any error the request may have landed
             if upkeep.updates:
                 self._pauses.begin(base, error)
-            raise CommitOutcomeUnknown(
-                f"the commit of round {marker.round_id} to {base.path} was sent, but its outcome is unknown: {describe(error)}",
-                hint="Lakeward reads the lake again to learn the outcome.",
-                table_path=base.path,
-                round_id=marker.round_id,
-                lake_snapshot_id=staged.snapshot_id,
-            ) from error
+            raise outcome_unknown(marker.round_id, base, staged.snapshot_id, error) from error
         if upkeep.removed:
             self._pauses.removed(base)
         return staged.snapshot_id
@@ -154,14 +147,7 @@ class IcebergCommitter:
         self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, table: Table
     ) -> tuple[list[DataFile], int]:
         """Returns the files to add and the partition spec for which they were written. Checks that all of them still exist."""
-        for payload in payloads:
-            if payload.lake_table_uuid != base.table_uuid:
-                raise LakeTableReplaced(
-                    f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, but "
-                    f"{base.path} is now {base.table_uuid}",
-                    hint=replaced_hint(base.path),
-                    table_path=base.path,
-                )
+        check_target(committable.round_id, (payload.lake_table_uuid for payload in payloads), base)
         specs = {payload.spec_id for payload in payloads} or {table.metadata.default_spec_id}
         if specs != {table.metadata.default_spec_id}:
             raise SchemaDrift(
@@ -171,7 +157,7 @@ class IcebergCommitter:
             )
         self._check_schema(payloads, base, table)
         files = list(_files(payloads))
-        self._check_present(committable, base, files)
+        check_none_missing(committable.round_id, base, self._missing(base, files))
         return files, table.metadata.default_spec_id
 
     def _check_schema(self, payloads: Sequence[FilesPayload], base: LakeView, table: Table) -> None:
@@ -183,19 +169,6 @@ class IcebergCommitter:
                     base.path, None, f"got another schema while a round wrote files for its schema {schema_id}, which no longer exists"
                 )
             check_written(base.path, schemas[schema_id], table.schema())
-
-    def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
-        """Raises RoundFailed if files are gone. An orphan clean-up may have deleted them while this process was suspended for days."""
-
-        missing = self._missing(base, files)
-        if missing:
-            raise RoundFailed(
-                f"{len(missing)} files of round {committable.round_id} are missing or changed; the first is {missing[0]}",
-                cause_class="DataFilesMissing",
-                hint="Nothing was committed; the next round writes them again. Does a clean-up delete files that no snapshot names yet?",
-                table_path=base.path,
-                round_id=committable.round_id,
-            )
 
     def _missing(self, base: LakeView, files: Sequence[DataFile]) -> list[str]:
         """Returns the locations of those `files` that are gone or have another size."""
@@ -230,28 +203,3 @@ def _rewrites(committable: Committable) -> list[FilesPayload]:
 
 def _files(payloads: Iterable[FilesPayload]) -> Iterable[DataFile]:
     return (file for payload in payloads for file in payload.files)
-
-
-def upkeep_stats(committable: Committable, kept: Collection[int], staged: StagedSnapshot, snapshots_expired: int) -> UpkeepStats | None:
-    """Returns the statistics of a commit with those of its rewrites whose numbers are in `kept`; None if it only added rows.
-
-    A commit that merges all manifests always has statistics, so its caller learns if their number did not fall.
-
-    Files that a primary-key bucket's own round rewrote are counted from `staged`, because the new files also hold the round's rows.
-    """
-    rewrites = committable.rewrites
-    committed = [rewrites[number] for number in sorted(kept)]
-    in_round = staged.rewritten
-    stats = UpkeepStats(
-        files_before=sum(rewrite.files_before for rewrite in committed) + in_round.files_before,
-        files_after=sum(rewrite.files_after for rewrite in committed) + in_round.files_after,
-        bytes_read=sum(rewrite.bytes_before for rewrite in committed) + in_round.bytes_before,
-        bytes_written=sum(rewrite.bytes_after for rewrite in committed) + in_round.bytes_after,
-        rows_dropped=sum(rewrite.rows_dropped for rewrite in committed),
-        snapshots_expired=snapshots_expired,
-        dropped=len(rewrites) - len(committed),
-    )
-    merges_all = committable.order is not None and committable.order.manifests
-    if stats == UpkeepStats() and not merges_all and staged.manifests_after >= staged.manifests_before:
-        return None
-    return replace(stats, manifests_before=staged.manifests_before, manifests_after=staged.manifests_after)

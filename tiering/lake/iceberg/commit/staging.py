@@ -31,27 +31,18 @@ from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMake
 from tiering.lake.iceberg.primary_key.bucket_files import partition_of
 from tiering.lake.iceberg.reading.view import TAG, summary_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.model.upkeep import UpkeepStats
 
 FOR_EVER_MS = 2**63 - 1
 """Iceberg's own value for a reference that never expires."""
 
 
-@dataclass(frozen=True)
-class FilesInPlace:
-    """Number and bytes of files that other files replaced, and of the new files."""
-
-    files_before: int = 0
-    files_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-
-    @staticmethod
-    def of(removed: Sequence[DataFile], added: Sequence[DataFile]) -> FilesInPlace:
-        """Returns the numbers for these files; all zero if no file is removed."""
-        if not removed:
-            return FilesInPlace()
-        before, after = (sum(file.file_size_in_bytes for file in files) for files in (removed, added))
-        return FilesInPlace(len(removed), len(added), before, after)
+def rewritten_files(removed: Sequence[DataFile], added: Sequence[DataFile]) -> UpkeepStats:
+    """Returns the number and bytes of files that other files replaced, and of the new files; all zero if no file is removed."""
+    if not removed:
+        return UpkeepStats()
+    before, after = (sum(file.file_size_in_bytes for file in files) for files in (removed, added))
+    return UpkeepStats(len(removed), len(added), before, after)
 
 
 @dataclass(frozen=True)
@@ -65,9 +56,8 @@ class StagedSnapshot:
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
     files: tuple[str, ...]
-    rewritten: FilesInPlace = FilesInPlace()
-    manifests_before: int = 0
-    manifests_after: int = 0
+    rewritten: UpkeepStats
+    manifests: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -125,9 +115,9 @@ class SnapshotStager:
             before.append(replacing.snapshot)
         last = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
         updates = self._updates([*before, last.snapshot])
-        rewritten = FilesInPlace.of(last.removed, changes.added)
+        rewritten = rewritten_files(last.removed, changes.added)
         files = tuple(self.files)
-        return StagedSnapshot(self._snapshot_id, self._requirements(), updates, files, rewritten, manifests_before, last.manifests)
+        return StagedSnapshot(self._snapshot_id, self._requirements(), updates, files, rewritten, (manifests_before, last.manifests))
 
     def _snapshot(
         self,

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import cast
 
 import structlog
 
 from tiering.clock import Clock, SystemClock
-from tiering.errors import BaseMoved, CommitOutcomeUnknown, LakeTableReplaced, RoundFailed
+from tiering.errors import BaseMoved
 from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
@@ -35,8 +35,7 @@ from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
-from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.rules.hints import replaced_hint
+from tiering.lake.rules.commit_check import check_committable, check_none_missing, check_target, outcome_unknown, upkeep_stats
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
@@ -157,18 +156,12 @@ class PaimonCommitter:
         snapshot_id, rewrites = next_id(loaded), _rewrites(committable)
         self._keep(loaded, snapshot_id if base.tiered is None else base.tiered)
         staged = self._stage(loaded, marker, payloads, () if payloads else rewrites, properties, committable.order)
-        self.last_upkeep = upkeep_stats(committable, staged.kept, staged.lists, 0)
+        self.last_upkeep = upkeep_stats(committable, staged.kept, 0, staged.lists.manifests)
         self._sent.add(committable.round_id)
         try:
             self._publisher(loaded, snapshot_id, staged.content)
         except BaseException as error:  # after any error the request may have landed
-            raise CommitOutcomeUnknown(
-                f"the commit of round {marker.round_id} to {base.path} was sent, but its outcome is unknown: {describe(error)}",
-                hint="The lake is read again to find the outcome.",
-                table_path=base.path,
-                round_id=marker.round_id,
-                lake_snapshot_id=snapshot_id,
-            ) from error
+            raise outcome_unknown(marker.round_id, base, snapshot_id, error) from error
         with suppress(OSError):  # the consumer names an older snapshot, which keeps this one too
             keep_from_expiry(loaded, snapshot_id)
         self._after_commit(loaded, staged, committable, rewrites if payloads else ())
@@ -201,7 +194,7 @@ class PaimonCommitter:
             expired = expire_snapshots(compacted.loaded, self._table, now_ms, None if order is None else order.expiry)
         except Exception as error:
             _log.warning("the upkeep of a lake table after a commit failed", table=str(base.path), error=describe(error))
-        self.last_upkeep = upkeep_stats(committable, kept, staged.lists, expired)
+        self.last_upkeep = upkeep_stats(committable, kept, expired, staged.lists.manifests)
 
     def _stage(
         self,
@@ -235,14 +228,7 @@ class PaimonCommitter:
 
     def _check_files(self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, loaded: LoadedTable) -> None:
         """Raises unless the files were written for this table and its columns, and all of them still exist."""
-        for payload in payloads:
-            if payload.lake_table_uuid != base.table_uuid:
-                raise LakeTableReplaced(
-                    f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
-                    f"{base.path} has the uuid {base.table_uuid} now",
-                    hint=replaced_hint(base.path),
-                    table_path=base.path,
-                )
+        check_target(committable.round_id, (payload.lake_table_uuid for payload in payloads), base)
         with lake_errors(f"read the columns of {base.path}", table_path=base.path), opened_table(loaded) as folder:
             for schema_id in {payload.schema_id for payload in payloads} - {loaded.schema.schema_id}:
                 written = read_schema(folder, schema_id)
@@ -253,15 +239,7 @@ class PaimonCommitter:
         with lake_errors(f"check the new files of {base.path}", table_path=base.path):
             sizes = loaded.storage.sizes([loaded.root / file.path for file in files])
         missing = [file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes]
-        if missing:
-            raise RoundFailed(
-                f"{len(missing)} files of round {committable.round_id} are missing or changed; the first one is {missing[0]}",
-                cause_class="DataFilesMissing",
-                hint="Nothing was committed; the next round writes them again. Check whether a clean-up job deletes files that no snapshot "
-                "names yet.",
-                table_path=base.path,
-                round_id=committable.round_id,
-            )
+        check_none_missing(committable.round_id, base, missing)
 
 
 def _check_buckets(manifests: Manifests, payloads: Sequence[FilesPayload], marker: Marker) -> None:
@@ -304,25 +282,3 @@ def _delete(storage: Storage, paths: Iterable[PurePath]) -> None:
     for path in paths:
         with suppress(OSError):  # the sweep deletes the file later
             storage.delete(path)
-
-
-def upkeep_stats(committable: Committable, kept: Collection[int], lists: ManifestLists, snapshots_expired: int) -> UpkeepStats | None:
-    """Returns the statistics of a commit with the rewrites whose numbers are in `kept`; None if it only added rows.
-
-    A commit that merges all manifests always has statistics, so that its caller learns when their number did not decrease.
-    """
-    rewrites = committable.rewrites
-    committed = [rewrites[number] for number in kept]
-    stats = UpkeepStats(
-        files_before=sum(rewrite.files_before for rewrite in committed),
-        files_after=sum(rewrite.files_after for rewrite in committed),
-        bytes_read=sum(rewrite.bytes_before for rewrite in committed),
-        bytes_written=sum(rewrite.bytes_after for rewrite in committed),
-        rows_dropped=sum(rewrite.rows_dropped for rewrite in committed),
-        snapshots_expired=snapshots_expired,
-        dropped=len(rewrites) - len(committed),
-    )
-    merges_all = committable.order is not None and committable.order.manifests
-    if stats == UpkeepStats() and not merges_all and lists.manifests_after >= lists.manifests_before:
-        return None
-    return replace(stats, manifests_before=lists.manifests_before, manifests_after=lists.manifests_after)

@@ -64,9 +64,8 @@ class ManifestLists:
     added_records: int
     changelog_records: int
     removes_files: bool
-    manifests_before: int = 0
-    """Number of manifests that a scan of the base reads; `manifests_after` is the number for the new snapshot."""
-    manifests_after: int = 0
+    manifests: tuple[int, int] = (0, 0)
+    """Numbers of manifests that a scan of the base and a scan of the new snapshot read."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,7 @@ class Manifests:
             records,
             sum(entry.file.row_count for entry in followed),
             bool(removed),
-            manifests_before=len(carried),
-            manifests_after=len(kept) + len(changed),
+            (len(carried), len(kept) + len(changed)),
         )
 
     def buckets(self, places: Collection[Place]) -> dict[Place, BucketState]:
