@@ -212,7 +212,7 @@ WEAKENINGS = (
     Weakening("partition-made-anew-in-round", without(EMBEDDED + "log.segments._is_dropped", by=lambda *_: False), fails_with=DataCorrupt),
     Weakening("table-made-anew-in-round", without(TABLES + "drop"), times=1),
     Weakening("lake-switched-off-in-round", without(TABLES + "discover", by=discovered_anew)),
-    Weakening("segment-torn", without(EMBEDDED + "log.segments._check_whole")),
+    Weakening("segment-torn", without(EMBEDDED + "stored_paths.check_whole")),
     Weakening(
         "kv-snapshot-missing",
         without(KV + "primary_key_tables.PrimaryKeyTables._files_exist", by=lambda *_: True),

@@ -56,7 +56,7 @@ class SimulatedPaimonLake(SimulatedLake, PaimonLake):
     def _known(self, loaded: LoadedTable) -> MemoryTable:
         table = self._by_uuid.setdefault(loaded.uuid, MemoryTable(loaded.uuid))
         table.head = None if loaded.head is None else loaded.head.snapshot_id
-        table.snapshots = {snapshot.snapshot_id: snapshot.described() for snapshot in loaded.chain}
+        table.snapshots = {snapshot.snapshot_id: snapshot.described for snapshot in loaded.chain}
         for snapshot in loaded.chain:
             if snapshot.snapshot_id in table.rows:
                 continue

@@ -15,7 +15,6 @@ from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.instants import to_milliseconds
 from tiering.lake.base import FileRewrite, LakeView, WriteResult
-from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, Removal, StoredFile, UpkeepPlan, never
 from tiering.lake.paimon.commit.committer import PaimonCommitter
 from tiering.lake.paimon.commit.expiry import expiry_outlook
@@ -81,6 +80,8 @@ class PaimonLake:
     columns = staticmethod(columns)
     file_lists = staticmethod(file_lists)
     marker_at = staticmethod(marker_at)
+    partition_rows = staticmethod(partition_rows)
+    measure = staticmethod(measure)
 
     def databases(self) -> Sequence[str]:
         with lake_errors(f"read the warehouse {self._place}"):
@@ -90,7 +91,7 @@ class PaimonLake:
     def view(self, path: TablePath) -> LakeView | None:
         """Reads the lake table; returns None if it does not exist. Raises MarkerCorrupt, LakeUnavailable."""
         loaded = self._load(path)
-        return None if loaded is None else replace(_view(loaded), **vars(self._sizes.size_of(loaded)))
+        return None if loaded is None else replace(view_of(loaded), **vars(self._sizes.size_of(loaded)))
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         loaded = self._load(path)
@@ -108,14 +109,6 @@ class PaimonLake:
             for file in sorted(files, key=lambda file: file.parent == schemas):
                 self._storage.delete(file)
         return bool(files)
-
-    def partition_rows(self, table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
-        with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
-            return partition_rows(table, cast(LoadedTable, view.handle))
-
-    def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
-        with lake_errors(f"read the metadata of {view.path}", table_path=view.path):
-            return measure(table, cast(LoadedTable, view.handle))
 
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
         """Writes files without the rows to remove. Implements `RowRemoval.remove_rows`."""
@@ -173,7 +166,7 @@ class PaimonLake:
             raise absent_table(table.path)
         loaded = self._with_new_columns(table, existing or self._create(table))
         self._states[table.path] = _state(table, loaded)
-        return _view(loaded)
+        return view_of(loaded)
 
     def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
         """Returns the highest sequence number of each bucket, so that writers give new rows higher numbers. Implements
@@ -249,7 +242,7 @@ class PaimonLake:
         """
         for _ in range(EVOLVE_ATTEMPTS):
             new_columns = check_drift(table, loaded.schema)
-            if not new_columns or _is_of_another(table, _view(loaded)):
+            if not new_columns or _is_of_another(table, view_of(loaded)):
                 return loaded
             with lake_errors(f"add columns to the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:
                 content = with_columns(loaded.schema, new_columns, BUCKET_COLUMN)
@@ -269,11 +262,6 @@ class PaimonLake:
                 f"the lake table {path} was dropped while it was created or changed", hint=absent_hint(path), table_path=path
             )
         return loaded
-
-
-def _view(loaded: LoadedTable) -> LakeView:
-    with lake_errors(f"read the lake table {loaded.path}", table_path=loaded.path):
-        return view_of(loaded)
 
 
 def _state(table: TableInfo, loaded: LoadedTable) -> TableState:

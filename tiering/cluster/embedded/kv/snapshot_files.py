@@ -16,7 +16,7 @@ from isal.isal_zlib import crc32
 from pyarrow import parquet as pq
 
 from tiering.cluster.capabilities import uncounted
-from tiering.cluster.embedded.stored_paths import readable_path, stored_path
+from tiering.cluster.embedded.stored_paths import read_published, stored_path
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone, SourceChanged
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.model.splits import TieringSnapshotSplit
@@ -97,33 +97,27 @@ def read_snapshot_files(
 
 
 def _verified(root: Path, file: SnapshotFile, stored_schema: pa.Schema, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
-    content = _read(root, file, bucket)
-    if content.size != file.size_bytes:
-        raise _corrupt(f"has {content.size} bytes instead of {file.size_bytes}", root, file, bucket)
-    if crc32(content) != file.crc32:
-        raise _corrupt("does not match its checksum", root, file, bucket)
+    def corrupt(damage: str) -> DataCorrupt:
+        return DataCorrupt(
+            f"the KV snapshot file {root / file.path} of bucket {bucket} {damage}",
+            hint="Restore the file from a backup of the cluster's folder. Or wait for the bucket's next KV snapshot, which is taken after "
+            "a row of the bucket was changed, and CALL sys.retry_tiering.",
+            path=file.path,
+            bucket=bucket,
+        )
+
+    try:
+        where = f"KV snapshot file {root / file.path}"
+        content = read_published(root, file.path, (file.size_bytes, file.crc32), where, corrupt, root)
+    except FileNotFoundError as error:
+        raise KvSnapshotGone(f"the KV snapshot file {root / file.path} of bucket {bucket} does not exist", bucket=bucket) from error
     try:
         parquet = pq.ParquetFile(pa.BufferReader(content))
         if parquet.metadata.num_rows != file.records or not parquet.schema_arrow.equals(stored_schema):
-            raise _corrupt("does not contain the expected rows", root, file, bucket)
+            raise corrupt("does not contain the expected rows")
         yield from parquet.iter_batches(READ_BATCH_ROWS)
     except pa.ArrowException as error:
-        raise _corrupt(f"cannot be read ({error})", root, file, bucket) from error
-
-
-def _read(root: Path, file: SnapshotFile, bucket: BucketKey) -> pa.Buffer:
-    try:
-        with pa.OSFile(str(readable_path(root, file.path)), "rb") as opened:
-            if opened.size() != file.size_bytes:
-                raise _corrupt(f"has {opened.size()} bytes instead of {file.size_bytes}", root, file, bucket)
-            return opened.read_buffer()
-    except FileNotFoundError as error:
-        if not root.is_dir():
-            hint = "Every executor must be able to read the cluster's folder under the same path."
-            raise ClusterUnavailable(f"the cluster's folder {root} does not exist", hint=hint) from error
-        raise KvSnapshotGone(f"the KV snapshot file {root / file.path} of bucket {bucket} does not exist", bucket=bucket) from error
-    except OSError as error:
-        raise ClusterUnavailable(f"cannot read the KV snapshot file {root / file.path}: {error}") from error
+        raise corrupt(f"cannot be read ({error})") from error
 
 
 def files_exist(root: Path, files: Sequence[SnapshotFile]) -> bool:
@@ -135,16 +129,6 @@ def remove_files(root: Path, paths: Iterable[str]) -> None:
     """Removes files that are not in the metadata. Raises OSError, DataCorrupt."""
     for path in paths:
         stored_path(root, path).unlink(missing_ok=True)
-
-
-def _corrupt(damage: str, root: Path, file: SnapshotFile, bucket: BucketKey) -> DataCorrupt:
-    return DataCorrupt(
-        f"the KV snapshot file {root / file.path} of bucket {bucket} {damage}",
-        hint="Restore the file from a backup of the cluster's folder. Or wait for the bucket's next KV snapshot, which is taken after "
-        "a row of the bucket was changed, and CALL sys.retry_tiering.",
-        path=file.path,
-        bucket=bucket,
-    )
 
 
 _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)

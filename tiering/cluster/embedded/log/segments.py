@@ -17,8 +17,8 @@ import pyarrow as pa
 from isal.isal_zlib import crc32  # zlib's CRC-32, five times as fast: it uses special instructions of the processor
 from pyarrow import ipc
 
-from tiering.cluster.embedded.stored_paths import readable_path, stored_path
-from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
+from tiering.cluster.embedded.stored_paths import read_published, stored_path
+from tiering.errors import BadRequest, DataCorrupt, LogTruncated, SourceChanged
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.library_guards.arrow_ipc import read_file_batch
 from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey
@@ -103,40 +103,29 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     """
     path = stored_path(root, segment.path)
     where = f"{path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
+
+    def corrupt(damage: str) -> DataCorrupt:
+        return _corrupt(f"the segment {damage}", where, segment, bucket)
+
     try:
-        with pa.OSFile(str(readable_path(root, segment.path)), "rb") as file:
-            size_bytes = file.size()
-            content = file.read_buffer(segment.size_bytes)
+        published = (segment.size_bytes, segment.crc32)
+        content = read_published(root, segment.path, published, f"segment {where}", corrupt, root / LOG_FOLDER)
     except FileNotFoundError as error:
-        if not (root / LOG_FOLDER).is_dir():
-            hint = "Every executor must be able to read the cluster's folder under the same path."
-            raise ClusterUnavailable(f"the cluster's folder {root} does not exist", hint=hint) from error
         if _is_dropped(path.parent, bucket):
             raise SourceChanged(f"the table or partition was dropped while it was read: {where}", bucket=bucket) from error
         if _is_cut(path, segment, bucket):
             raise LogTruncated(f"the log was cut while it was read: {where}", bucket=bucket) from error
-        raise _corrupt("the segment is missing", where, segment, bucket) from error
-    except OSError as error:
-        raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
-    _check_whole(content, size_bytes, where, segment, bucket)
+        raise corrupt("is missing") from error
     kind = [CHANGE_TYPE_FIELD] if changes else []
     stored_schema = pa.schema([*list(schema)[: segment.columns], *kind])
     try:
         batch = read_file_batch(content, stored_schema, segment.stopping_offset - segment.starting_offset)
     except BadRequest as error:
-        raise _corrupt(f"the segment does not contain the expected rows ({error.message})", where, segment, bucket) from error
+        raise corrupt(f"does not contain the expected rows ({error.message})") from error
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
     columns = batch.columns
     whole = pa.schema([*schema, *kind])
     return pa.RecordBatch.from_arrays([*columns[: segment.columns], *added, *columns[segment.columns :]], schema=whole) if added else batch
-
-
-def _check_whole(content: pa.Buffer, size_bytes: int, where: str, segment: Segment, bucket: BucketKey) -> None:
-    """Raises DataCorrupt for a file whose size or bytes have changed since the segment was published."""
-    if (size_bytes, content.size) != (segment.size_bytes, segment.size_bytes):
-        raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
-    if crc32(content) != segment.crc32:
-        raise _corrupt("the segment does not match its checksum", where, segment, bucket)
 
 
 def table_tombstone(root: Path, table_id: int) -> Path:

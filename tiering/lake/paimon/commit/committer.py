@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -23,7 +23,7 @@ from tiering.instants import to_milliseconds
 from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.paimon.commit.compaction import Compacted, Publisher, fitting_rewrites, followed_by, publish_compaction
+from tiering.lake.paimon.commit.compaction import Publisher, fitting_rewrites, followed_by, publish_compaction
 from tiering.lake.paimon.commit.expiry import expire_snapshots
 from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
 from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
@@ -32,7 +32,7 @@ from tiering.lake.paimon.reading.loading import LoadedTable, opened_table, write
 from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
-from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder
+from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder, discard
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
 from tiering.lake.rules.commit_check import check_committable, check_none_missing, check_target, outcome_unknown, upkeep_stats
@@ -172,7 +172,7 @@ class PaimonCommitter:
         if self._sent.has(committable.round_id):
             return
         payloads = [*_payloads(committable), *_rewrites(committable)]
-        _delete(self._storage, (self._root / file.path for payload in payloads for file in payload.files))
+        discard(self._storage, (self._root / file.path for payload in payloads for file in payload.files))
 
     def _keep(self, loaded: LoadedTable, snapshot_id: int) -> None:
         """Keeps the newest tiering commit, or the possibly first one, from expiry. Called before the request, so that the commit is
@@ -187,11 +187,10 @@ class PaimonCommitter:
         now_ms, order = to_milliseconds(self._clock.now()), committable.order
         kept, expired = staged.kept, 0
         try:
-            compacted = Compacted(followed_by(base, staged.content))
+            loaded = followed_by(base, staged.content)
             if rewrites:
-                compacted = publish_compaction(compacted.loaded, committable.round_id, rewrites, self._publisher, now_ms)
-                kept = compacted.kept
-            expired = expire_snapshots(compacted.loaded, self._table, now_ms, None if order is None else order.expiry)
+                loaded, kept = publish_compaction(loaded, committable.round_id, rewrites, self._publisher, now_ms)
+            expired = expire_snapshots(loaded, self._table, now_ms, None if order is None else order.expiry)
         except Exception as error:
             _log.warning("the upkeep of a lake table after a commit failed", table=str(base.path), error=describe(error))
         self.last_upkeep = upkeep_stats(committable, kept, expired, staged.lists.manifests)
@@ -223,7 +222,7 @@ class PaimonCommitter:
                 kind = COMPACT if kept else OVERWRITE if lists.removes_files else APPEND
                 return _Staged(snapshot_content(loaded, lists, all_properties, to_milliseconds(self._clock.now()), kind), lists, kept)
         except BaseException:
-            _delete(loaded.storage, written)  # only files of this attempt, which was never sent
+            discard(loaded.storage, written)  # only files of this attempt, which was never sent
             raise
 
     def _check_files(self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, loaded: LoadedTable) -> None:
@@ -276,9 +275,3 @@ def _payloads(committable: Committable) -> list[FilesPayload]:
 
 def _rewrites(committable: Committable) -> list[FilesPayload]:
     return [decode_files(rewrite.payload) for rewrite in committable.rewrites]
-
-
-def _delete(storage: Storage, paths: Iterable[PurePath]) -> None:
-    for path in paths:
-        with suppress(OSError):  # the sweep deletes the file later
-            storage.delete(path)

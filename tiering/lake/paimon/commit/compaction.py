@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from tiering import crash_points
@@ -19,6 +18,7 @@ from tiering.lake.paimon.commit.manifests import BucketState, Manifests
 from tiering.lake.paimon.commit.snapshot_content import COMPACT, next_id, snapshot_content
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import parse_snapshot
+from tiering.lake.paimon.storage.base import discard
 from tiering.lake.paimon.writing.payload import FilesPayload
 
 Publisher = Callable[[LoadedTable, int, bytes], None]
@@ -29,18 +29,11 @@ def followed_by(loaded: LoadedTable, content: bytes) -> LoadedTable:
     return replace(loaded, chain=(*loaded.chain, parse_snapshot(next_id(loaded), content)))
 
 
-@dataclass(frozen=True)
-class Compacted:
-    """The table after a compaction, and the numbers of the rewrites in that compaction."""
-
-    loaded: LoadedTable
-    kept: Sequence[int] = ()
-
-
 def publish_compaction(
     loaded: LoadedTable, round_id: str, rewrites: Sequence[FilesPayload], publisher: Publisher, now_ms: int
-) -> Compacted:
-    """Publishes those of `rewrites` that fit the head of `loaded`; publishes nothing if none fits.
+) -> tuple[LoadedTable, Sequence[int]]:
+    """Publishes those of `rewrites` that fit the head of `loaded`; publishes nothing if none fits. Returns the table afterwards, and the
+    numbers of the published rewrites.
 
     Raises the errors of pypaimon and the storage. Unless the request was sent, the written manifests are deleted.
     """
@@ -49,17 +42,15 @@ def publish_compaction(
         manifests = Manifests(loaded, written)
         kept = fitting_rewrites(manifests, rewrites)
         if not kept:
-            return Compacted(loaded)
+            return loaded, ()
         lists = manifests.write(f"lakeward-{round_id}-{uuid.uuid4()}", [rewrites[number] for number in kept])
         content = snapshot_content(loaded, lists, {}, now_ms, COMPACT)
     except BaseException:
-        for path in written:
-            with suppress(OSError):  # the sweep deletes the file later
-                loaded.storage.delete(path)
+        discard(loaded.storage, written)
         raise
     crash_points.reach(crash_points.BEFORE_COMPACTION)
     publisher(loaded, next_id(loaded), content)
-    return Compacted(followed_by(loaded, content), kept)
+    return followed_by(loaded, content), kept
 
 
 def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[int]:

@@ -72,8 +72,7 @@ def expiry_outlook(loaded: LoadedTable, table: TableInfo, now_ms: int, order: Ex
 def _history(loaded: LoadedTable, folder: TableFolder, table: TableInfo, order: ExpiryOrder | None) -> ConsecutiveHistory | None:
     """Returns the table's history for the expiry rules; None if nothing may expire."""
     options = loaded.schema.options
-    rounds = (snapshot.snapshot_id for snapshot in reversed(loaded.chain) if ROUND_ID_KEY in snapshot.properties)
-    tiered = next(rounds, None)
+    tiered = loaded.newest_with(ROUND_ID_KEY)
     if tiered is None or _has_long_changelogs(loaded):
         return None
     has_age = order is not None and order.older_than is not None
@@ -81,7 +80,7 @@ def _history(loaded: LoadedTable, folder: TableFolder, table: TableInfo, order: 
     return ConsecutiveHistory(
         oldest=loaded.chain[0].snapshot_id,
         committed_ms=[int(snapshot.document["timeMillis"]) for snapshot in loaded.chain],
-        tiered=tiered,
+        tiered=tiered.snapshot_id,
         reserved=_consumers(folder),
         user_max_age_ms=0 if has_age else _duration_ms(options),
         user_min_count=0 if has_count else _number(options.get(NUM_RETAINED)),

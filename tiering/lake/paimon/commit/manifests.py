@@ -219,11 +219,10 @@ class Manifests:
         lists = ("baseManifestList", "deltaManifestList") if with_base else ("deltaManifestList",)
         files, size = 0, 0
         for name in filter(None, (snapshot.document.get(key) for key in lists)):
-            for meta in self._lists.read(name):
-                for entry in self._files.read(meta.file_name):
-                    sign = -1 if entry.kind == DELETE else 1
-                    files += sign
-                    size += sign * int(entry.file.file_size)
+            for entry in self._entries_of(name):
+                sign = -1 if entry.kind == DELETE else 1
+                files += sign
+                size += sign * int(entry.file.file_size)
         return files, size
 
     def live_entries(self, snapshot: StoredSnapshot, *, drop_stats: bool = False) -> list[Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
@@ -30,6 +29,7 @@ from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
+from tiering.lake.paimon.storage.base import discard
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, paimon_rows
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.proof.file_footer import FileFooter
@@ -177,9 +177,7 @@ def _write_remaining_rows(target: _Target, place: Place, changed: list[tuple[_Fi
             context = WriterInitContext(target.table, target.loaded.uuid, file.footer.bucket, None, target.round_id, "")
             written += _rows_that_stay(target, place, [(file, mask)], Provenance(context))
     except BaseException:
-        for file_written in written:
-            with suppress(OSError):  # the sweep deletes the file later
-                target.loaded.storage.delete(target.loaded.root / file_written.path)
+        discard(target.loaded.storage, (target.loaded.root / file_written.path for file_written in written))
         raise
     return tuple(written)
 

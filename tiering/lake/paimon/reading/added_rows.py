@@ -8,7 +8,7 @@ key. For a clean layout `clean_rows` is used instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -39,15 +39,8 @@ APPEND, COMPACT = "APPEND", "COMPACT"
 """Kinds of commits that Fluss's tiering makes."""
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """The rows of one bucket in one file."""
-
-    bucket_id: int
-    begin: int
-    end: int
-    records: int
-    newest_ms: int
+_Pieces = tuple[tuple[int, AddedRows], ...]
+"""The rows of one file, by bucket id."""
 
 
 def foreign_snapshot(table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
@@ -98,9 +91,10 @@ def _added(
             values = tuple(entry.partition.values)
             if table.partition_keys and values not in ids:
                 continue  # a file of a dropped partition
-            for piece in _pieces(table, loaded.storage, loaded.root / manifests.file_path(entry)):
-                key = BucketKey(ids[values] if table.partition_keys else None, piece.bucket_id)
-                rows[key] = _together(rows.get(key), piece, is_data=is_data)
+            for bucket_id, piece in _pieces(table, loaded.storage, loaded.root / manifests.file_path(entry)):
+                key = BucketKey(ids[values] if table.partition_keys else None, bucket_id)
+                added = piece if is_data else replace(piece, records=0)
+                rows[key] = rows[key].with_more(added) if key in rows else added
     return rows
 
 
@@ -110,7 +104,7 @@ def partition_ids(table: TableInfo, loaded: LoadedTable, partitions: Mapping[str
     return {partition_values(keys, columns, partition_texts(table, name)): number for name, number in partitions.items()}
 
 
-def _pieces(table: TableInfo, storage: Storage, path: PurePath) -> tuple[_Piece, ...]:
+def _pieces(table: TableInfo, storage: Storage, path: PurePath) -> _Pieces:
     pieces = _pieces_of(storage, path) if path.suffix == ".parquet" else None
     if pieces is None:
         difference = f"has the file {path.name} of another tiering service, which is not Parquet or has no offsets"
@@ -119,14 +113,14 @@ def _pieces(table: TableInfo, storage: Storage, path: PurePath) -> tuple[_Piece,
 
 
 @lru_cache(_REMEMBERED_FILES)
-def _pieces_of(storage: Storage, path: PurePath) -> tuple[_Piece, ...] | None:
+def _pieces_of(storage: Storage, path: PurePath) -> _Pieces | None:
     """Returns the pieces of a file; None for a file without offsets. Cached, because a file never changes and its name is never reused."""
     with open_data_file(storage, path) as file:
         if not set(SYSTEM_COLUMNS) <= set(file.schema_arrow.names):
             return None
         buckets, offsets, times = (_bounds(file, name) for name in SYSTEM_COLUMNS)
         if buckets is not None and offsets is not None and times is not None and buckets[0] == buckets[1]:
-            return (_Piece(buckets[0], offsets[0], offsets[1] + 1, file.metadata.num_rows, times[1]),)
+            return ((buckets[0], AddedRows(offsets[0], offsets[1] + 1, file.metadata.num_rows, times[1])),)
         return tuple(_read_pieces(file))
 
 
@@ -152,7 +146,7 @@ def _number(value: Any) -> int:
     return to_milliseconds(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
 
 
-def _read_pieces(file: pq.ParquetFile) -> Iterator[_Piece]:
+def _read_pieces(file: pq.ParquetFile) -> Iterator[tuple[int, AddedRows]]:
     """Yields the pieces of a file from its rows. Raises ValueError for a row without bucket, offset or commit time."""
     for batch in file.iter_batches(_BATCH_ROWS, columns=list(SYSTEM_COLUMNS), use_threads=False):
         columns = [batch.column(name) for name in SYSTEM_COLUMNS]
@@ -161,12 +155,7 @@ def _read_pieces(file: pq.ParquetFile) -> Iterator[_Piece]:
         buckets, offsets, times = columns[0].to_numpy(), columns[1].to_numpy(), commit_times_ms(columns[2])
         for bucket_id in np.unique(buckets):
             mine, moments = offsets[buckets == bucket_id], times[buckets == bucket_id]
-            yield _Piece(int(bucket_id), int(mine.min()), int(mine.max()) + 1, len(mine), int(moments.max()))
-
-
-def _together(rows: AddedRows | None, piece: _Piece, *, is_data: bool) -> AddedRows:
-    added = AddedRows(piece.begin, piece.end, piece.records if is_data else 0, piece.newest_ms)
-    return added if rows is None else rows.with_more(added)
+            yield int(bucket_id), AddedRows(int(mine.min()), int(mine.max()) + 1, len(mine), int(moments.max()))
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:

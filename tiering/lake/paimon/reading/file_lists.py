@@ -73,10 +73,8 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
 def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
     """Returns the newest marker up to a snapshot. Implements `ReadableLake.marker_at`."""
     loaded = cast(LoadedTable, view.handle)
-    for snapshot in reversed(loaded.chain):
-        if snapshot.snapshot_id <= snapshot_id and ROUND_ID_KEY in snapshot.properties:
-            return marker_in(loaded, snapshot)
-    return None
+    snapshot = loaded.newest_with(ROUND_ID_KEY, snapshot_id)
+    return None if snapshot is None else marker_in(loaded, snapshot)
 
 
 def _merge_rule(schema: StoredSchema) -> MergeRule | None:

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from pypaimon.common.memory_size import MemorySize
 
 from tiering.errors import LakeUnavailable
+from tiering.lake.base import LakeView
 from tiering.lake.health.measure import FilePlace, LakeMeasure, file_totals
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
@@ -32,8 +33,14 @@ PRIMARY_KEY_TARGET_BYTES = 128 << 20
 """Defaults of TARGET_FILE_SIZE (Paimon's `CoreOptions.targetFileSize`)."""
 
 
-def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
-    """Measures the table. Implements `MeasuredLake.measure`. Raises the errors of pypaimon and the storage."""
+def measure(table: TableInfo, view: LakeView) -> LakeMeasure:
+    """Measures the table. Implements `MeasuredLake.measure`."""
+    loaded = cast(LoadedTable, view.handle)
+    with lake_errors(f"read the metadata of {view.path}", table_path=view.path):
+        return _measure(table, loaded)
+
+
+def _measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
     target, head = target_file_bytes(table, loaded), loaded.head
     reachable = reachable_bytes(target, table.freshness_ms)
     manifests = Manifests(loaded)
@@ -47,7 +54,7 @@ def measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
     return LakeMeasure(
         files=file_totals([count(FilePlace(reachable, buckets), files) for files in entries.values()], target),
         snapshots=len(loaded.chain),
-        oldest_snapshot_time=loaded.chain[0].described().committed_at if loaded.chain else None,
+        oldest_snapshot_time=loaded.chain[0].described.committed_at if loaded.chain else None,
         manifests=0 if head is None else manifests.count(head),
         metadata_files=len(sizes),
         metadata_bytes=sum(sizes),
@@ -80,13 +87,15 @@ def _keyed_place(place: FilePlace, files: list[Any]) -> FilePlace:
     return place
 
 
-def partition_rows(table: TableInfo, loaded: LoadedTable) -> Mapping[str | None, int]:
+def partition_rows(table: TableInfo, view: LakeView) -> Mapping[str | None, int]:
     """Returns the number of rows by partition name at the head, replaced and deleted rows included; None = rows without a partition
-    name.
+    name. Implements `PartitionRows.partition_rows`.
     """
-    rows = Counter[str | None]()
+    rows, loaded = Counter[str | None](), cast(LoadedTable, view.handle)
     keys = list(loaded.schema.table.partition_keys)
-    for entry in [] if loaded.head is None else Manifests(loaded).live_entries(loaded.head):
+    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+        entries = [] if loaded.head is None else Manifests(loaded).live_entries(loaded.head)
+    for entry in entries:
         values = dict(zip(keys, entry.partition.values, strict=True))
         has_name = all(values.get(key) is not None for key in table.partition_keys)
         rows[VALUE_SEPARATOR.join(str(values[key]) for key in table.partition_keys) if has_name else None] += int(entry.file.row_count)

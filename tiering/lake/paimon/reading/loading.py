@@ -42,6 +42,11 @@ class LoadedTable:
         position = snapshot_id - self.chain[0].snapshot_id if self.chain else -1
         return self.chain[position] if 0 <= position < len(self.chain) else None
 
+    def newest_with(self, key: str, limit: int | None = None) -> StoredSnapshot | None:
+        """Returns the newest snapshot, at most `limit`, with that property; None without one."""
+        snapshots = (snapshot for snapshot in reversed(self.chain) if limit is None or snapshot.snapshot_id <= limit)
+        return next((snapshot for snapshot in snapshots if key in snapshot.properties), None)
+
     @property
     def location(self) -> str:
         """Returns the table's folder in the form that users know."""

@@ -54,12 +54,9 @@ class StoredSnapshot:
         """Returns a hash of the content. It distinguishes snapshots with one id, because Paimon reuses ids after a roll-back."""
         return hashlib.sha256(self.content).hexdigest()
 
+    @cached_property
     def described(self) -> LakeSnapshot:
         """Returns the snapshot in the form that the rules use."""
-        return self._described
-
-    @cached_property
-    def _described(self) -> LakeSnapshot:
         document, properties = self.document, self.properties
         return LakeSnapshot(
             snapshot_id=self.snapshot_id,
@@ -163,7 +160,7 @@ def parse_snapshot(number: int, content: bytes) -> StoredSnapshot:
     if document["id"] != number:
         raise ValueError(f"snapshot-{number} says that its id is {document['id']}")
     snapshot = StoredSnapshot(number, content, document)
-    snapshot.described()
+    _ = snapshot.described  # raises the errors for missing fields
     return snapshot
 
 

@@ -20,21 +20,21 @@ def view_of(loaded: LoadedTable, *, lenient: bool = False) -> LakeView:
 
     `lenient`: a marker that cannot be read is None.
     """
-    tiered = next((snapshot for snapshot in reversed(loaded.chain) if ROUND_ID_KEY in snapshot.properties), None)
-    head = loaded.head
-    is_log = not loaded.schema.table.primary_keys
-    return LakeView(
-        path=loaded.path,
-        table_uuid=loaded.uuid,
-        head=None if head is None else head.snapshot_id,
-        tiered=None if tiered is None else tiered.snapshot_id,
-        marker=None if tiered is None else _marker_if_readable(loaded, tiered, lenient=lenient),
-        snapshots={snapshot.snapshot_id: snapshot.described() for snapshot in loaded.chain},
-        records=_records(head) if is_log else None,
-        location=loaded.location,
-        set_head_command=SET_HEAD_COMMAND,
-        handle=loaded,
-    )
+    head, is_log = loaded.head, not loaded.schema.table.primary_keys
+    tiered = loaded.newest_with(ROUND_ID_KEY)
+    with lake_errors(f"read the lake table {loaded.path}", table_path=loaded.path):
+        return LakeView(
+            path=loaded.path,
+            table_uuid=loaded.uuid,
+            head=None if head is None else head.snapshot_id,
+            tiered=None if tiered is None else tiered.snapshot_id,
+            marker=None if tiered is None else _marker_if_readable(loaded, tiered, lenient=lenient),
+            snapshots={snapshot.snapshot_id: snapshot.described for snapshot in loaded.chain},
+            records=_records(head) if is_log else None,
+            location=loaded.location,
+            set_head_command=SET_HEAD_COMMAND,
+            handle=loaded,
+        )
 
 
 def marker_in(loaded: LoadedTable, snapshot: StoredSnapshot) -> Marker | None:

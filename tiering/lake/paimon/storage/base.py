@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import PurePath
 from typing import Any, Protocol
 
@@ -149,6 +149,13 @@ class Storage(Hashable, Protocol):
     def manifest_access(self) -> Any:
         """Returns the `FileIO` with which pypaimon accesses manifests; None = pypaimon's own."""
         ...
+
+
+def discard(storage: Storage, paths: Iterable[PurePath]) -> None:
+    """Deletes files that no snapshot names. Never raises: files that cannot be deleted are left to the sweep."""
+    for path in paths:
+        with suppress(Exception):
+            storage.delete(path)
 
 
 def numbered(names: Iterable[str]) -> list[int]:

@@ -128,13 +128,10 @@ class LocalTableFolder:
 
     def names(self, folder: str) -> list[str]:
         try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
+            with self._opened(folder) as descriptor:
+                return os.listdir(descriptor)
         except FileNotFoundError:
             return []
-        try:
-            return os.listdir(descriptor)
-        finally:
-            os.close(descriptor)
 
     def stamp(self, path: str) -> tuple[int, int, int] | None:
         try:
@@ -160,7 +157,8 @@ class LocalTableFolder:
         self._write(temporary, content)
         try:
             os.link(temporary, f"{folder}/{name}", src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
-            self._sync(folder)
+            with self._opened(folder) as descriptor:
+                os.fsync(descriptor)
         finally:
             self._remove(temporary)
 
@@ -182,11 +180,8 @@ class LocalTableFolder:
             os.mkdir(folder, dir_fd=self._descriptor)
         except FileExistsError:
             return
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
-        try:
+        with self._opened(folder) as descriptor:
             set_mode(descriptor, self._rights())
-        finally:
-            os.close(descriptor)
         os.fsync(self._descriptor)
 
     def _rights(self) -> int:
@@ -200,10 +195,11 @@ class LocalTableFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    def _sync(self, folder: str) -> None:
+    @contextmanager
+    def _opened(self, folder: str) -> Iterator[int]:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
         try:
-            os.fsync(descriptor)
+            yield descriptor
         finally:
             os.close(descriptor)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
-from threading import Lock
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tiering.lake.catalog_timeouts import S3_CONNECT, S3_REQUEST
@@ -39,8 +38,7 @@ class S3Objects:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
-        self._lock = Lock()
-        self._contents: dict[tuple[str, str, str], bytes] = {}
+        self._immutable = lru_cache(REMEMBERED)(lambda bucket, key, etag: self._read(bucket, key))
 
     @property
     def name(self) -> str:
@@ -75,24 +73,20 @@ class S3Objects:
     def read(self, bucket: str, key: str) -> bytes | None:
         """Returns an object's content; None if it does not exist."""
         try:
-            with store_errors("read", bucket, key):
-                return bytes(self._client.get_object(Bucket=bucket, Key=key)["Body"].read())
+            return self._read(bucket, key)
         except FileNotFoundError:
             return None
 
     def read_immutable(self, bucket: str, key: str, etag: str) -> bytes | None:
         """Returns the content of an object that never changes, from memory if it was read before."""
-        with self._lock:
-            cached = self._contents.get((bucket, key, etag))
-        if cached is not None:
-            return cached
-        content = self.read(bucket, key)
-        if content is not None:
-            with self._lock:
-                if len(self._contents) >= REMEMBERED:
-                    self._contents.clear()
-                self._contents[bucket, key, etag] = content
-        return content
+        try:
+            return self._immutable(bucket, key, etag)
+        except FileNotFoundError:
+            return None
+
+    def _read(self, bucket: str, key: str) -> bytes:
+        with store_errors("read", bucket, key):
+            return bytes(self._client.get_object(Bucket=bucket, Key=key)["Body"].read())
 
     def put(self, bucket: str, key: str, content: bytes) -> None:
         """Writes an object, and replaces one with that name."""

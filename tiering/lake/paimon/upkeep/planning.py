@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -23,6 +22,7 @@ from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
+from tiering.lake.paimon.storage.base import discard
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.mergeable_files import MergeableFiles, SortedRun
 from tiering.lake.paimon.upkeep.rewriting import rewrite_files
@@ -146,7 +146,8 @@ def merge_small_files(
         tasks = _tasks(state, table, view, buckets, budget_bytes, is_over)
         rewrites.extend(rewrite_files(state, task, round_id, new_nonce(), lambda rows: False) for task in tasks)
     except BaseException:
-        delete_rewritten(state, rewrites)
+        for rewrite in rewrites:
+            discard(state.storage, (state.root / file.path for file in decode_files(rewrite.payload).files))
         raise
     return rewrites
 
@@ -172,11 +173,3 @@ def _tasks(
         if task is not None:
             budget_bytes -= task.size_bytes
             yield task
-
-
-def delete_rewritten(state: TableState, rewrites: Sequence[FileRewrite]) -> None:
-    """Deletes the new files of rewrites that were never sent. Files that cannot be deleted are left to the sweep."""
-    for rewrite in rewrites:
-        for file in decode_files(rewrite.payload).files:
-            with suppress(Exception):
-                state.storage.delete(state.root / file.path)

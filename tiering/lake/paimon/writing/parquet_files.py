@@ -5,8 +5,8 @@ Only encodings that Paimon's Java reader supports are used (`VectorizedColumnRea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tiering.lake.base import WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.storage.base import Storage
+from tiering.lake.paimon.storage.base import Storage, discard
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.proof.file_footer import FileFooter
@@ -51,12 +51,6 @@ class FilePlace:
     def sync(self) -> None:
         """Makes the names of all files durable. Raises OSError."""
         self.storage.sync_folder(self.root / self.folder)
-
-    def discard(self, paths: Iterable[PurePath]) -> None:
-        """Deletes files. Never raises: files that cannot be deleted are left to the sweep."""
-        for path in paths:
-            with suppress(Exception):
-                self.storage.delete(path)
 
 
 AnyFile = TypeVar("AnyFile", bound="ListedFile")
@@ -95,7 +89,7 @@ class PaimonFiles(FileStream[AnyFile, WrittenFile]):
         return path
 
     def _discard(self) -> None:
-        self._place.discard(self._started)
+        discard(self._place.storage, self._started)
         self._started.clear()
 
 

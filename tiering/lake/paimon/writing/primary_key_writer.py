@@ -8,7 +8,7 @@ some bytes for each change; more than a million keys are compared by DuckDB with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +31,6 @@ RUN_BYTES = 64 << 20
 NOTHING_STANDS = -1
 """Highest sequence number of an empty bucket: Paimon's sequence numbers begin at 0."""
 _KINDS = np.array([ROW_KINDS.get(kind, 0) for kind in ChangeType], np.int8)
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Rows with their positions among all changes of the split."""
-
-    rows: pa.Table
-    places: npt.NDArray[np.int64]
 
 
 class PaimonPrimaryKeyWriter:
@@ -113,12 +105,12 @@ class PaimonPrimaryKeyWriter:
         return last
 
     def _write_runs(self, mask: Mask, kinds: npt.NDArray[np.int8], first: int, *, is_changelog: bool = False) -> None:
-        for run in self._runs(mask):
-            self._files.add(run.rows, run.places + first, _KINDS[kinds[run.places]], is_changelog=is_changelog)
-            del run  # frees the run before the next one is collected
+        for rows, places in self._runs(mask):
+            self._files.add(rows, places + first, _KINDS[kinds[places]], is_changelog=is_changelog)
+            del rows, places  # frees the run before the next one is collected
 
-    def _runs(self, mask: Mask) -> Iterator[Changes]:
-        """Yields the changes that `mask` keeps, in portions of one run."""
+    def _runs(self, mask: Mask) -> Iterator[tuple[pa.Table, npt.NDArray[np.int64]]]:
+        """Yields the changes that `mask` keeps, in portions of one run, with their positions among all changes of the split."""
         batches: list[pa.RecordBatch] = []
         places: list[npt.NDArray[np.int64]] = []
         size, position = 0, 0
@@ -130,12 +122,12 @@ class PaimonPrimaryKeyWriter:
                 size += kept.nbytes
             position += batch.num_rows
             if size >= RUN_BYTES:
-                run = Changes(pa.Table.from_batches(batches), np.concatenate(places))
+                run = pa.Table.from_batches(batches), np.concatenate(places)
                 batches, places, size = [], [], 0
                 yield run
                 del run
         if batches:
-            yield Changes(pa.Table.from_batches(batches), np.concatenate(places))
+            yield pa.Table.from_batches(batches), np.concatenate(places)
 
 
 def _masked(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[tuple[pa.RecordBatch, Mask]]:
