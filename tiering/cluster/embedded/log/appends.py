@@ -143,7 +143,12 @@ def _same_write(key: WriteKey, writer_id: str) -> sa.ColumnElement[bool]:
 
 
 def publish(
-    connection: sa.Connection, key: WriteKey, files: Sequence[tuple[FileChunk, str]], columns: int, now_us: int, earlier: EarlierWrite | None
+    connection: sa.Connection,
+    key: WriteKey,
+    files: Sequence[tuple[FileChunk, str]],
+    columns: int,
+    now_us: int,
+    earlier: EarlierWrite | None,
 ) -> Sequence[AppendedRange]:
     """Adds the written `files`, pieces with their paths, to the log, and returns their ranges by bucket. Without files only the write is
     recorded. Raises InvalidArgument (too many partitions).
