@@ -17,11 +17,9 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Returns the wall-clock time as an aware datetime in UTC."""
-        ...
 
     def monotonic_ms(self) -> int:
         """Returns the milliseconds since an arbitrary start. The value never decreases."""
-        ...
 
 
 class Ids(Protocol):
@@ -29,7 +27,6 @@ class Ids(Protocol):
 
     def new_id(self) -> str:
         """Returns a new id, which can be part of a file name."""
-        ...
 
 
 class SystemClock:

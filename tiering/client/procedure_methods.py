@@ -49,7 +49,6 @@ class RequestSender(Protocol):
 
     def perform(self, request: CallRequest[ResultT]) -> ResultT:
         """Returns the result. Raises the errors of the procedure, ServiceUnreachable and InvalidAnswer."""
-        ...
 
 
 class AsyncRequestSender(Protocol):
@@ -57,7 +56,6 @@ class AsyncRequestSender(Protocol):
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:
         """Returns the result. Raises the errors of the procedure, ServiceUnreachable and InvalidAnswer."""
-        ...
 
 
 class Method(Generic[P, ResultT]):

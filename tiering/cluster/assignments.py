@@ -23,14 +23,12 @@ class TableAssignments(Protocol):
 
         Raises ClusterUnavailable.
         """
-        ...
 
     def heartbeat(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
         """Sends a report to the cluster and asks for a table. The implementation never repeats the call itself.
 
         Raises ClusterUnavailable, also if `session` is over. The cluster may have processed the report nevertheless.
         """
-        ...
 
 
 @runtime_checkable
@@ -40,7 +38,6 @@ class AssigningCluster(Protocol):
     @property
     def assignments(self) -> TableAssignments | None:
         """The cluster's scheduler; None if this deployment schedules its tables itself."""
-        ...
 
 
 class ServiceStatuses(Protocol):
@@ -48,7 +45,6 @@ class ServiceStatuses(Protocol):
 
     def status(self, table: TableInfo) -> ServiceStatus:
         """Returns the status of one table. Raises ClusterUnavailable, UnknownTable."""
-        ...
 
 
 class DerivedStatuses:

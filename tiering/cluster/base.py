@@ -36,7 +36,6 @@ class SplitReader(Protocol):
     @property
     def split(self) -> TieringSplit:
         """The split that this object reads."""
-        ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yields the split's rows in offset order, with the columns of `TableInfo.read_schema`.
@@ -47,7 +46,6 @@ class SplitReader(Protocol):
         snapshot as `+I`, with SNAPSHOT_OFFSET for offset and timestamp. Raises DataCorrupt (names file, bucket, offset range),
         LogTruncated, KvSnapshotGone, ClusterUnavailable.
         """
-        ...
 
 
 @runtime_checkable
@@ -57,29 +55,23 @@ class TableCatalog(Protocol):
     @property
     def cluster_id(self) -> str:
         """The id of this cluster, which never changes. Every marker contains it."""
-        ...
 
     def databases(self) -> Sequence[str]:
         """Returns the names of all databases, sorted."""
-        ...
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
         """Returns all tables, or those of one database, sorted by path, as an immutable sequence. Raises UnknownDatabase."""
-        ...
 
     def table(self, path: TablePath) -> TableInfo:
         """Returns one table. Raises UnknownTable, UnknownDatabase."""
-        ...
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """Returns the current partitions; none for a table without partition keys. Raises UnknownTable if the table id does not exist any
         more.
         """
-        ...
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """Returns the cluster's record of the table's lake copy, which may be older than the lake; None if nothing is recorded yet."""
-        ...
 
 
 @runtime_checkable
@@ -88,18 +80,15 @@ class LogOffsets(Protocol):
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """Returns the current start and end of every bucket's log. Raises UnknownTable if the table id does not exist any more."""
-        ...
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         """Returns the same for many tables, by table id, in as few requests as the cluster allows.
 
         Leaves out tables that do not exist any more, and tables whose log does not answer while others do.
         """
-        ...
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """Returns the commit time of the first record at or after each offset; leaves out buckets without such a record."""
-        ...
 
 
 @runtime_checkable
@@ -108,7 +97,6 @@ class SplitSource(TableCatalog, LogOffsets, Protocol):
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """Returns the newest KV snapshot of each bucket that has one; none for a log table. Raises UnknownTable."""
-        ...
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
         """Returns the reader that an executor uses for `split`.
@@ -116,11 +104,9 @@ class SplitSource(TableCatalog, LogOffsets, Protocol):
         Raises KvSnapshotGone for a snapshot that does not exist any more, LogTruncated for records that retention removed, InvalidArgument
         for a bucket or a range that the table does not have.
         """
-        ...
 
     def close(self) -> None:
         """Releases connections, files and locks. Readers that were returned before stay usable."""
-        ...
 
 
 @runtime_checkable
@@ -132,7 +118,6 @@ class LeaseListing(Protocol):
 
         For a cluster that cannot list its leases, such as Fluss, the result is the leases that were acquired through this object.
         """
-        ...
 
 
 @runtime_checkable
@@ -148,15 +133,12 @@ class KvSnapshotLeases(LeaseListing, Protocol):
         that was leased under this id before is now leased with the new snapshot. Raises InvalidArgument (lease id, ttl), UnknownLease (a
         lease to be renewed that does not exist any more).
         """
-        ...
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
         """Releases single buckets and returns those that were leased. A lease without buckets is deleted."""
-        ...
 
     def drop_lease(self, lease_id: str) -> bool:
         """Releases all buckets of a lease. Returns False if the lease did not exist."""
-        ...
 
 
 @runtime_checkable
@@ -174,7 +156,6 @@ class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
         `record_lake_snapshot`. So neither a commit that never comes nor a repeated call does harm. The caller checks just before the call
         that the path still has this table's id. Raises UnknownTable.
         """
-        ...
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Tells the cluster up to which offsets a lake snapshot contains the table.
@@ -182,11 +163,9 @@ class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
         The call may be repeated: an implementation reads the present record before it writes. Raises Fenced if an offset would become
         smaller, UnknownTable.
         """
-        ...
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Does the same after a user declared the lake right (`reconcile_lake`): offsets may become smaller. Raises UnknownTable."""
-        ...
 
 
 @runtime_checkable

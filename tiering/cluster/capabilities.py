@@ -58,7 +58,6 @@ class RecordSkipping(Protocol):
         The skip is durable before it takes effect, and may be repeated. Raises UnknownTable, UnknownPartition, InvalidArgument (a log
         table, a bucket that is not stopped at this record), ClusterUnavailable.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,6 @@ class StoppedBuckets(Protocol):
 
     def stopped_buckets(self, table_id: int) -> Mapping[BucketKey, BlockingRecord]:
         """Returns the stopped buckets of a table; usually none."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,11 +96,9 @@ class DroppedPartitions(Protocol):
 
     def dropped_partitions(self) -> Sequence[DroppedPartition]:
         """Returns the dropped partitions that were not forgotten yet, sorted by id. Raises ClusterUnavailable."""
-        ...
 
     def forget_dropped_partitions(self, partition_ids: Collection[int]) -> None:
         """Forgets these partitions; may be repeated. Raises ClusterUnavailable."""
-        ...
 
 
 @runtime_checkable
@@ -117,7 +113,6 @@ class TableOptionSetting(Protocol):
         table exists, and it refuses the change itself. The call may be repeated. Raises UnknownTable, UnknownDatabase, InvalidArgument
         (names the option), BadRequest (the lake cannot hold the table).
         """
-        ...
 
 
 @runtime_checkable
@@ -129,7 +124,6 @@ class KvSnapshotsOnDemand(Protocol):
 
         Raises UnknownTable, InvalidArgument (a log table), ClusterUnavailable.
         """
-        ...
 
 
 @runtime_checkable
@@ -143,7 +137,6 @@ class LakeCommitCleanUp(Protocol):
         ids of lake snapshots to the paths in their summaries. The call may be repeated. The call after the next commit removes what this
         one could not. It raises no error that concerns the commit.
         """
-        ...
 
 
 @runtime_checkable
@@ -154,7 +147,6 @@ class CountingReader(Protocol):
         """Yields the same batches as `SplitReader.read`. Before each batch, calls `count` with the bytes of log and snapshot files read for
         it.
         """
-        ...
 
 
 def uncounted(size_bytes: int) -> None:
@@ -168,7 +160,6 @@ class ServiceModes(Protocol):
     @property
     def service_mode(self) -> ServiceMode:
         """The setting that says whether other services tier the cluster's tables."""
-        ...
 
 
 @runtime_checkable
@@ -183,11 +174,9 @@ class RewritableLogs(Protocol):
 
         Leaves out buckets whose log does not contain that record. Raises ClusterUnavailable if a bucket cannot be read now.
         """
-        ...
 
     def settle(self, table: TableInfo) -> None:
         """Looks up the leaders of the table's buckets again, and returns when it makes sense to read the log again."""
-        ...
 
 
 @runtime_checkable
@@ -199,7 +188,6 @@ class LogRetention(Protocol):
 
         The cluster's lake record tells what was tiered. It does not tell whether the lake table still contains it.
         """
-        ...
 
 
 def service_mode_of(cluster: object) -> ServiceMode:

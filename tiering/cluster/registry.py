@@ -62,19 +62,15 @@ class ClusterKind(Protocol):
         `settings` are this kind's settings from the command line; empty for a kind without settings. `check_lake` raises BadRequest for a
         table that its lake cannot hold. Raises SetupError.
         """
-        ...
 
     def connect(self, address: ClusterAddress) -> SplitSource:
         """Returns the cluster for a tierer; connects on first use. Raises SetupError if this machine lacks a requirement."""
-        ...
 
     def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
         """Opens the cluster for writing, for the time of the context. Raises SetupError if this machine lacks a requirement."""
-        ...
 
     def is_in(self, folder: Path) -> bool:
         """Returns whether `host` of this kind has written `folder`."""
-        ...
 
     def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
         """Returns the cluster of a data folder without a running coordinator. Raises SetupError if there is none, or one of another
@@ -83,11 +79,9 @@ class ClusterKind(Protocol):
         `properties` are those of a `HostedCluster`, from the user or the coordinator; they have precedence over the folder. The folder may
         come from another person, so no password is sent to an address that only the folder names.
         """
-        ...
 
     def preload(self) -> None:
         """Imports the modules that `SplitReader`s of this kind need. Starts no thread or process, because the process forks afterwards."""
-        ...
 
 
 EMBEDDED = "embedded"

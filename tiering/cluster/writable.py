@@ -52,33 +52,27 @@ class WritableCluster(TableCatalog, Protocol):
         If it does not, as on Fluss, a repeated write writes its rows again, and a failed write may have written a part of its rows. The
         ranges of a write are then all offsets that were added to the logs during the write.
         """
-        ...
 
     @property
     def max_write_bytes(self) -> int:
         """Largest size of one write's rows in Arrow's format, in bytes. A caller with more rows splits them
         (`log_writer.LogWriter`).
         """
-        ...
 
     def check_options(self, properties: Mapping[str, str]) -> None:
         """Checks the options of a new table before its rows are read. Raises InvalidArgument for an option that is known to be wrong."""
-        ...
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Creates a database. Raises AlreadyExists, also for a name that differs only in case."""
-        ...
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """Creates a table under a new id and returns it. With `ignore_if_exists`, returns an existing table, whatever its columns.
 
         Raises UnknownDatabase, AlreadyExists, UnsupportedType (names column and type), InvalidArgument.
         """
-        ...
 
     def drop_table(self, path: TablePath) -> None:
         """Drops a table and its rows. Raises UnknownTable, UnknownDatabase."""
-        ...
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """Sets options and adds columns behind the existing ones, all or none; options and columns that are not named stay as they are.
@@ -87,14 +81,12 @@ class WritableCluster(TableCatalog, Protocol):
         as it is, so that a repeat does no harm. Raises UnknownTable, UnknownDatabase, InvalidArgument (an option, a NOT NULL column, a
         column of that name with another type), InvalidName, UnsupportedType.
         """
-        ...
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """Drops a partition and its rows. A later append may create a partition of that name again, under a new id.
 
         Raises UnknownTable, UnknownDatabase, UnknownPartition.
         """
-        ...
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Appends `rows` durably, all or none. Returns their ranges by partition and bucket; none for no rows.
@@ -104,7 +96,6 @@ class WritableCluster(TableCatalog, Protocol):
         are matched by name; columns that were added to the table later may be missing. The first row of a partition creates the partition.
         Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions, a primary-key table).
         """
-        ...
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Writes `rows` as the present rows of their keys in a primary-key table, durably, all or none. Returns the ranges of the
@@ -114,7 +105,6 @@ class WritableCluster(TableCatalog, Protocol):
         times in `rows`, the last row counts. Rows are complete: a column that was added later and is missing in `rows` becomes NULL.
         Repeats, columns and partitions work as in `append`. Raises the errors of `append`; InvalidArgument for a log table.
         """
-        ...
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Deletes the rows with `keys` (exactly the key columns) from a primary-key table, durably, all or none.
@@ -122,4 +112,3 @@ class WritableCluster(TableCatalog, Protocol):
         An existing key is logged as `-D` with the row before; a missing one is ignored. Repeats work as in `append`, also for a delete that
         found no row. Raises the errors of `upsert`.
         """
-        ...

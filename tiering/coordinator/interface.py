@@ -61,11 +61,9 @@ class Columns(Protocol):
 
     def column(self, name: str) -> AnyArray:
         """Returns all rows' values of one column."""
-        ...
 
     def take(self, indices: AnyArray) -> Self:
         """Returns the rows at these indices, in this order."""
-        ...
 
 
 class NamesView(Protocol):
@@ -74,19 +72,15 @@ class NamesView(Protocol):
     @property
     def now(self) -> datetime:
         """The moment, UTC."""
-        ...
 
     def databases(self) -> Sequence[str]:
         """Returns the real databases, sorted; without `sys`."""
-        ...
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
         """Returns the tables of one database, sorted. Raises UnknownDatabase."""
-        ...
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         """Returns one status per lake table, sorted by path. Exact names narrow the result; unknown names give no status."""
-        ...
 
 
 class CoordinatorView(NamesView, Protocol):
@@ -97,84 +91,66 @@ class CoordinatorView(NamesView, Protocol):
 
     def require(self, requirement: Requirement) -> None:
         """Raises AccessDenied if the requirement is about the service, and the caller does not meet it."""
-        ...
 
     def table(self, path: TablePath) -> TableInfo:
         """Returns the table. Raises UnknownTable, UnknownDatabase."""
-        ...
 
     def lake_location(self, table_id: int) -> str | None:
         """Returns the last observed location of the table's lake copy; None if there is none. It does no I/O."""
-        ...
 
     def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
         """Returns the number of partitions of partitioned tables by table id, as last observed. A few tables are observed now.
 
         Tables that are not tiered are omitted, because they are not observed.
         """
-        ...
 
     def status_columns(self, names: CatalogNames | None = None) -> Columns:
         """Returns the statuses of all lake tables, sorted by path, with a column per field of TableStatus.
 
         `names`: the reader's catalogs.
         """
-        ...
 
     def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
         """Returns the statement against one kind of error of a table; None if that error does not block the table now."""
-        ...
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """Returns the present partitions of a table. Raises UnknownTable."""
-        ...
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         """Returns all leases on KV snapshots, by id."""
-        ...
 
     def validations(self) -> Sequence[CheckResult]:
         """Returns the results of validations, the newest first."""
-        ...
 
     def open_calls(self) -> Sequence[OpenCall]:
         """Returns the CALLs in progress, the oldest first."""
-        ...
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         """Yields how far the lake is with each bucket, by path, partition and bucket. Exact names narrow the result."""
-        ...
 
     def lake_health(
         self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None
     ) -> Iterator[TableHealth]:
         """Yields the last observed health of the lake tables, by path, without reading a lake. `names`: the reader's catalogs."""
-        ...
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:
         """Yields the progress of the running rounds' splits, by path and in the order of the plans. Exact names and ids narrow it."""
-        ...
 
     def tierers(self) -> Sequence[TiererStatus]:
         """Returns the tierer processes, by id; none while no coordinator runs."""
-        ...
 
     def policies(self) -> PolicyState:
         """Returns the policies in force."""
-        ...
 
     def audit(self) -> Iterator[AuditEntry]:
         """Yields the audit trail, the newest entry first."""
-        ...
 
     def options(self) -> Sequence[EffectiveOption]:
         """Returns the options in force, by scope and name."""
-        ...
 
     @property
     def history(self) -> History:
         """Stored history: rounds, commits and events."""
-        ...
 
 
 class CoordinatorControl(Protocol):
@@ -185,15 +161,12 @@ class CoordinatorControl(Protocol):
 
     async def perform(self, request: CallRequest[ResultT]) -> ResultT:
         """Performs the request, once per idempotency key."""
-        ...
 
     def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
         """Performs the request, and yields any number of progress lines, then exactly one result. Closing the iterator ends the wait."""
-        ...
 
     async def knows(self, idempotency_key: str, caller: str) -> bool:
         """Returns whether the key already names an operation of the caller."""
-        ...
 
 
 class CallHandle(Protocol):
@@ -205,11 +178,9 @@ class CallHandle(Protocol):
     @property
     def open_calls(self) -> OpenCalls:
         """The register in which a service enters the CALLs that it processes."""
-        ...
 
     def view(self) -> NamesView:
         """Returns a view of the present moment."""
-        ...
 
 
 class CoordinatorHandle(CallHandle, Protocol):
@@ -217,4 +188,3 @@ class CoordinatorHandle(CallHandle, Protocol):
 
     def view(self) -> CoordinatorView:
         """Returns a view of the present moment."""
-        ...

@@ -39,29 +39,23 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """The name of the file in errors."""
-        ...
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the file. A column whose type the file does not define is text."""
-        ...
 
     @property
     def text_types(self) -> tuple[pa.DataType, ...]:
         """The types that a text column can get from its values, the narrowest first; empty if text columns stay text."""
-        ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields all rows from the first one. Can be called several times."""
-        ...
 
     def locate(self, row: int) -> str:
         """Returns the file and the place of a row (counted from 0) in it, as text for an error."""
-        ...
 
     def locate_refused(self, check: Callable[[pa.Schema], None]) -> str:
         """Returns the file and the place of the columns that `check` refuses, as text for an error."""
-        ...
 
 
 @dataclass(frozen=True)

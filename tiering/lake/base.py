@@ -209,15 +209,12 @@ class LakeWriter(Protocol):
         For a primary-key table the rows are changes. The writer keeps the last change of each key (`-U` never counts). At `complete` it
         deletes by position the lake's present rows of these keys.
         """
-        ...
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Closes all files. None of them is visible in the lake before a commit."""
-        ...
 
     def abort(self) -> None:
         """Deletes the files that were written so far. Never raises."""
-        ...
 
 
 @runtime_checkable
@@ -233,11 +230,9 @@ class LakeCommitter(Protocol):
         Raises CommitOutcomeUnknown after **any** error of the request, including a conflict: the caller must then read the lake again.
         An error before the request was sent has another class of the tree: then nothing can have landed.
         """
-        ...
 
     def abort(self, committable: Committable) -> None:
         """Deletes the files of a committable for which no request was ever sent. Never raises."""
-        ...
 
 
 @runtime_checkable
@@ -246,11 +241,9 @@ class LakeTieringFactory(Protocol):
 
     def create_writer(self, context: WriterInitContext) -> LakeWriter:
         """Returns a writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name) or LakeUnavailable."""
-        ...
 
     def create_committer(self) -> LakeCommitter:
         """Returns a committer. Raises InvalidArgument outside of the driver."""
-        ...
 
 
 @runtime_checkable
@@ -260,15 +253,12 @@ class Lake(Protocol):
     @property
     def format(self) -> str:
         """The format's name in the registry, such as `iceberg`."""
-        ...
 
     def databases(self) -> Sequence[str]:
         """Returns the names of the databases in the lake's catalog. Success shows that the catalog can be read."""
-        ...
 
     def view(self, path: TablePath) -> LakeView | None:
         """Reads the lake table's metadata; None if there is no such lake table. Raises MarkerCorrupt."""
-        ...
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         """Creates the lake table if it does not exist, also if several callers do so at once, and checks that its columns fit.
@@ -277,22 +267,18 @@ class Lake(Protocol):
         A column that is new at the source is added by a commit of its own, which leaves head and newest tiering commit unchanged.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt.
         """
-        ...
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, with the column's name, for a table that the lake cannot hold. No I/O."""
-        ...
 
     def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
         """Returns the files at `view`'s head of each of `buckets` of a primary-key table, for its writers.
 
         `buckets` has the partition's name of each bucket. Empty buckets are left out. The bytes are the format's own, some hundred a file.
         """
-        ...
 
     def tiering_factory(self, table: TableInfo) -> LakeTieringFactory:
         """Returns the factory for the lake table as the last `ensure_table` found it. Raises LakeTableReplaced if there is none."""
-        ...
 
 
 def _no_settings() -> Collection[str]:

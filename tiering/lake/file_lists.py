@@ -101,18 +101,15 @@ class ReadableLake(Protocol):
 
     def columns(self, view: LakeView) -> pa.Schema:
         """Returns the present columns of the table in order, each with FIELD_ID_KEY in its metadata."""
-        ...
 
     def file_lists(self, view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
         """Returns the files of a snapshot; None = the head. Files of a remote store are copied into `copies_in`; None = they are refused.
 
         Raises LakeUnavailable, InvalidArgument (an unknown snapshot, a file that is not Parquet or not on a local file system).
         """
-        ...
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
         """Returns the marker of the snapshot, or of its nearest ancestor that has one. Raises MarkerCorrupt, LakeUnavailable."""
-        ...
 
 
 class LocalCopies:

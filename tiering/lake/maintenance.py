@@ -78,7 +78,6 @@ class LakeMaintenance(Protocol):
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         """Reads the lake table; None if there is no such lake table. Never raises MarkerCorrupt for an unreadable marker."""
-        ...
 
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int], begins: LogStarts = NO_STARTS) -> RowOffsets:
         """Returns the offsets of the head's rows, for a partitioned table those of `partitions` (ids by name).
@@ -88,23 +87,18 @@ class LakeMaintenance(Protocol):
         partitions of the buckets in `begins` are left out, and rows of unknown partitions are also in `RowOffsets.unknown`. Raises
         SchemaDrift for a file whose bucket is unknown, and for a file of another table, partition or bucket.
         """
-        ...
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """Returns the offsets that Fluss's tiering left with its snapshot (`fluss-offsets`). Raises CannotReconcile if unreadable."""
-        ...
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
         """Returns every file in the table's data and metadata folders and among its marker files."""
-        ...
 
     def live_files(self, view: LakeView) -> Collection[str]:
         """Returns the locations of all files that any snapshot of the table names, spelled as in `stored_files`."""
-        ...
 
     def delete_file(self, view: LakeView, location: str) -> None:
         """Deletes one of `stored_files`."""
-        ...
 
 
 @runtime_checkable
@@ -116,18 +110,15 @@ class OldMetadata(Protocol):
 
         Best effort: the sweep deletes those that remain. Never raises.
         """
-        ...
 
     def may_delete_expired(self, view: LakeView) -> bool:
         """Whether the table's user allows the deletion of files that only expired snapshots named. No I/O."""
-        ...
 
     def unnamed_metadata(self, view: LakeView, files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         """Returns the metadata files among `files` that the table of `view` does not name and that may be deleted, in order of deletion.
 
         The caller leaves out files that are younger than the guard. Reads the beginnings of a bounded number of files.
         """
-        ...
 
 
 @runtime_checkable
@@ -139,7 +130,6 @@ class ExpiredAncestors(Protocol):
 
         Reads each of these files. Raises LakeUnavailable.
         """
-        ...
 
 
 @runtime_checkable
@@ -149,7 +139,6 @@ class FollowUpCommits(Protocol):
     @property
     def has_follow_up_commits(self) -> bool:
         """True. A suspended process may send that commit late, so the sweep keeps the round's files while the round's snapshot exists."""
-        ...
 
 
 @runtime_checkable
@@ -159,7 +148,6 @@ class DriftCheck(Protocol):
     @property
     def renames_tables(self) -> bool:
         """Whether the catalog can rename a table."""
-        ...
 
     def check_fit(self, table: TableInfo) -> None:
         """Passes if the lake table fits or does not exist. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
@@ -170,7 +158,6 @@ class DriftCheck(Protocol):
         change_type, write_parquet or rewrite_files), `lake_column` and `mended_as`, the column's new name or type in Spark SQL. Without
         these ids there is no such remedy.
         """
-        ...
 
 
 @runtime_checkable
@@ -179,7 +166,6 @@ class TableRemoval(Protocol):
 
     def drop_table(self, path: TablePath) -> bool:
         """Drops the lake table with its files; False if there is none. Safe to repeat after a call that died. Raises LakeUnavailable."""
-        ...
 
 
 @runtime_checkable
@@ -191,7 +177,6 @@ class ColumnValues(Protocol):
 
         None = unknown. Raises LakeUnavailable.
         """
-        ...
 
 
 @runtime_checkable
@@ -203,7 +188,6 @@ class PartitionRows(Protocol):
 
         Reads no data file. Raises LakeUnavailable.
         """
-        ...
 
 
 @runtime_checkable
@@ -216,7 +200,6 @@ class RowRemoval(Protocol):
         The results are for a commit on that very head. Their offsets are 0; `deletes` counts the rows. Raises LakeUnavailable,
         SchemaDrift, DataCorrupt.
         """
-        ...
 
 
 @runtime_checkable
@@ -228,7 +211,6 @@ class ForeignCommits(Protocol):
 
         `partitions`: ids by name. Rows of other partitions are left out. Raises LakeUnavailable, SchemaDrift (a file of unknown bucket).
         """
-        ...
 
 
 @runtime_checkable
@@ -242,7 +224,6 @@ class CleanForeignCommits(Protocol):
 
         Raises LakeUnavailable, SchemaDrift (an unreadable file), DataCorrupt.
         """
-        ...
 
 
 @runtime_checkable
@@ -255,7 +236,6 @@ class LiveRowSums(Protocol):
         Reads footers of the files that rounds wrote, and all rows of other files and of files with deleted rows. Files of former
         partitions are left out. Raises LakeUnavailable, DataCorrupt, SchemaDrift (an unreadable file, or one of another table).
         """
-        ...
 
 
 @runtime_checkable
@@ -264,7 +244,6 @@ class ColumnCheck(Protocol):
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         """Returns the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
-        ...
 
 
 def never() -> bool:
@@ -293,7 +272,6 @@ class FileMerging(Protocol):
         no further bucket is begun, so the first of `buckets` have precedence. Raises DataCorrupt for a file whose rows do not have the
         checksum of its footer.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -333,7 +311,6 @@ class TableUpkeep(Protocol):
         Reads manifests and, where needed, footers, but no rows. Files whose replacement would lose the proof are left out. Raises
         LakeUnavailable.
         """
-        ...
 
 
 @runtime_checkable
@@ -346,7 +323,6 @@ class FileRewriter(Protocol):
         `is_stopped` is called between batches with the number of rows read so far. If it returns True, and after any error, the written
         files are deleted. Raises Cancelled, DataCorrupt, LakeUnavailable.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -366,7 +342,6 @@ class SnapshotExpiry(Protocol):
 
         One commit may remove only some of them. Raises InvalidArgument for a wrong option of the table.
         """
-        ...
 
 
 @runtime_checkable
@@ -376,4 +351,3 @@ class CommitUpkeep(Protocol):
     @property
     def last_upkeep(self) -> UpkeepStats | None:
         """The upkeep of this committer's newest request, if it landed. None = no upkeep, or no request was sent."""
-        ...

@@ -57,11 +57,9 @@ class HeartbeatCall(Protocol):
 
     def wait(self, wake: threading.Event) -> bool:
         """Returns True when the answer has arrived, False when another thread set `wake` before."""
-        ...
 
     def result(self) -> LakeTieringHeartbeatResponse:
         """Waits for the answer and returns it. Raises LakewardError."""
-        ...
 
 
 class Transport(Protocol):
@@ -69,39 +67,31 @@ class Transport(Protocol):
 
     def heartbeat(self, request: LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
         """Sends reports and optionally a request for a table; returns at once."""
-        ...
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         """Records the plan with the coordinator before any file is written. Raises Fenced."""
-        ...
 
     def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         """Requests the grant for the commit; returns the properties that the lake snapshot has to carry for the cluster. Raises Fenced if
         it is not granted.
         """
-        ...
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         """Acknowledges a commit, with the marker read from the lake."""
-        ...
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
         """Leases KV snapshots and renews the lease; returns the buckets whose snapshot does not exist. Raises PeerTooOld, UnknownLease."""
-        ...
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
         """Releases the snapshots of single buckets. Raises PeerTooOld."""
-        ...
 
     def drop_lease(self, lease_id: str) -> None:
         """Ends the lease. Raises PeerTooOld."""
-        ...
 
     def report_progress(
         self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
     ) -> None:
         """Sends a round's progress, best effort and without waiting. `answered` is called with the result, from any thread."""
-        ...
 
 
 class LeaseHolder(Protocol):
@@ -109,7 +99,6 @@ class LeaseHolder(Protocol):
 
     def lose_snapshots(self, message: str) -> None:
         """Notifies the holder that the lease lapsed and one of its snapshots no longer exists. Called from another thread."""
-        ...
 
 
 class SnapshotLeases(Protocol):
@@ -120,15 +109,12 @@ class SnapshotLeases(Protocol):
 
         With a coordinator that has no leases, nothing is leased and nothing is unavailable. Raises ServiceUnreachable.
         """
-        ...
 
     def release(self, holder: LeaseHolder) -> None:
         """Releases the snapshots of `holder`, in the background, best effort. Never raises."""
-        ...
 
     def close(self) -> None:
         """Releases everything, in the background, best effort. Never raises."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -230,7 +216,6 @@ class TaskRunner(Protocol):
 
         Raises only errors that no single task caused.
         """
-        ...
 
 
 @runtime_checkable
@@ -241,7 +226,6 @@ class RewriteRunner(Protocol):
         """Runs the tasks as `TaskRunner.run` does. A task that has begun runs to its end unless the round is cancelled. The first task
         always begins.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,9 @@ class Engine(Protocol):
 
         KeyboardInterrupt ends the wait, and the work of the engine if possible.
         """
-        ...
 
     def close(self) -> None:
         """Ends the session."""
-        ...
 
 
 @contextmanager

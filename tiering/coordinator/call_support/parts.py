@@ -61,15 +61,12 @@ class TiererControl(Protocol):
 
     def tierers(self) -> Sequence[TiererRecord]:
         """Returns the tierers with a heartbeat within the service timeout."""
-        ...
 
     def is_known(self, tierer_id: str) -> bool:
         """Returns whether a process with this id sent a heartbeat within the service timeout."""
-        ...
 
     def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
         """Gives no more tables to the known processes with this id, nor to those in `incarnations`. Returns digests for the event."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -94,20 +94,15 @@ class History(Protocol):
 
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
         """Returns the tables that have rows of this kind."""
-        ...
 
     def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
         """Yields rounds, the most recently queued first."""
-        ...
 
     def read_commits(self, history_range: HistoryRange) -> Iterator[LakeCommitRecord]:
         """Yields granted commits, the most recently granted first."""
-        ...
 
     def read_errors(self, history_range: HistoryRange) -> Iterator[ErrorRecord]:
         """Yields kinds of errors, the most recently seen first. A `round_id` selects by the latest round with the error."""
-        ...
 
     def read_events(self, history_range: HistoryRange) -> Iterator[EventRecord]:
         """Yields events with their numbers, the newest first."""
-        ...

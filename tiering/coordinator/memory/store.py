@@ -58,61 +58,48 @@ class Store(History, Protocol):
 
     def take_over(self) -> int:
         """Returns the next coordinator epoch. From now on, only this epoch may write."""
-        ...
 
     def rise(self, coordinator_epoch: int, above: int) -> int:
         """Returns a coordinator epoch above `above` for the coordinator with this epoch. From then on, both belong to it alone.
 
         Raises Fenced if another coordinator took over.
         """
-        ...
 
     def load(self) -> Sequence[TableRecord]:
         """Returns all records, including those of removed tables."""
-        ...
 
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
         """Stores all of the rows. Raises Fenced if another coordinator took over; then nothing was stored.
 
         After a StoreError it is unknown whether they were stored: load again.
         """
-        ...
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         """Returns the operation that a key names; None if there is none."""
-        ...
 
     def round(self, round_id: str) -> RoundRecord | None:
         """Returns a round by its id; None if it is unknown or was pruned."""
-        ...
 
     def rounds_by_id(self, round_ids: Collection[str]) -> Mapping[str, RoundRecord]:
         """Returns the rounds with these ids that the store has, with few queries even for many ids."""
-        ...
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
         """Returns rounds, the newest first. Rounds of one table are sorted by epoch, which does not depend on a clock."""
-        ...
 
     def commit(self, round_id: str) -> LakeCommitRecord | None:
         """Returns the grant of a round; None if it is unknown or was pruned."""
-        ...
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         """Returns the ledger of grants, the newest first. Grants of one table are sorted by epoch, which does not depend on a clock."""
-        ...
 
     def former_rounds(self, table_id: int) -> FormerRounds | None:
         """Returns the latest sweep's result about the table's rounds; None if there was no sweep."""
-        ...
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         """Returns events with their numbers, the newest first."""
-        ...
 
     def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
         """Returns results of validations, the newest first."""
-        ...
 
     def prune(
         self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
@@ -125,8 +112,6 @@ class Store(History, Protocol):
         Rounds and grants with a date after `now` were written while the clock was ahead. Their true order is unknown, so they are kept
         until that date, and do not displace rows with correct dates.
         """
-        ...
 
     def close(self) -> None:
         """Closes files and connections."""
-        ...

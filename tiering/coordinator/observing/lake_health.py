@@ -43,7 +43,6 @@ class HealthSource(Protocol):
 
     def observation(self, record: TableRecord) -> HealthObservation | None:
         """Returns the latest observation of the lake table; None if there is none."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,9 @@ class UpkeepSource(Protocol):
 
     def is_ready(self) -> bool:
         """Returns whether an upkeep round could begin now. It is cheap, takes no lock, and may be wrong for one tick."""
-        ...
 
     def next_work(self, now: Moment) -> tuple[TableRecord, UpkeepWork] | None:
         """Returns the table whose upkeep round begins first, and its work; None if none may begin. Call it inside of `changing`."""
-        ...
 
 
 class UpkeepNeeds:

@@ -136,7 +136,6 @@ class MeasuredLake(Protocol):
 
     def measure(self, table: TableInfo, view: LakeView) -> LakeMeasure:
         """Reads the manifests of `view`'s head and lists the metadata files. Raises LakeUnavailable."""
-        ...
 
 
 def file_totals(places: Iterable[FilePlace], target_bytes: int) -> FileTotals:

@@ -28,52 +28,41 @@ class TableFolder(Protocol):
     @property
     def root(self) -> PurePath:
         """Returns the folder's path."""
-        ...
 
     def is_in_place(self) -> bool:
         """Returns whether the folder's name still leads to the table that it named when the folder was opened."""
-        ...
 
     def numbers(self, folder: str) -> list[int]:
         """Returns the numbers of `schema-N` or `snapshot-N` in `folder`, sorted; none without such a folder."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """Returns the names in `folder`; none without such a folder."""
-        ...
 
     def stamp(self, path: str) -> Hashable | None:
         """Returns a value that distinguishes a file from another one with its name; None if the file does not exist."""
-        ...
 
     def read(self, path: str) -> bytes | None:
         """Returns a file's content; None if it does not exist."""
-        ...
 
     def read_ahead(self, paths: Iterable[str]) -> None:
         """Announces the files that are read next, each once. A remote folder reads them concurrently."""
-        ...
 
     def create(self, folder: str, name: str, content: bytes) -> None:
         """Creates a file completely and durably, or not at all, with one request. Raises FileExistsError: a file is never replaced.
 
         After another error the file may exist, or may appear later.
         """
-        ...
 
     def replace(self, folder: str, name: str, content: bytes) -> None:
         """Writes a hint atomically: a reader sees the former content or the new one."""
-        ...
 
     def remove(self, folder: str, name: str) -> None:
         """Deletes a file; does nothing if it does not exist."""
-        ...
 
     def make(self, folder: str) -> None:
         """Creates a folder of the table if it is missing, because Paimon creates them only when needed. Raises OSError in a dropped
         table.
         """
-        ...
 
 
 class Storage(Hashable, Protocol):
@@ -84,71 +73,54 @@ class Storage(Hashable, Protocol):
     @property
     def is_local(self) -> bool:
         """Returns whether its paths are paths of this machine, for engines that read only local files."""
-        ...
 
     def location(self, path: PurePath) -> str:
         """Returns the form in which metadata and users name `path`."""
-        ...
 
     def path_of(self, location: str) -> PurePath:
         """Returns the path of a location. Raises ValueError for a location of another storage."""
-        ...
 
     def check_commits(self, warehouse: PurePath) -> None:
         """Raises InvalidArgument, naming the storage, if it cannot create a file without replacing one that another process creates."""
-        ...
 
     def opened_table(self, root: PurePath) -> AbstractContextManager[TableFolder | None]:
         """Opens the folder of a table; yields None if it does not exist."""
-        ...
 
     def folders_in(self, folder: PurePath) -> list[str]:
         """Returns the names of the folders in `folder`; none if it is missing."""
-        ...
 
     def make_folder(self, folder: PurePath) -> None:
         """Creates the folder and its missing parents."""
-        ...
 
     def create_file(self, path: PurePath) -> Any:
         """Opens a binary stream to a new file. `sync_file`, then closing it and `sync_folder` make it durable."""
-        ...
 
     def sync_file(self, stream: Any) -> None:
         """Writes the data of `stream` to the disk."""
-        ...
 
     def sync_written(self, path: PurePath) -> None:
         """Writes the data of a closed file to the disk."""
-        ...
 
     def sync_folder(self, folder: PurePath) -> None:
         """Makes the names in `folder` durable."""
-        ...
 
     def opened_file(self, path: PurePath) -> AbstractContextManager[Any]:
         """Opens a file for PyArrow's readers. Raises FileNotFoundError."""
-        ...
 
     def read(self, path: PurePath) -> bytes:
         """Returns a small file's content. Raises FileNotFoundError."""
-        ...
 
     def sizes(self, paths: Sequence[PurePath]) -> list[int | None]:
         """Returns the size of each file in bytes; None for a file that does not exist."""
-        ...
 
     def delete(self, path: PurePath) -> None:
         """Deletes a file; does nothing if it does not exist."""
-        ...
 
     def files_below(self, folder: PurePath) -> Iterator[StoredFile]:
         """Yields all files in `folder` and its subfolders, by location."""
-        ...
 
     def manifest_access(self) -> Any:
         """Returns the `FileIO` with which pypaimon accesses manifests; None = pypaimon's own."""
-        ...
 
 
 def discard(storage: Storage, paths: Iterable[PurePath]) -> None:
