@@ -17,6 +17,7 @@ from tiering.access.file_watch import FileVersion, file_version
 from tiering.access.loopback import addresses_of_listener, stays_on_this_machine, token_file_name
 from tiering.access.tokens import write_private
 from tiering.errors import SetupError
+from tiering.model.option import option, options_of
 
 TOKEN_FILE = "LAKEWARD_TOKEN_FILE"
 TLS_CA = "LAKEWARD_TLS_CA"
@@ -28,14 +29,31 @@ USER_FOLDER = "LAKEWARD_HOME"
 _LONGEST_TOKEN_BYTES = 16_384
 
 
+CONNECTION = "Token and TLS"
+"""Title of the group of these options on help pages."""
+
+
 @dataclass(frozen=True)
 class ClientAccess:
     """The files of a client. `token_file` None: the one in the user's folder, if it exists. `tls_ca` None and no certificate: no TLS."""
 
-    token_file: Path | None = None
-    tls_ca: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
+    # fmt: off
+    token_file: Path | None = option(
+        None, "File with the token that the command shows. Default: the token of the service that the same user runs.",
+        flag="--token-file", unit="FILE", variable=TOKEN_FILE, group=CONNECTION,
+    )
+    tls_ca: Path | None = option(
+        None, "PEM file with the certificate authorities that the command trusts. It turns TLS on.",
+        flag="--tls-ca", unit="FILE", variable=TLS_CA, group=CONNECTION,
+    )
+    tls_cert: Path | None = option(
+        None, "PEM file with the command's own certificate, for mTLS.",
+        flag="--tls-cert", unit="FILE", variable=TLS_CERT, group=CONNECTION,
+    )
+    tls_key: Path | None = option(
+        None, "PEM file with the private key of --tls-cert.", flag="--tls-key", unit="FILE", variable=TLS_KEY, group=CONNECTION
+    )
+    # fmt: on
 
     @property
     def is_encrypted(self) -> bool:
@@ -45,8 +63,8 @@ class ClientAccess:
     @property
     def environment(self) -> dict[str, str]:
         """The environment variables for a child process."""
-        paths = {TOKEN_FILE: self.token_file, TLS_CA: self.tls_ca, TLS_CERT: self.tls_cert, TLS_KEY: self.tls_key}
-        return {name: str(path) for name, path in paths.items() if path is not None}
+        paths = {declared.variable: getattr(self, name) for name, declared in options_of(ClientAccess).items()}
+        return {str(variable): str(path) for variable, path in paths.items() if path is not None}
 
 
 def access_from_environment(environment: Mapping[str, str] | None = None) -> ClientAccess:

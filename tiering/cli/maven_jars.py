@@ -22,7 +22,6 @@ PACKAGED_JARS = Path(tiering.__file__).parent / "jars"
 FOLDER_VARIABLE = "LAKEWARD_JARS"
 """Environment variable for another folder of the jars than the one in the package, which may be read-only."""
 MAVEN_PLUGIN = "org.apache.maven.plugins", "maven-dependency-plugin", "3.9.0"
-BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -138,11 +137,8 @@ def checksum(file: Path) -> str | None:
     """Returns the SHA-256 of a file, or None if there is no such file."""
     if not file.is_file():
         return None
-    digest = hashlib.sha256()
     with file.open("rb") as source:
-        while block := source.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 @contextmanager

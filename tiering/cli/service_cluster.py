@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from tiering.cli.service_lake import service_config
 from tiering.cli.terminal.cluster_options import read_cluster
 from tiering.cluster.base import SplitSource
 from tiering.cluster.registry import FLUSS, ClusterAddress, ClusterKind, cluster_kind
 from tiering.cluster.writable import WritableCluster
-from tiering.round.transport import GrpcTransport
 
 
 @contextmanager
@@ -40,11 +40,7 @@ def writable_cluster(uri: str, fluss: str | None = None) -> Iterator[WritableClu
 
 
 def _of_service(uri: str) -> tuple[ClusterKind, ClusterAddress]:
-    transport = GrpcTransport(uri, "command")
-    try:
-        config = transport.service_config_now()
-    finally:
-        transport.close()
+    config = service_config(uri, "command")
     return cluster_kind(config.cluster_kind), ClusterAddress(uri, config.cluster_id, config.cluster_properties)
 
 

@@ -1,12 +1,14 @@
-"""Asks a running service how to open its lake."""
+"""Asks a running service for its configuration, and how to open its lake."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from tiering.cli.terminal.options import check_property
 from tiering.lake.catalog_properties import accepted_properties
 from tiering.round.transport import GrpcTransport
+from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,15 @@ class ServiceLake:
     cluster_id: str
 
 
-def service_lake_properties(uri: str) -> dict[str, str]:
-    """Returns the properties of the service's lake. Raises the errors of `service_lake`."""
-    return service_lake(uri).properties
+def service_config(uri: str, caller: str) -> GetServiceConfigResponse:
+    """Returns the configuration of the service at `uri`. Raises ServiceUnreachable. `caller` names this program to the service."""
+    with closing(GrpcTransport(uri, caller)) as transport:
+        return transport.service_config_now()
 
 
 def service_lake(uri: str) -> ServiceLake:
     """Returns the lake of the service at `uri`. Raises ServiceUnreachable, or InvalidArgument for a property with a line break."""
-    transport = GrpcTransport(uri, "lake-conf")
-    try:
-        config = transport.service_config_now()
-    finally:
-        transport.close()
+    config = service_config(uri, "lake-conf")
     properties = accepted_properties(config.lake_properties)
     for name, value in properties.items():
         check_property(f"the service at {uri} has the lake property", name, value)

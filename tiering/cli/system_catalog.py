@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import TracebackType
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-from tiering.cli.arrow_answers import collected, decoded
-from tiering.errors import LakewardError, PeerTooOld
+from tiering.errors import InvalidAnswer, InvalidData, LakewardError, PeerTooOld, UnsupportedType
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import Literal, PbError
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
@@ -29,6 +28,10 @@ OBSERVED_TIME_KEY = "observed_time"
 """Key in the metadata of a schema. A copy from `sys_tables.query.reading`, whose imports take longer than a whole command."""
 READ_SECONDS = 30.0
 READ_ALL_SECONDS = 300.0
+MAX_BYTES = 256 << 20
+"""Largest size of one system table in an answer: some hundred bytes per row. The service may be broken, or may be another program."""
+MAX_ROWS = 1_000_000
+"""Most rows of one system table: about ten for each table of the largest supported service."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ class SystemCatalog:
         order = [] if newest_by is None else [pb.Order(column=newest_by, descending=True)]
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters, order=order, limit=limit)
         with self._connection.calling():
-            stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
+            stream = _collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
         with readable(self._uri):
-            rows: list[dict[str, Any]] = decoded(stream).to_pylist()
+            rows: list[dict[str, Any]] = _decoded(stream).to_pylist()
         return rows
 
     def call(
@@ -94,7 +97,7 @@ class SystemCatalog:
             for step in TieringControlStub(self._connection.channel).CallProcedure(request):
                 pieces += pieces_of(step, None if on_progress is None else lambda progress: on_progress(progress.message))
         with readable(self._uri):
-            rows: list[dict[str, Any]] = decoded(collected(pieces)).to_pylist()
+            rows: list[dict[str, Any]] = _decoded(_collected(pieces)).to_pylist()
         return rows
 
     def read_all(self) -> Iterator[SystemTableRead]:
@@ -118,7 +121,7 @@ class SystemCatalog:
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=name)
         try:
             with self._connection.calling():
-                return _contents(name, collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
+                return _contents(name, _collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
         except LakewardError as error:
             return SystemTableRead(name, error=error)
 
@@ -139,7 +142,7 @@ def _name(message: pb.ReadAllTablesResponse) -> str:
 
 def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTableRead:
     failures: list[PbError] = []
-    stream = collected(message.arrow for message in _without_failure(messages, failures))
+    stream = _collected(message.arrow for message in _without_failure(messages, failures))
     if failures:
         with readable(name):
             return SystemTableRead(name, error=error_from_pb(failures[0]))
@@ -156,6 +159,28 @@ def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: lis
 
 
 def _contents(name: str, stream: bytes) -> SystemTableRead:
-    rows = decoded(stream)
+    rows = _decoded(stream)
     observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
     return SystemTableRead(name, rows, None if observed is None else observed.decode(errors="replace"))
+
+
+def _collected(pieces: Iterable[bytes]) -> bytes:
+    """Returns the joined pieces of a stream. Raises InvalidAnswer for a stream that is too long."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > MAX_BYTES:
+            raise InvalidAnswer(f"the service's answer has more than {MAX_BYTES} bytes", hint="Ask for fewer rows or columns.")
+        parts.append(piece)
+    return b"".join(parts)
+
+
+def _decoded(stream: bytes) -> pa.Table:
+    """Returns the rows of an Arrow stream. Raises InvalidAnswer for another format, or for more rows than a system table can have."""
+    from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows  # imported late: the import takes longer than a call of describe()
+
+    try:
+        return read_rows(stream, ArrowLimits(MAX_ROWS, null_columns=True))
+    except (InvalidData, UnsupportedType) as error:
+        raise InvalidAnswer(f"the service's answer cannot be read: {error.message}") from error

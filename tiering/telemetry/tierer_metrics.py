@@ -21,6 +21,20 @@ SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 180
 
 MetricT = TypeVar("MetricT", Counter, Gauge)
 
+OF_STATS = {
+    "records_read": metrics.RECORDS_READ,
+    "records_written": metrics.RECORDS_WRITTEN,
+    "bytes_written": metrics.BYTES_WRITTEN,
+    "files_written": metrics.FILES_WRITTEN,
+}
+"""Counters by the field of `RoundStats` that they add up."""
+OF_UPKEEP = {
+    "bytes_read": metrics.UPKEEP_BYTES_READ,
+    "bytes_written": metrics.UPKEEP_BYTES_WRITTEN,
+    "snapshots_expired": metrics.SNAPSHOTS_EXPIRED,
+}
+"""Counters by the field of `UpkeepStats` that they add up."""
+
 PHASES = tuple(part.name.removesuffix("_ms") for part in fields(PhaseTimes))
 
 
@@ -36,28 +50,21 @@ class TiererMetrics(TiererWatch):
         self._lock = threading.Lock()
         self._heard_ms: int | None = None
         self._rounds = _registered(Counter, metrics.ROUNDS, registry)
+        self._upkeep_rounds = _registered(Counter, metrics.UPKEEP_ROUNDS, registry)
         for state in RoundState:
             if state.is_final:
                 self._rounds.labels(state.value)
+                self._upkeep_rounds.labels(state.value)
         self._round_seconds = Histogram(metrics.ROUND_SECONDS.name, metrics.ROUND_SECONDS.comment, registry=registry, buckets=SECONDS)
         self._phase_seconds = Histogram(
             metrics.PHASE_SECONDS.name, metrics.PHASE_SECONDS.comment, metrics.PHASE_SECONDS.labels, registry=registry, buckets=SECONDS
         )
         for phase in PHASES:
             self._phase_seconds.labels(phase)
-        self._records_read = _registered(Counter, metrics.RECORDS_READ, registry)
-        self._records_written = _registered(Counter, metrics.RECORDS_WRITTEN, registry)
-        self._bytes_written = _registered(Counter, metrics.BYTES_WRITTEN, registry)
-        self._files_written = _registered(Counter, metrics.FILES_WRITTEN, registry)
-        self._upkeep_rounds = _registered(Counter, metrics.UPKEEP_ROUNDS, registry)
-        for state in RoundState:
-            if state.is_final:
-                self._upkeep_rounds.labels(state.value)
+        self._of_stats = {name: _registered(Counter, metric, registry) for name, metric in OF_STATS.items()}
         seconds = metrics.UPKEEP_SECONDS
         self._upkeep_seconds = Histogram(seconds.name, seconds.comment, registry=registry, buckets=SECONDS)
-        self._upkeep_bytes_read = _registered(Counter, metrics.UPKEEP_BYTES_READ, registry)
-        self._upkeep_bytes_written = _registered(Counter, metrics.UPKEEP_BYTES_WRITTEN, registry)
-        self._snapshots_expired = _registered(Counter, metrics.SNAPSHOTS_EXPIRED, registry)
+        self._of_upkeep = {name: _registered(Counter, metric, registry) for name, metric in OF_UPKEEP.items()}
         self._running = _registered(Gauge, metrics.ROUNDS_RUNNING, registry)
         self._failed_heartbeats = _registered(Counter, metrics.FAILED_HEARTBEATS, registry)
         _registered(Gauge, metrics.TIERER_SLOTS, registry).set(slots)
@@ -83,15 +90,11 @@ class TiererMetrics(TiererWatch):
             spent_ms = getattr(outcome.stats.times, f"{phase}_ms")
             if spent_ms is not None:
                 self._phase_seconds.labels(phase).observe(spent_ms / 1_000)
-        self._records_read.inc(outcome.stats.records_read)
-        self._records_written.inc(outcome.stats.records_written)
-        self._bytes_written.inc(outcome.stats.bytes_written)
-        self._files_written.inc(outcome.stats.files_written)
-        upkeep = outcome.stats.upkeep
-        if upkeep is not None:
-            self._upkeep_bytes_read.inc(upkeep.bytes_read)
-            self._upkeep_bytes_written.inc(upkeep.bytes_written)
-            self._snapshots_expired.inc(upkeep.snapshots_expired)
+        for name, counter in self._of_stats.items():
+            counter.inc(getattr(outcome.stats, name))
+        if outcome.stats.upkeep is not None:
+            for name, counter in self._of_upkeep.items():
+                counter.inc(getattr(outcome.stats.upkeep, name))
 
     def not_ready(self) -> str | None:
         """Returns why the tierer can take no table now; None if it can."""

@@ -12,11 +12,11 @@ from pyiceberg.catalog import load_catalog
 from typer.testing import CliRunner
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.cli.commands.spark_views import view_statements
 from tiering.cli.main import app
 from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, SQLITE_JDBC
 from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
-from tiering.cli.spark.views import view_statements
 from tiering.errors import InvalidArgument, InvalidName, ServiceUnreachable
 from tiering.lake.registry import local_lake_properties
 

@@ -9,8 +9,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from tiering.access.client_access import CONNECTION
 from tiering.cli.main import COMMANDS, app
-from tiering.cli.terminal.access_options import CONNECTION
 from tiering.cli.terminal.help_page import group_of
 
 PROGRAM: Any = typer.main.get_command(app)

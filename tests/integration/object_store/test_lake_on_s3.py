@@ -14,7 +14,7 @@ from support.object_store.deployment import DeploymentOnS3, on_s3
 from support.object_store.rest_server import rest_catalog_server
 from support.object_store.s3_server import S3Server
 from support.running.spark_sessions import spark_session
-from tiering.cli.service_lake import service_lake_properties
+from tiering.cli.service_lake import service_lake
 from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
 from tiering.model.tables import TablePath
 
@@ -41,7 +41,7 @@ def spark(deployment: DeploymentOnS3, tmp_path: Path) -> Iterator[SparkSession]:
     """A session with the properties of `lakeward spark-conf --lake`, and with the keys only if no server vends them."""
     properties = {
         **catalog_properties(deployment.uri, plugin_jar()),
-        **catalog_lake_properties(service_lake_properties(deployment.uri)),
+        **catalog_lake_properties(service_lake(deployment.uri).properties),
         **{f"spark.sql.catalog.lake.{name}": value for name, value in deployment.catalog.secrets.items()},
     }
     with spark_session(tmp_path, properties) as session:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from tiering.cli.processes import tierer
 from tiering.cli.terminal.logs import configure_logging
+from tiering.cli.terminal.options import MetricsAddress, TiererOptions
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.progress import ProgressPulse
 from tiering.round.tasks.inline_runner import InlineTaskRunner, usable_threads
@@ -31,7 +32,7 @@ def main(uri: str, tierer_id: str) -> None:
         patch.object(tierer, "LeaseKeeper", partial(LeaseKeeper, ttl_ms=LEASE_TTL_MS)),
         patch.object(tierer, "SparkTaskRunner", lambda _: InlineTaskRunner(usable_threads(), ProgressPulse())),
     ):
-        tierer.run_tierer(tierer.TiererSettings(uri, tierer_id=tierer_id))
+        tierer.run_tierer(uri, TiererOptions(), MetricsAddress(), tierer_id=tierer_id)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from typing import Any
 import typer.main
 
 from support.reference.markdown import markdown_table
+from tiering.access.client_access import CONNECTION
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
-from tiering.cli.terminal.access_options import CONNECTION
 from tiering.cli.terminal.help_page import EXAMPLE, FIRST_GROUPS, group_of
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.service_lake import service_lake_properties
+from tiering.cli.service_lake import service_lake
 from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
 from tiering.cli.spark.properties import LakeJars, lake_properties_for_spark
 from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
@@ -29,7 +29,7 @@ def lake_conf(
 
     Example: lakeward lake-conf --for pyiceberg > .pyiceberg.yaml
     """
-    properties = service_lake_properties(uri)
+    properties = service_lake(uri).properties
     if reader is Reader.SPARK:
         print(as_properties_file(lake_properties_for_spark(properties, lake_jars)), end="")
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.service_lake import service_lake_properties
+from tiering.cli.service_lake import service_lake
 from tiering.cli.spark.conf_files import as_properties_file
 from tiering.cli.spark.properties import (
     LakeJars,
@@ -52,5 +52,5 @@ def spark_conf(
     if session_catalog:
         properties |= session_catalog_properties(uri)
     if lake:
-        properties |= catalog_lake_properties(service_lake_properties(uri), lake_jars)
+        properties |= catalog_lake_properties(service_lake(uri).properties, lake_jars)
     print(as_properties_file(properties), end="")

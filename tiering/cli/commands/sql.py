@@ -190,11 +190,11 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
     match kind:
         case EngineKind.SPARK:
             require_java()
-            from tiering.cli.service_lake import service_lake_properties
+            from tiering.cli.service_lake import service_lake
             from tiering.cli.spark.properties import catalog_lake_properties
             from tiering.cli.sql.spark_engine import SparkEngine
 
-            lake = catalog_lake_properties(service_lake_properties(options.uri)) if options.lake else {}
+            lake = catalog_lake_properties(service_lake(options.uri).properties) if options.lake else {}
 
             return SparkEngine(options.uri, options.master or "local[*]", {**lake, **options.conf})
         case EngineKind.DUCKDB:

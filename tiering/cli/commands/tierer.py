@@ -54,11 +54,11 @@ def tierer(
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
     # Imported here: other commands and help pages do not need these modules, and would start later.
-    from tiering.cli.processes.tierer import TiererSettings, run_tierer
+    from tiering.cli.processes.tierer import run_tierer
 
     configure_logging(log_level, log_format)
     keep_files_private()
     lake = read_lake(context, None, fluss_conf)
     os.environ.update(lake_environment({} if lake is None else lake.properties))
     read_storage(fluss_conf)
-    run_tierer(TiererSettings(uri, options, tierer_id, parent_pid, metrics, insecure))
+    run_tierer(uri, options, metrics, tierer_id=tierer_id, parent_pid=parent_pid, insecure=insecure)

@@ -12,6 +12,7 @@ from tiering.access.grants import read_policy_file
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
+from tiering.cli.service_lake import service_config
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.errors import AccessDenied, InvalidArgument, LakewardError, ServiceUnreachable, UnknownTable
@@ -20,7 +21,6 @@ from tiering.lake.registry import open_lake, properties_from_service
 from tiering.model.status import TableStatus
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text, remember_secrets
-from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.channel import target
 
@@ -42,11 +42,7 @@ class Service:
     def ask(cls, uri: str, asked_for: bool) -> Service:
         """Asks the service for its configuration. Raises InvalidArgument for a bad uri. Any other error becomes a finding of a check."""
         try:
-            transport = GrpcTransport(uri, "doctor")
-            try:
-                return cls(uri, asked_for, transport.service_config_now())
-            finally:
-                transport.close()
+            return cls(uri, asked_for, service_config(uri, "doctor"))
         except InvalidArgument:
             raise
         except LakewardError as error:

@@ -18,10 +18,9 @@ from tiering.access.audit import AuditTrail, RefusedCallers
 from tiering.access.grants import Grants
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
-from tiering.cli.processes.grants import open_grants
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import check_host, monitoring
-from tiering.cli.processes.service_access import open_access
+from tiering.cli.processes.service_access import open_access, open_grants
 from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
 from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.service_options import ServiceOptions

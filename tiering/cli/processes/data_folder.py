@@ -1,11 +1,16 @@
-"""The data folder of a coordinator (DESIGN 12): `VERSION, coordinator.db, cluster/, lake/, lake-catalog.db, logs/`."""
+"""The data folder of a coordinator (DESIGN 12): `VERSION, coordinator.db, cluster/, lake/, lake-catalog.db, logs/`.
+
+Another user may have prepared it: it must not have links that lead out of it, or a special file as VERSION.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiering.cli.processes.sent_folders import check_links, read_version
 from tiering.errors import SetupError
 from tiering.files.durable_files import make_folder
 from tiering.files.private_files import make_private
@@ -16,6 +21,9 @@ FORMAT_VERSION = "1"
 IGNORED_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
 """Files that file managers and file systems create. A folder with only such files counts as empty."""
 PARTS = ("cluster", "lake", "logs")
+VERSION_BYTES = 100
+_INSIDE = ("cluster/log", "cluster/kv", "cluster/kv-snapshots")
+_LINKED_PARTS = (".", "cluster", *_INSIDE)
 
 
 @dataclass(frozen=True)
@@ -62,13 +70,13 @@ def read_data_folder(path: Path) -> DataFolder:
     """Returns an existing data folder, without a change to it. Raises SetupError for another folder or another version."""
     root = path.expanduser().resolve()
     try:
-        version = read_version(root / "VERSION")
+        version = _read_version(root / "VERSION")
     except OSError as error:
         raise SetupError(
             f"{root} is not a Lakeward data folder: {error.strerror or error}", hint="Name a data folder with --data."
         ) from error
     _check_version(root, version)
-    check_links(root, of_others=True)
+    _check_links(root, of_others=True)
     return DataFolder(root)
 
 
@@ -91,7 +99,7 @@ def open_data_folder(path: Path) -> DataFolder:
             probe = root / name / ".writable"
             probe.touch()
             probe.unlink()
-        check_links(root, of_others=False)
+        _check_links(root, of_others=False)
     except OSError as error:
         raise SetupError(
             f"cannot write to the data folder {root}: {error.strerror or error}",
@@ -117,7 +125,7 @@ def check_version(root: Path) -> None:
         if any(entry.name not in IGNORED_NAMES for entry in root.iterdir()):
             raise SetupError(f"{root} contains other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
         return
-    _check_version(root, read_version(version))
+    _check_version(root, _read_version(version))
 
 
 def _check_version(root: Path, version: str) -> None:
@@ -126,3 +134,38 @@ def _check_version(root: Path, version: str) -> None:
             f"the data folder {root} has format version {version}; this version of Lakeward reads version {FORMAT_VERSION}",
             hint="Use the version of Lakeward that wrote it, or name another folder.",
         )
+
+
+def _read_version(file: Path) -> str:
+    """Returns the beginning of a VERSION file. Raises OSError, and SetupError for a pipe or device, which might never end."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SetupError(f"{file} is not a regular file", hint="Name a data folder that Lakeward created.")
+        content = os.read(descriptor, VERSION_BYTES).decode("ascii", errors="replace").strip()
+    finally:
+        os.close(descriptor)
+    return content if content.isprintable() else repr(content)
+
+
+def _check_links(root: Path, *, of_others: bool) -> None:
+    """Raises SetupError for a link in the folder that leads out of it.
+
+    With `of_others`, this includes links in the place of parts such as `lake`, with which operators put a part on another disk.
+    """
+    real = os.path.realpath(root)
+    for link in _links(root, _LINKED_PARTS if of_others else _INSIDE):
+        target = os.path.realpath(link)
+        if target != real and not target.startswith(f"{real}/"):
+            raise SetupError(
+                f"{link} is a link to {target}, outside of the data folder",
+                hint="Nothing was read. If you trust the link, move the files into the folder, or mount their disk there.",
+            )
+
+
+def _links(root: Path, parts: tuple[str, ...]) -> Iterator[Path]:
+    for part in parts:
+        folder = root / part
+        if folder.is_dir():
+            with os.scandir(folder) as entries:
+                yield from (Path(entry.path) for entry in entries if entry.is_symlink())

@@ -1,25 +1,28 @@
-"""Creates the authenticator of a service from `--auth` and the other options of the command line."""
+"""Creates the authenticator, the grants and the audit log of a service from the options of the command line."""
 
 from __future__ import annotations
 
 import os
 import pwd
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
+from tiering.access.acting_for import decide_impersonation, nobody_may
+from tiering.access.audit import AuditTrail
 from tiering.access.authentication import Authenticator, CertificateAuthenticator, OwnerToken, TokenAuthenticator
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, access_from_environment, forget_user_token, keep_user_token
+from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity
 from tiering.access.loopback import stays_on_this_machine
 from tiering.access.tokens import TokenFile, new_token, write_private
 from tiering.cli.commands.token import ACCESS_FOLDER, tokens_path
-from tiering.cli.terminal.access_options import AccessOptions, Auth
-from tiering.errors import SetupError
+from tiering.cli.terminal.access_options import AccessOptions, Auth, GrantOptions
+from tiering.errors import InvalidArgument, SetupError
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.server_tls import certificate_names
 
@@ -129,3 +132,23 @@ def tierer_uri(settings: AccessOptions, uri: str) -> str:
     on_this_machine = [name for name in (host.strip("[]"), "127.0.0.1", "localhost", "::1") if name in names]
     name = next(iter([*on_this_machine, *names]), host)
     return host_and_port(name, int(port))
+
+
+def open_grants(settings: GrantOptions, access: AccessOptions, data: Path, stack: ExitStack) -> tuple[Grants, AuditTrail | None]:
+    """Opens both and closes them with the stack.
+
+    Raises InvalidArgument for a policy file with an error or without `--auth`, and SetupError for the audit log.
+    """
+    if settings.policy is not None and not access.authenticates:
+        raise InvalidArgument(
+            "--policy needs --auth. Without it, the service does not know its callers",
+            hint="Add --auth token, mtls or oidc (docs/security.md).",
+        )
+    grants = Grants(settings.policy)
+    decide_impersonation(grants.may_impersonate)
+    stack.callback(decide_impersonation, nobody_may)
+    if settings.audit_log is None and not access.authenticates:
+        return grants, None
+    trail = AuditTrail(settings.audit_log or data / "audit.jsonl")
+    stack.callback(trail.close)
+    return grants, trail

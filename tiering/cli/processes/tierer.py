@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import threading
-from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import structlog
@@ -41,39 +40,37 @@ END_SECONDS = 9.0
 PARENT_POLL_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class TiererSettings:
-    """Settings from the command line."""
+def run_tierer(
+    uri: str,
+    settings: TiererOptions,
+    address: MetricsAddress,
+    *,
+    tierer_id: str | None = None,
+    parent_pid: int | None = None,
+    insecure: bool = False,
+) -> None:
+    """Runs the tierer until SIGTERM or SIGINT. Raises SetupError without Java, and InvalidArgument for an invalid tierer id.
 
-    uri: str
-    options: TiererOptions = field(default_factory=TiererOptions)
-    tierer_id: str | None = None
-    parent_pid: int | None = None
-    """Stop when this process is no longer the parent, because `lakeward up` was killed."""
-    metrics: MetricsAddress = field(default_factory=MetricsAddress)
-    insecure: bool = False
-    """Whether metrics may be served on an address other than loopback."""
-
-
-def run_tierer(settings: TiererSettings) -> None:
-    """Runs the tierer until SIGTERM or SIGINT. Raises SetupError without Java, and InvalidArgument for an invalid tierer id."""
-    check_tierer_id(settings.tierer_id or "")
-    check_host(settings.metrics.host, settings.insecure)
+    It stops when `parent_pid` is no longer its parent, because `lakeward up` was killed. `insecure`: whether metrics may be served on an
+    address other than loopback.
+    """
+    check_tierer_id(tierer_id or "")
+    check_host(address.host, insecure)
     require_java()
     clock, ids = SystemClock(), RandomIds()
     # Start Spark first: the start of its JVM forks, and a process with open gRPC channels should not fork.
-    spark = open_spark(settings.options.master, "lakeward tierer", read_pairs(settings.options.conf or (), "--conf"))
+    spark = open_spark(settings.master, "lakeward tierer", read_pairs(settings.conf or (), "--conf"))
     threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
-    tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
+    tierer_id = tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
     incarnation = ids.new_id()
     traces = open_traces(clock, tierer_id)
-    transport = GrpcTransport(settings.uri, tierer_id, incarnation, None if traces is None else traces.metadata)
-    stopping = _catch_signals(transport, settings.parent_pid)
+    transport = GrpcTransport(uri, tierer_id, incarnation, None if traces is None else traces.metadata)
+    stopping = _catch_signals(transport, parent_pid)
     config = transport.service_config()
     registry = new_registry()
-    metrics = TiererMetrics(registry, clock, settings.options.slots, ready_ms=config.service_timeout_ms // 2)
+    metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
     watch = Watches([watch for watch in (metrics, traces) if watch is not None])
-    world = _world(settings.uri, config, transport, SparkTaskRunner(spark), tierer_id, watch)
+    world = _world(uri, config, transport, SparkTaskRunner(spark), tierer_id, watch)
     options = RoundOptions(
         tierer_id=tierer_id,
         host=socket.gethostname(),
@@ -81,14 +78,14 @@ def run_tierer(settings: TiererSettings) -> None:
         version=version("lakeward"),
         started_at_ms=to_milliseconds(clock.now()),
         incarnation=incarnation,
-        slots=settings.options.slots,
+        slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,
-        stalled_after_ms=settings.options.stalled_after_ms,
+        stalled_after_ms=settings.stalled_after_ms,
     )
     tierer = Tierer(world, options)
-    with monitoring(settings.metrics, registry, lambda: None, metrics.not_ready):
+    with monitoring(address, registry, lambda: None, metrics.not_ready):
         threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
-        log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.options.master, slots=settings.options.slots)
+        log.info("tierer is ready", tierer_id=tierer_id, uri=uri, master=settings.master, slots=settings.slots)
         tierer.run()
     transport.close()
     if traces is not None:

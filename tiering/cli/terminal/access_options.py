@@ -14,14 +14,13 @@ import typer
 
 from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, ClientAccess
 from tiering.access.oidc_settings import OidcSettings
+from tiering.cli.terminal.option_groups import as_command, built, parameters_of
 from tiering.errors import InvalidArgument
 from tiering.model.option import option
 
 if TYPE_CHECKING:
     from tiering.wire.security.server_tls import ServerTls
 
-CONNECTION = "Token and TLS"
-"""Title of the group of the client's options."""
 CONNECTION_SUMMARY = (
     "The token and the certificates for a service that asks for them (docs/security.md). "
     f"The environment variables {TOKEN_FILE}, {TLS_CA}, {TLS_CERT} and {TLS_KEY} do the same."
@@ -155,46 +154,6 @@ class GrantOptions:
     # fmt: on
 
 
-_CLIENT_OPTIONS = {
-    "token_file": Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file",
-            metavar="FILE",
-            envvar=TOKEN_FILE,
-            help="File with the token that the command shows. Default: the token of the service that the same user runs.",
-            rich_help_panel=CONNECTION,
-        ),
-    ],
-    "tls_ca": Annotated[
-        Path | None,
-        typer.Option(
-            "--tls-ca",
-            metavar="FILE",
-            envvar=TLS_CA,
-            help="PEM file with the certificate authorities that the command trusts. It turns TLS on.",
-            rich_help_panel=CONNECTION,
-        ),
-    ],
-    "tls_cert": Annotated[
-        Path | None,
-        typer.Option(
-            "--tls-cert",
-            metavar="FILE",
-            envvar=TLS_CERT,
-            help="PEM file with the command's own certificate, for mTLS.",
-            rich_help_panel=CONNECTION,
-        ),
-    ],
-    "tls_key": Annotated[
-        Path | None,
-        typer.Option(
-            "--tls-key", metavar="FILE", envvar=TLS_KEY, help="PEM file with the private key of --tls-cert.", rich_help_panel=CONNECTION
-        ),
-    ],
-}
-
-
 def add_client_options(app: typer.Typer) -> None:
     """Gives each command with the parameter `uri` the options of the connection.
 
@@ -207,17 +166,7 @@ def add_client_options(app: typer.Typer) -> None:
 
 def _with_client_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(**arguments: Any) -> Any:
-        access = ClientAccess(**{name: arguments.pop(name) for name in _CLIENT_OPTIONS})
-        os.environ.update(access.environment)
+        os.environ.update(built(ClientAccess, arguments).environment)
         return command(**arguments)
 
-    hints = inspect.signature(command, eval_str=True).parameters
-    parameters = [*hints.values()]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _CLIENT_OPTIONS.items()
-    ]
-    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads this attribute first
-    return run
+    return as_command(run, command, [*inspect.signature(command, eval_str=True).parameters.values(), *parameters_of(ClientAccess)])

@@ -14,7 +14,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tiering.cli.terminal.access_options import CONNECTION, CONNECTION_SUMMARY
+from tiering.access.client_access import CONNECTION
+from tiering.cli.terminal.access_options import CONNECTION_SUMMARY
 
 MAX_WIDTH = 110
 """Maximum width of a help page in columns: longer lines are hard to read."""

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from tiering.cli.terminal.options import check_property, read_lake_properties
+from tiering.cli.terminal.options import check_property, read_pairs
 from tiering.errors import InvalidArgument
 from tiering.lake.fluss.options import FORMAT, PAIMON_PREFIX, PREFIX, lake_of_fluss
 from tiering.lake.fluss.server_yaml import read_server_yaml
@@ -49,7 +49,7 @@ def read_lake(context: typer.Context, lake_property: list[str] | None, fluss_con
 
     Raises InvalidArgument, SetupError, and typer's usage error for an unknown option.
     """
-    own = read_lake_properties(lake_property)
+    own = read_pairs(lake_property, "--lake-property") if lake_property else None
     words = _datalake_options(context)
     if fluss_conf is None and not words:
         return None if own is None else NamedLake(own)

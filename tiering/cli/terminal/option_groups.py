@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from tiering.model.option import Option, options_of
 
-Command = Callable[..., None]
+Command = Callable[..., Any]
 
 
 def with_options(group: type[Any], parameter: str = "options") -> Callable[[Command], Command]:
@@ -22,48 +22,53 @@ def with_options(group: type[Any], parameter: str = "options") -> Callable[[Comm
 
     def decorate(command: Command) -> Command:
         def run(**arguments: Any) -> None:
-            options = _built(group, arguments)
+            options = built(group, arguments)
             command(**{parameter: options}, **arguments)
 
-        signature = _signature(command, group, parameter)
-        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-        run.__annotations__ = {name: declared.annotation for name, declared in signature.parameters.items()}
-        run.__signature__ = signature  # type: ignore[attr-defined]  # typer reads this attribute first
-        return run
+        return as_command(run, command, _parameters(command, group, parameter))
 
     return decorate
 
 
-def _signature(command: Command, group: type[Any], parameter: str) -> inspect.Signature:
+def as_command(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
+    """Returns `run` with name and help of `command`, for which typer sees these parameters."""
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__annotations__ = {declared.name: declared.annotation for declared in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads this attribute first
+    return run
+
+
+def _parameters(command: Command, group: type[Any], parameter: str) -> list[inspect.Parameter]:
     own = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     for declared in inspect.signature(command).parameters.values():
         if declared.name == parameter:
-            parameters += _parameters(group)
+            parameters += parameters_of(group)
         else:
             parameters.append(declared.replace(annotation=own[declared.name], kind=inspect.Parameter.KEYWORD_ONLY))
-    return inspect.Signature(parameters)
+    return parameters
 
 
-def _parameters(group: type[Any]) -> Iterator[inspect.Parameter]:
+def parameters_of(group: type[Any]) -> Iterator[inspect.Parameter]:
+    """Yields a parameter of typer for each option of the group."""
     options, hints = options_of(group), get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
         kind = hints[field.name]
         if dataclasses.is_dataclass(kind):
-            yield from _parameters(kind)  # type: ignore[arg-type]  # a class, since it is a type hint
+            yield from parameters_of(kind)  # type: ignore[arg-type]  # a class, since it is a type hint
         elif (name := _parameter_name(field, kind, options)) is not None:
             annotation = Annotated[kind, _typer_option(options[field.name])] if field.name in options else kind
             yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
 
 
-def _built(group: type[Any], arguments: dict[str, Any]) -> Any:
+def built(group: type[Any], arguments: dict[str, Any]) -> Any:
     """Returns a `group` with its values, which are removed from `arguments`."""
     options, hints = options_of(group), get_type_hints(group, include_extras=True)
     values: dict[str, Any] = {}
     for field in dataclasses.fields(group):
         kind = hints[field.name]
         if dataclasses.is_dataclass(kind):
-            values[field.name] = _built(kind, arguments)  # type: ignore[arg-type]  # a class, since it is a type hint
+            values[field.name] = built(kind, arguments)  # type: ignore[arg-type]  # a class, since it is a type hint
         elif (name := _parameter_name(field, kind, options)) is not None:
             values[field.name] = arguments.pop(name)
     return group(**values)

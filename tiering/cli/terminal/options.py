@@ -182,11 +182,6 @@ def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
     return properties
 
 
-def read_lake_properties(pairs: list[str] | None) -> dict[str, str] | None:
-    """Returns `--lake-property` options as a mapping. None: there are none, and the lake is the one in the data folder."""
-    return read_pairs(pairs, "--lake-property") if pairs else None
-
-
 def check_property(origin: str, name: str, value: str) -> None:
     """Raises InvalidArgument for a name with blanks or control characters, or a value with control characters or line breaks.
 
