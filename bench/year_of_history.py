@@ -126,7 +126,7 @@ class Year:
             return False
 
         started = time.perf_counter()
-        self.records.prune(Throttle(BACKGROUND_SHARE, wait).rest)
+        self.records.prune(Throttle(BACKGROUND_SHARE, wait).pause)
         self.longest_prune = max(self.longest_prune, time.perf_counter() - started - rested)
 
     def _copy(self, number: int, ended: datetime) -> tuple[RoundRecord, LakeCommitRecord | None, list[EventRecord], ErrorRecord | None]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.throttle import LONGEST_REST_S, PIECE_S, Throttle, no_rest, rest_after
+from tiering.throttle import LONGEST_REST_S, PIECE_S, Throttle, pause_after, unthrottled
 
 
 class HandTime:
@@ -35,7 +35,7 @@ def test_work_takes_its_share_and_no_more_in_any_stretch(share: float, pieces: l
     at = time.now()
     for piece in pieces:
         time.seconds += piece
-        assert pace.rest()
+        assert pace.pause()
         for start, seconds in time.rests[-1:]:
             if start + seconds == time.now():  # just rested: the work since the rest before has its share of the time
                 assert start - at == pytest.approx(share * (time.now() - at))
@@ -47,9 +47,9 @@ def test_little_work_is_done_without_a_rest() -> None:
     time = HandTime()
     pace = Throttle(0.1, time.wait, time.now)
     time.seconds += PIECE_S / 2
-    assert pace.rest()
+    assert pace.pause()
     assert time.rests == []
-    assert no_rest()
+    assert unthrottled()
 
 
 def test_the_end_ends_a_rest_and_the_work() -> None:
@@ -57,14 +57,14 @@ def test_the_end_ends_a_rest_and_the_work() -> None:
     pace = Throttle(0.1, time.wait, time.now)
     time.seconds += 1
     time.ended = True
-    assert not pace.rest()
+    assert not pace.pause()
     ended = threading.Event()
     real = Throttle.until(ended, share=1e-9)
     ended.set()
-    while real.rest():  # a rest of weeks, once two milliseconds were worked
+    while real.pause():  # a rest of weeks, once two milliseconds were worked
         pass
 
 
 def test_work_that_mostly_waited_needs_no_long_rest() -> None:
-    assert rest_after(0.1, 0.1) == pytest.approx(0.9)
-    assert rest_after(300.0, 0.1) == LONGEST_REST_S
+    assert pause_after(0.1, 0.1) == pytest.approx(0.9)
+    assert pause_after(300.0, 0.1) == LONGEST_REST_S

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
-Rest = Callable[[], bool]
+Throttling = Callable[[], bool]
 """A function that is called between pieces of work. It returns whether the work shall continue."""
 
 PIECE_S = 0.002
@@ -29,12 +29,12 @@ def pieces(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
     return iter(lambda: tuple(islice(remaining, size)), ())
 
 
-def no_rest() -> bool:
+def unthrottled() -> bool:
     """Returns True at once. It is for work that a caller waits for."""
     return True
 
 
-def rest_after(worked: float, share: float) -> float:
+def pause_after(worked: float, share: float) -> float:
     """Returns the seconds to rest after `worked` seconds of work that may take `share` of the time (0 to 1)."""
     return min(worked / share - worked, LONGEST_REST_S)
 
@@ -53,14 +53,14 @@ class Throttle:
 
     @classmethod
     def until(cls, ended: threading.Event, share: float) -> Throttle:
-        """Returns a pace that waits in real time. Its rests end early when `ended` is set."""
+        """Returns a throttle that waits in real time. Its pauses end early when `ended` is set."""
         return cls(share, ended.wait)
 
-    def rest(self) -> bool:
-        """Rests in proportion to the work since the last rest, and returns whether the work shall continue. It is a `Rest`."""
+    def pause(self) -> bool:
+        """Waits in proportion to the work since the last pause. Returns whether the work shall continue. It is a `Throttling` function."""
         worked = self._now() - self._since
         if worked < PIECE_S:
             return True
-        ended = self._wait(rest_after(worked, self._share))
+        ended = self._wait(pause_after(worked, self._share))
         self._since = self._now()
         return not ended

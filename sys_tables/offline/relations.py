@@ -162,9 +162,9 @@ class Relations:
             self._connection.unregister("source_rows")
             return
         try:
-            wanted = self._wanted(table)
-            rows = live_rows(self._run, table.files, wanted, f"{database}.{name}", f"of_{len(self._created)}_")
-            values = rows.expressions if wanted.field_ids is not None else typed(rows.expressions, wanted.types)
+            requested_columns = self._requested_columns(table)
+            rows = live_rows(self._run, table.files, requested_columns, f"{database}.{name}", f"of_{len(self._created)}_")
+            values = rows.expressions if requested_columns.field_ids is not None else typed(rows.expressions, requested_columns.types)
             picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in shown)
             self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
         except duckdb.Error as error:
@@ -176,7 +176,7 @@ class Relations:
                 hint=f"`lakeward validate {database}.{name}` names the file.",
             ) from error
 
-    def _wanted(self, table: LakeTable) -> LakeColumns:
+    def _requested_columns(self, table: LakeTable) -> LakeColumns:
         self._connection.register("no_rows", table.columns.empty_table())
         types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM no_rows")}
         self._connection.unregister("no_rows")
@@ -236,5 +236,5 @@ def _not_in_lake(view: NamesView, path: TablePath, lake_format: str) -> UnknownT
             f"there is no table {path} in {LAKE_CATALOG}, which has tables of the format {lake_format}: its copy is of the format {other}"
         )
         return UnknownTable(reason, hint=f"{CATALOG}.{path} names the copy.")
-    known = [name for name, table_format in formats.items() if table_format == lake_format]
-    return UnknownTable(f"there is no table {path} in the lake", hint=near_hint(str(path), known, "tables that are tiered"))
+    names_of_format = [name for name, table_format in formats.items() if table_format == lake_format]
+    return UnknownTable(f"there is no table {path} in the lake", hint=near_hint(str(path), names_of_format, "tables that are tiered"))

@@ -60,8 +60,8 @@ def _result(aggregate: Aggregate, source: Columns, schema: pa.Schema, groups: Nu
         if aggregate.column is not None:
             if aggregate.column not in schema.names:
                 raise InvalidArgument(f"there is no column {aggregate.column!r} to count; there are: {', '.join(schema.names)}")
-            known: AnyArray = pc.is_valid(source.column(aggregate.column))
-            counted = groups[known.to_numpy(zero_copy_only=False)]
+            is_valid: AnyArray = pc.is_valid(source.column(aggregate.column))
+            counted = groups[is_valid.to_numpy(zero_copy_only=False)]
         return pa.array(np.bincount(counted, minlength=count))
     values = orderable(schema, _column(aggregate), source)
     if not len(values):

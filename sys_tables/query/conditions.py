@@ -119,11 +119,11 @@ def _member(values: AnyArray, members: tuple[Value, ...]) -> Truth:
     """Computes `IN`: `x IN (a, NULL)` is true for a, and unknown for all else, since NULL might be it. One look-up a row, however many
     members.
     """
-    known = [member for member in members if member is not None]
+    non_nulls = [member for member in members if member is not None]
     if not members:
         return _all(len(values), False)
-    true = pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), _in_set(values, known))
-    return true if len(known) == len(members) else pc.or_kleene(true, _all(len(values), None))
+    true = pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), _in_set(values, non_nulls))
+    return true if len(non_nulls) == len(members) else pc.or_kleene(true, _all(len(values), None))
 
 
 def _in_set(values: AnyArray, members: Sequence[Value]) -> Truth:

@@ -18,35 +18,35 @@ _LISTED = 20
 _NEAR = 5
 
 
-def resolve_name(name: str, known: Sequence[str]) -> str | None:
-    """`name` as it is spelled in `known`, None if it is unknown. Raises InvalidArgument if it could be several."""
-    if name in known:
+def resolve_name(name: str, names: Sequence[str]) -> str | None:
+    """`name` as it is spelled in `names`, None if it is unknown. Raises InvalidArgument if it could be several."""
+    if name in names:
         return name
     folded = name.lower()
-    alike = [candidate for candidate in known if candidate.lower() == folded]
+    alike = [candidate for candidate in names if candidate.lower() == folded]
     if len(alike) > 1:
         raise InvalidArgument(f"{name!r} is ambiguous: it could be {' or '.join(sorted(alike))}", hint="Write it as it was created.")
     return alike[0] if alike else None
 
 
-def near_hint(name: str, known: Sequence[str], kind: str) -> str:
+def near_hint(name: str, names: Sequence[str], kind: str) -> str:
     """A hint that lists the known names, all of them if there are few, else those nearest to `name`."""
-    if not known:
+    if not names:
         return f"There are no {kind}."
-    if len(known) <= _LISTED:
-        return f"The {kind} are: {', '.join(sorted(known))}."
-    by_folded = {candidate.lower(): candidate for candidate in known}
+    if len(names) <= _LISTED:
+        return f"The {kind} are: {', '.join(sorted(names))}."
+    by_folded = {candidate.lower(): candidate for candidate in names}
     near = [by_folded[folded] for folded in nearest_names(name.lower(), by_folded, _NEAR)]
     if not near:
-        return f"There are {len(known)} {kind}, none with a name like that."
-    return f"Of {len(known)} {kind}, the nearest names are: {', '.join(near)}."
+        return f"There are {len(names)} {kind}, none with a name like that."
+    return f"Of {len(names)} {kind}, the nearest names are: {', '.join(near)}."
 
 
 def resolve_database(view: NamesView, name: str) -> str:
     """A real database, as it is spelled. Raises UnknownDatabase."""
-    known = view.databases()
-    if (spelled := resolve_name(name, known)) is None:
-        raise UnknownDatabase(f"there is no database {name!r}", hint=near_hint(name, [*known, SYSTEM_DATABASE], "databases"))
+    names = view.databases()
+    if (spelled := resolve_name(name, names)) is None:
+        raise UnknownDatabase(f"there is no database {name!r}", hint=near_hint(name, [*names, SYSTEM_DATABASE], "databases"))
     return spelled
 
 

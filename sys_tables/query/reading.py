@@ -86,10 +86,10 @@ def _answer_schema(table: SystemTable, columns: tuple[str, ...]) -> pa.Schema:
 
 
 def _check(table: SystemTable, scan: ScanRequest) -> None:
-    known = table.schema.names
+    column_names = table.schema.names
     for name in scan.columns:
-        if name not in known:
-            raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, known, "columns"))
+        if name not in column_names:
+            raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, column_names, "columns"))
     if scan.limit is not None and scan.limit < 0:
         raise InvalidArgument(f"a limit of {scan.limit} rows is not possible")
     if scan.is_aggregated and (scan.columns or scan.order):
@@ -125,14 +125,14 @@ def _all_matching(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) ->
         return _matching(source, table, scan)
     names = [name for name in table.schema.names if not scan.used_columns or name in scan.used_columns] or table.schema.names[:1]
     schema = pa.schema([table.schema.field(name) for name in names])
-    wanted, pending = scan.limit if scan.order else None, 0
+    limit, pending = scan.limit if scan.order else None, 0
     kept: list[pa.RecordBatch] = []
     for chunk in _chunks(table, source, scan, ROWS_AT_ONCE):
         kept.append(_batch(chunk, schema))
         pending += chunk.num_rows
-        if wanted is not None and pending >= max(wanted, ROWS_AT_ONCE):
+        if limit is not None and pending >= max(limit, ROWS_AT_ONCE):
             first = _joined_batches(kept, schema)
-            kept, pending = [first.take(sorted_indices(first, table.schema, scan.order).slice(0, wanted))], 0
+            kept, pending = [first.take(sorted_indices(first, table.schema, scan.order).slice(0, limit))], 0
     return _joined_batches(kept, schema)
 
 

@@ -106,8 +106,8 @@ class SysCatalogService(SysCatalogServicer):
         view, scan = self._handle.view(), ScanRequest(procedures=self._registry.procedures)
         for table in self._registry.tables:
             try:
-                wanted = replace(scan, limit=EXPORTED_HISTORY_ROWS) if table.is_history else scan
-                async with aclosing(self._reads.draw(table.name, read_table(table, view, wanted))) as pieces:
+                limited_scan = replace(scan, limit=EXPORTED_HISTORY_ROWS) if table.is_history else scan
+                async with aclosing(self._reads.draw(table.name, read_table(table, view, limited_scan))) as pieces:
                     async for piece in pieces:
                         yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
             except Exception as error:  # of one table: the others may tell what is wrong

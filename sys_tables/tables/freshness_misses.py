@@ -110,7 +110,7 @@ def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> Freshne
         measured_ms = sum(spent[part] for part in _OF_THE_ROUND)
         spent["unmeasured"] = max(0, (reached_at - record.started_time) // timedelta(milliseconds=1) - measured_ms)
     largest = max(spent, key=lambda part: spent[part])
-    known = spent[largest] > 0
+    has_durations = spent[largest] > 0
     words, words_ms = _PARTS[largest], spent[largest]
     if largest == "waited_for_slot" and (row.no_tierer_ms or 0) * 2 > words_ms:
         words, words_ms = _NO_TIERER, row.no_tierer_ms or 0
@@ -121,7 +121,7 @@ def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> Freshne
         deadline=deadline,
         reached_at=reached_at,
         missed_by_ms=missed_by_ms,
-        largest_part=largest if known else None,
-        largest_part_ms=spent[largest] if known else None,
-        explanation=words.format(short_duration(words_ms)) if known else "the tierer reported no durations",
+        largest_part=largest if has_durations else None,
+        largest_part_ms=spent[largest] if has_durations else None,
+        explanation=words.format(short_duration(words_ms)) if has_durations else "the tierer reported no durations",
     )

@@ -151,6 +151,6 @@ def test_structs_within_structs_are_read_from_the_middle_of_a_segment(world: Lak
     world.storage.append(table.path, rows, "test", 0)
     world.tier(table)
     subject = read_subject(world.storage, world.lake, table.path, None)
-    (stretch,) = subject.stretches
-    with open_engine(subject) as engine, engine.log(stretch, 4, 9, ["value"]) as log:
+    (bucket_range,) = subject.bucket_ranges
+    with open_engine(subject) as engine, engine.log(bucket_range, 4, 9, ["value"]) as log:
         assert engine.rows(f"SELECT value.inner.number FROM {log} ORDER BY 1") == [(number,) for number in range(4, 9)]

@@ -88,8 +88,8 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
             raise InvalidData("the content is not an Arrow file")
         stop = len(FILE_MAGIC) + 8 + _unpack("<I", content, len(FILE_MAGIC) + 4)
         message = ipc.read_message(content.slice(stop))
-        held = _known_schema(content.slice(len(FILE_MAGIC), stop - len(FILE_MAGIC)).to_pybytes())
-        if not held.equals(schema) or _check_batch(message, _layout(schema.remove_metadata())).rows != rows:
+        file_schema = _cached_schema(content.slice(len(FILE_MAGIC), stop - len(FILE_MAGIC)).to_pybytes())
+        if not file_schema.equals(schema) or _check_batch(message, _layout(schema.remove_metadata())).rows != rows:
             raise InvalidData(f"the content is not an Arrow file of {rows} rows of these columns")
         batch = ipc.read_record_batch(message, schema)
         batch.validate()
@@ -117,7 +117,7 @@ class BodyReader:
 
 
 @lru_cache(maxsize=1_000)
-def _known_schema(message: bytes) -> pa.Schema:
+def _cached_schema(message: bytes) -> pa.Schema:
     """Does the same as `read_schema`, with a cache: the files of a table begin with the same bytes."""
     return _schema(_first_message(pa.py_buffer(message)))
 

@@ -117,8 +117,8 @@ def _estimated_bytes(
     sizes = [_size(split.records, ends[split.bucket].bytes_per_record) for split in splits]
     # Every key of a KV snapshot was written at least once.
     sizes += [_size(split.log_offset_of_snapshot, ends[split.bucket].bytes_per_record) for split in from_snapshot]
-    known = [size for size in sizes if size is not None]
-    return int(sum(known)) if len(known) == len(sizes) else None
+    known_sizes = [size for size in sizes if size is not None]
+    return int(sum(known_sizes)) if len(known_sizes) == len(sizes) else None
 
 
 def _size(records: int, bytes_per_record: float | None) -> float | None:

@@ -135,8 +135,8 @@ def remember_environment() -> None:
 
 
 def _passwords_in_url(value: str) -> Iterator[str]:
-    _, separator, rest = value.partition("://")
-    user, at, _ = rest.rpartition("@")
+    _, separator, address = value.partition("://")
+    user, at, _ = address.rpartition("@")
     password = user.partition(":")[2]
     if separator and at and password:
         yield from (password, unquote(password))

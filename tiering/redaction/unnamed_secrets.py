@@ -70,24 +70,24 @@ def _url_user(folded: Folded, match: re.Match[str]) -> Span | None:
     """Returns user and password of `scheme://user:password@host`, also a password that holds a `/` or an `@`."""
     lower, start = folded.lower, match.end()
     stop = end_of(_URL_REST, lower, start)
-    rest = lower[start:stop]
-    user_end = _user_end(rest, open_ended=folded.cut and stop == len(lower))
-    is_plain = lower[max(0, match.start() - 8) : match.start()].endswith(_PLAIN_AUTHORITY) and ":" not in rest[:user_end]
+    authority = lower[start:stop]
+    user_end = _user_end(authority, open_ended=folded.cut and stop == len(lower))
+    is_plain = lower[max(0, match.start() - 8) : match.start()].endswith(_PLAIN_AUTHORITY) and ":" not in authority[:user_end]
     return (start, start + user_end) if user_end and not is_plain else None
 
 
-def _user_end(rest: str, *, open_ended: bool) -> int:
+def _user_end(authority: str, *, open_ended: bool) -> int:
     """Returns where user and password of a URL end, counted from behind its `//`; 0 if it has none."""
-    colon = rest.find(":")
-    slash = min((place for place in map(rest.find, "/?#") if place >= 0), default=-1)
-    end = rest.rfind("@")
+    colon = authority.find(":")
+    slash = min((place for place in map(authority.find, "/?#") if place >= 0), default=-1)
+    end = authority.rfind("@")
     if end < 0:
-        hidden = open_ended and colon >= 0 and not _PORTS.match(rest, colon)
-        return len(rest) if hidden else 0
+        hidden = open_ended and colon >= 0 and not _PORTS.match(authority, colon)
+        return len(authority) if hidden else 0
     if slash < 0 or end < slash:
         return end
-    before_slash = 0 <= colon < slash and not _PORTS.fullmatch(rest, colon, slash)
-    return end if before_slash else max(rest.rfind("@", 0, slash), 0)
+    before_slash = 0 <= colon < slash and not _PORTS.fullmatch(authority, colon, slash)
+    return end if before_slash else max(authority.rfind("@", 0, slash), 0)
 
 
 def _oracle_user(folded: Folded, match: re.Match[str]) -> Span | None:
@@ -145,6 +145,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def token_spans(folded: Folded) -> Iterator[Span]:
     """Yields tokens of a known kind (`TOKEN_SHAPES`). Their letters are upper or lower case."""
-    patterns = [rf"(?<![A-Za-z0-9]){re.escape(start)}{rest}" for start, rest in TOKEN_SHAPES if start in folded.text]
+    patterns = [rf"(?<![A-Za-z0-9]){re.escape(start)}{authority}" for start, authority in TOKEN_SHAPES if start in folded.text]
     for pattern in (*patterns, *((_STORAGE_KEY,) if "==" in folded.text else ())):
         yield from (match.span() for match in _compiled(pattern).finditer(folded.text))

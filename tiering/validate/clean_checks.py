@@ -62,7 +62,11 @@ def _set_former_apart(engine: Engine, report: Report) -> None:
 def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
     scopes = rewritten_scopes(engine)
     proofs = {} if subject.marker is None else subject.marker.proofs
-    whole = tuple(_with_gaps(engine, subject, report, stretch) for stretch in subject.stretches if not _in_any(scopes, *stretch.place))
+    whole = tuple(
+        _with_gaps(engine, subject, report, bucket_range)
+        for bucket_range in subject.bucket_ranges
+        if not _in_any(scopes, *bucket_range.place)
+    )
     blocks = {place: rows for place, rows in log_checks.gather(engine, whole, level).items() if not _in_any(scopes, *place)}
     log_checks.check_counts(engine, report, whole, blocks)
     if level.depth >= Level.OFFSETS.depth:
@@ -72,28 +76,28 @@ def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Rep
         log_checks.check_rows(engine, report, whole, blocks)
     has_former_rows = cache(lambda: may_have_former_rows(lake, subject))  # markers are read once, and only if a check needs them
     for scope in scopes:
-        members = [stretch for stretch in subject.stretches if scope.has(*stretch.place)]
+        members = [bucket_range for bucket_range in subject.bucket_ranges if scope.has(*bucket_range.place)]
         check_scope(engine, report, scope, members, proofs, level, has_former_rows)
 
 
-def _with_gaps(engine: Engine, subject: Subject, report: Report, stretch: BucketRange) -> BucketRange:
-    """Returns `stretch` with the ranges without rows that the marker does not name. They are from before the bucket's proof began, for
+def _with_gaps(engine: Engine, subject: Subject, report: Report, bucket_range: BucketRange) -> BucketRange:
+    """Returns `bucket_range` with the ranges without rows that the marker does not name. They are from before the bucket's proof began, for
     instance where another tiering service moved an offset. The log shows them as long as it has these records."""
-    proof = None if subject.marker is None else subject.marker.proofs.get(stretch.bucket)
-    since = stretch.tiered if proof is None else proof.since
-    runs = [*_runs(engine, stretch), *stretch.empty]
+    proof = None if subject.marker is None else subject.marker.proofs.get(bucket_range.bucket)
+    since = bucket_range.tiered if proof is None else proof.since
+    runs = [*_runs(engine, bucket_range), *bucket_range.empty]
     left_out = {} if subject.marker is None else subject.marker.skipped
     rows_in = log_rows(subject.source, subject.table, lambda: left_out)
-    gaps = {run: rows_in(stretch.bucket, *run) for run in without(stretch.start, since, runs)}
+    gaps = {run: rows_in(bucket_range.bucket, *run) for run in without(bucket_range.start, since, runs)}
     if untold := [run for run, has_rows in gaps.items() if has_rows is None]:
         text = f"no file has the offsets {runs_text(untold)}, and the log does not hold them any more: they may have been without rows"
-        report.add("cover", stretch.name, None, None, None, text)
-    return replace(stretch, empty=(*stretch.empty, *(run for run, has_rows in gaps.items() if not has_rows)))
+        report.add("cover", bucket_range.name, None, None, None, text)
+    return replace(bucket_range, empty=(*bucket_range.empty, *(run for run, has_rows in gaps.items() if not has_rows)))
 
 
-def _runs(engine: Engine, stretch: BucketRange) -> list[Run]:
+def _runs(engine: Engine, bucket_range: BucketRange) -> list[Run]:
     footers = (facts.footer for facts in engine.footers)
-    return [run for footer in footers if footer is not None and footer.bucket == stretch.bucket for run in footer.runs]
+    return [run for footer in footers if footer is not None and footer.bucket == bucket_range.bucket for run in footer.runs]
 
 
 def _in_any(scopes: Sequence[Scope], place: str, bucket: int | None) -> bool:
@@ -104,47 +108,49 @@ def _check_cover(engine: Engine, subject: Subject, report: Report, whole: Sequen
     """Checks footers and marker alone. If offsets are there twice, only rows without a position delete count: a reconciliation continues
     behind the last row that is not deleted."""
     proofs = {} if subject.marker is None else subject.marker.proofs
-    covered = {stretch.bucket: stretch for stretch in whole}
-    for stretch in subject.stretches:
-        facts = [facts for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
+    covered = {bucket_range.bucket: bucket_range for bucket_range in whole}
+    for bucket_range in subject.bucket_ranges:
+        facts = [facts for facts in engine.footers if facts.footer is not None and facts.footer.bucket == bucket_range.bucket]
         footers: Sequence[FileFooter] = [facts.footer for facts in facts if facts.footer is not None]
         if subject.files.position_deletes and has_overlap(footers):
             footers = living_footers(engine, subject.files, facts)
-        if stretch.bucket in covered:
-            stretch = covered[stretch.bucket]
-            problem = cover_problem(stretch, footers, proofs.get(stretch.bucket))
-            report.add("cover", stretch.name, problem is None, f"[{stretch.start}, {stretch.tiered}) each once", None, problem)
-        elif (problem := overlap_problem(stretch, footers)) is not None:
-            report.add("cover", stretch.name, False, None, None, problem)
+        if bucket_range.bucket in covered:
+            bucket_range = covered[bucket_range.bucket]
+            problem = cover_problem(bucket_range, footers, proofs.get(bucket_range.bucket))
+            report.add(
+                "cover", bucket_range.name, problem is None, f"[{bucket_range.start}, {bucket_range.tiered}) each once", None, problem
+            )
+        elif (problem := overlap_problem(bucket_range, footers)) is not None:
+            report.add("cover", bucket_range.name, False, None, None, problem)
 
 
 def _check_primary_keys(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
-    proof = primary_key_checks.gather(engine, subject.stretches, level)
-    primary_key_checks.check_counts(engine, report, subject.stretches, proof)
+    proof = primary_key_checks.gather(engine, subject.bucket_ranges, level)
+    primary_key_checks.check_counts(engine, report, subject.bucket_ranges, proof)
     if level.depth >= Level.OFFSETS.depth:
-        primary_key_checks.check_offsets(engine, report, subject.stretches, proof)
+        primary_key_checks.check_offsets(engine, report, subject.bucket_ranges, proof)
         if engine.merge is not None:
             _check_runs(engine, subject, report)
     if level.depth >= Level.ROWS.depth:
-        primary_key_checks.check_rows(engine, report, subject.stretches, proof)
+        primary_key_checks.check_rows(engine, report, subject.bucket_ranges, proof)
 
 
 def _check_runs(engine: Engine, subject: Subject, report: Report) -> None:
     """Checks footers and marker alone: each file of a merge tree is from a round, or a merge whose footer names its inputs."""
     proofs = {} if subject.marker is None else subject.marker.proofs
     foreign = {(facts.file.place, facts.bucket) for facts in engine.footers if facts.footer is None}
-    for stretch in subject.stretches:
-        proof = proofs.get(stretch.bucket)
-        if proof is None or proof.since != stretch.start or stretch.place in foreign:
+    for bucket_range in subject.bucket_ranges:
+        proof = proofs.get(bucket_range.bucket)
+        if proof is None or proof.since != bucket_range.start or bucket_range.place in foreign:
             continue
-        footers = [facts.footer for facts in engine.footers if facts.footer is not None and facts.footer.bucket == stretch.bucket]
-        problem = runs_problem(stretch, footers, proof)
-        report.add("cover", stretch.name, problem is None, "the files of all rounds", None, problem)
+        footers = [facts.footer for facts in engine.footers if facts.footer is not None and facts.footer.bucket == bucket_range.bucket]
+        problem = runs_problem(bucket_range, footers, proof)
+        report.add("cover", bucket_range.name, problem is None, "the files of all rounds", None, problem)
 
 
 def _check_checksums(engine: Engine, subject: Subject, report: Report) -> None:
     """Checks rows that the log no longer has: the rows of each file against the checksum in its footer."""
-    cut = {stretch.bucket: stretch.held[0] for stretch in subject.stretches}
+    cut = {bucket_range.bucket: bucket_range.retained[0] for bucket_range in subject.bucket_ranges}
     files = [facts for facts in engine.footers if facts.footer is not None and _is_below(facts, cut.get(facts.footer.bucket, 0))]
     if not files:
         return
@@ -175,8 +181,8 @@ def living_footers(engine: Engine, files: FileLists, facts: Sequence[FileFacts])
     dead: defaultdict[str, list[int]] = defaultdict(list)
     if files.position_deletes:
         paths = ", ".join(text_literal(file.path) for file in files.position_deletes)
-        wanted = ", ".join(text_literal(fact.file.location) for fact in facts) or "NULL"
-        sql = f"SELECT DISTINCT file_path, pos FROM read_parquet([{paths}], hive_partitioning = false) WHERE file_path IN ({wanted})"
+        locations = ", ".join(text_literal(fact.file.location) for fact in facts) or "NULL"
+        sql = f"SELECT DISTINCT file_path, pos FROM read_parquet([{paths}], hive_partitioning = false) WHERE file_path IN ({locations})"
         for location, position in engine.rows(sql):
             dead[location].append(position)
     footers = ((fact.footer, dead[fact.file.location]) for fact in facts)
@@ -195,32 +201,32 @@ def living_runs(runs: Iterable[Run], dead: Sequence[int]) -> tuple[Run, ...]:
     return tuple(left)
 
 
-def cover_problem(stretch: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
+def cover_problem(bucket_range: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
     """Returns the first problem, or None: an offset twice, outside, or in no file; files that do not add up to the marker's totals."""
-    covered = [*(run for footer in footers for run in footer.runs), *stretch.empty]
-    name, reached = f"bucket {stretch.name}", stretch.start
+    covered = [*(run for footer in footers for run in footer.runs), *bucket_range.empty]
+    name, reached = f"bucket {bucket_range.name}", bucket_range.start
     for start, stop in sorted(covered):
         if start < reached:
-            outside = f"{name}: a file has the offset {start}, which lies outside of [{stretch.start}, {stretch.tiered})"
-            return outside if start < stretch.start else f"{name}: two files have the offset {start}"
+            outside = f"{name}: a file has the offset {start}, which lies outside of [{bucket_range.start}, {bucket_range.tiered})"
+            return outside if start < bucket_range.start else f"{name}: two files have the offset {start}"
         if start > reached:
             return f"{name}: no file has the offsets {reached} to {start - 1}"
         reached = stop
-    if reached > stretch.tiered:
-        return f"{name}: a file has the offset {reached - 1}, which lies outside of [{stretch.start}, {stretch.tiered})"
-    if reached < stretch.tiered:
-        return f"{name}: no file has the offsets {reached} to {stretch.tiered - 1}"
-    return _sum_problem(name, stretch, footers, proof)
+    if reached > bucket_range.tiered:
+        return f"{name}: a file has the offset {reached - 1}, which lies outside of [{bucket_range.start}, {bucket_range.tiered})"
+    if reached < bucket_range.tiered:
+        return f"{name}: no file has the offsets {reached} to {bucket_range.tiered - 1}"
+    return _sum_problem(name, bucket_range, footers, proof)
 
 
-def overlap_problem(stretch: BucketRange, footers: Iterable[FileFooter]) -> str | None:
+def overlap_problem(bucket_range: BucketRange, footers: Iterable[FileFooter]) -> str | None:
     """Returns the problem of the remaining files of Lakeward in a bucket in which another program rewrote files, or None."""
     reached: int | None = None
     for start, stop in sorted(run for footer in footers for run in footer.runs):
         if reached is not None and start < reached:
-            return f"bucket {stretch.name}: two files have the offset {start}"
-        if start < stretch.start or stop > stretch.tiered:
-            return f"bucket {stretch.name}: a file has offsets outside of [{stretch.start}, {stretch.tiered})"
+            return f"bucket {bucket_range.name}: two files have the offset {start}"
+        if start < bucket_range.start or stop > bucket_range.tiered:
+            return f"bucket {bucket_range.name}: a file has offsets outside of [{bucket_range.start}, {bucket_range.tiered})"
         reached = stop
     return None
 
@@ -231,19 +237,19 @@ def has_overlap(footers: Iterable[FileFooter]) -> bool:
     return any(after[0] < before[1] for before, after in pairwise(runs))
 
 
-def runs_problem(stretch: BucketRange, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
+def runs_problem(bucket_range: BucketRange, footers: Iterable[FileFooter], proof: BucketProof) -> str | None:
     """Returns the problem of a primary-key bucket to which only rounds write, or None: a file that is missing, or there twice."""
     checksum = sum_of(footer.written_checksum for footer in footers)
     if checksum == proof.checksum:
         return None
     return (
-        f"bucket {stretch.name}: the footers of its files add up to the checksum {checksum:016x}, the marker to {proof.checksum:016x}: "
-        "files of rounds are missing, or there twice"
+        f"bucket {bucket_range.name}: the footers of its files add up to the checksum {checksum:016x}, the marker to "
+        f"{proof.checksum:016x}: files of rounds are missing, or there twice"
     )
 
 
-def _sum_problem(name: str, stretch: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
-    if proof is None or proof.since != stretch.start:
+def _sum_problem(name: str, bucket_range: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
+    if proof is None or proof.since != bucket_range.start:
         return None
     rows, checksum = sum(footer.rows for footer in footers), sum_of(footer.checksum for footer in footers)
     if (rows, checksum) == (proof.rows, proof.checksum):

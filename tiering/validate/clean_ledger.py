@@ -72,16 +72,20 @@ def check_scope(
     `may_have_former_rows`: whether there may have been another partition under the name of one that is there.
     """
     members = list(members)
-    known = [proofs.get(stretch.bucket) for stretch in members]
+    bucket_proofs = [proofs.get(bucket_range.bucket) for bucket_range in members]
     where, parameters = _rows_of(scope)
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {where}", parameters)
-    if not members or not all(_is_counted(stretch, proof) for stretch, proof in zip(members, known, strict=True)):
-        if level.depth >= Level.ROWS.depth and members and all(stretch.readable == (stretch.start, stretch.tiered) for stretch in members):
+    if not members or not all(_is_counted(bucket_range, proof) for bucket_range, proof in zip(members, bucket_proofs, strict=True)):
+        if (
+            level.depth >= Level.ROWS.depth
+            and members
+            and all(bucket_range.readable == (bucket_range.start, bucket_range.tiered) for bucket_range in members)
+        ):
             _compare_with_log(engine, report, scope, members, rows, may_have_former_rows)
             return
         report.add("rows", scope.name, None, None, rows, "another program wrote files of it, and the marker does not count all of its rows")
         return
-    expected = sum(proof.rows for proof in known if proof is not None)
+    expected = sum(proof.rows for proof in bucket_proofs if proof is not None)
     difference = count_details(expected, rows)
     if rows > expected and scope.place and may_have_former_rows():
         report.add("rows", scope.name, None, expected, rows, _too_many_or_former(expected, rows))
@@ -89,7 +93,7 @@ def check_scope(
     details = BY_LEDGER if difference is None else f"{difference}; {BY_LEDGER}"
     report.add("rows", scope.name, rows == expected, expected, rows, details)
     if level.depth >= Level.ROWS.depth:
-        in_marker = sum_of(proof.checksum for proof in known if proof is not None)
+        in_marker = sum_of(proof.checksum for proof in bucket_proofs if proof is not None)
         _compare_checksums(engine, report, scope, members, (_checksum_of_lake(engine, scope), in_marker))
 
 
@@ -98,7 +102,7 @@ def _compare_with_log(
 ) -> None:
     """Compares rows with the log if the marker does not count all of them, such as rows of another tiering service, and the log has all of
     them."""
-    in_log = sum((_sum_of_log(engine, stretch) for stretch in members), RowSum())
+    in_log = sum((_sum_of_log(engine, bucket_range) for bucket_range in members), RowSum())
     if rows > in_log.rows and scope.place and may_have_former_rows():
         report.add("rows", scope.name, None, in_log.rows, rows, _too_many_or_former(in_log.rows, rows))
         return
@@ -113,8 +117,8 @@ def _too_many_or_former(expected: int, rows: int) -> str:
     return f"{count_details(expected, rows)}, or of a former partition of that name: files that another program rewrote do not show which"
 
 
-def _sum_of_log(engine: Engine, stretch: BucketRange) -> RowSum:
-    return sum((RowSum(batch.num_rows, row_checksum(batch)) for batch in engine.log_batches(stretch)), RowSum())
+def _sum_of_log(engine: Engine, bucket_range: BucketRange) -> RowSum:
+    return sum((RowSum(batch.num_rows, row_checksum(batch)) for batch in engine.log_batches(bucket_range)), RowSum())
 
 
 def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
@@ -122,18 +126,22 @@ def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
     return sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
 
 
-def _is_counted(stretch: BucketRange, proof: BucketProof | None) -> bool:
+def _is_counted(bucket_range: BucketRange, proof: BucketProof | None) -> bool:
     """Returns whether the marker counts all rows of a bucket. A bucket without rows needs no proof."""
-    return stretch.start == stretch.tiered if proof is None else proof.since == stretch.start
+    return bucket_range.start == bucket_range.tiered if proof is None else proof.since == bucket_range.start
 
 
 def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: list[BucketRange], checksums: tuple[int, int]) -> None:
     in_lake, in_marker = checksums
-    if any(stretch.readable != (stretch.start, stretch.tiered) for stretch in members if stretch.start < stretch.tiered):
+    if any(
+        bucket_range.readable != (bucket_range.start, bucket_range.tiered)
+        for bucket_range in members
+        if bucket_range.start < bucket_range.tiered
+    ):
         text = "by the ledger of rounds alone: the log does not hold all of these rows any more"
         report.add("values", scope.name, in_lake == in_marker, f"{in_marker:016x}", f"{in_lake:016x}", text)
         return
-    in_log = sum_of(_sum_of_log(engine, stretch).checksum for stretch in members)
+    in_log = sum_of(_sum_of_log(engine, bucket_range).checksum for bucket_range in members)
     if in_log != in_marker:
         text = f"the marker's checksum is {in_marker:016x}: it is not that of the rows in the log"
     else:
@@ -169,7 +177,7 @@ def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
     snapshots = subject.view.snapshots.values()
     if any(is_foreign_tiering(snapshot) for snapshot in snapshots):
         return True
-    living = {stretch.bucket.partition_id for stretch in subject.stretches}
+    living = {bucket_range.bucket.partition_id for bucket_range in subject.bucket_ranges}
     markers, marker = _markers(lake, subject), subject.marker
     while marker is not None and living.issuperset(bucket.partition_id for bucket in marker.buckets):
         if marker.base_round_id is None:

@@ -35,9 +35,9 @@ IS_FORMER = f"a.place = r.{PLACE_COLUMN} AND a.partition_id <> r.{PARTITION_COLU
 """SQL condition for a row `r` of a clean table that is of a dropped partition. `a` is the partition in `living` that has its name now."""
 
 
-def place_parameters(stretch: BucketRange) -> dict[str, object]:
+def place_parameters(bucket_range: BucketRange) -> dict[str, object]:
     """Returns the parameters of IN_BUCKET."""
-    return {"place": stretch.place[0], "bucket": stretch.place[1]}
+    return {"place": bucket_range.place[0], "bucket": bucket_range.place[1]}
 
 
 class Engine:
@@ -65,19 +65,19 @@ class Engine:
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
 
     @contextmanager
-    def log(self, stretch: BucketRange, start: int, stop: int, columns: list[str]) -> Iterator[str]:
+    def log(self, bucket_range: BucketRange, start: int, stop: int, columns: list[str]) -> Iterator[str]:
         """Yields the name of a relation with the log's records of one bucket, in the types of the lake. It can be read once."""
-        name = stretch.place[0] or None
-        split = TieringLogSplit(self.table.path, stretch.bucket, name, start, stop, stop)
+        name = bucket_range.place[0] or None
+        split = TieringLogSplit(self.table.path, bucket_range.bucket, name, start, stop, stop)
         # The log may no longer have a range without records.
         with self._stream(self._reader(split) if start < stop else None, columns) as records:
             yield records
 
     @contextmanager
-    def kv_snapshot(self, stretch: BucketRange, snapshot: KvSnapshot, columns: list[str]) -> Iterator[str]:
+    def kv_snapshot(self, bucket_range: BucketRange, snapshot: KvSnapshot, columns: list[str]) -> Iterator[str]:
         """Yields the name of a relation with the rows of one bucket's KV snapshot, in the types of the lake. It can be read once."""
-        at, place = snapshot.log_offset, stretch.place[0] or None
-        split = TieringSnapshotSplit(self.table.path, stretch.bucket, place, snapshot.snapshot_id, at, None)
+        at, place = snapshot.log_offset, bucket_range.place[0] or None
+        split = TieringSnapshotSplit(self.table.path, bucket_range.bucket, place, snapshot.snapshot_id, at, None)
         with self._stream(self._subject.source.reader(self.table, split), columns) as rows:
             yield rows
 
@@ -91,10 +91,10 @@ class Engine:
         """Clears the cache, because the cluster deleted a KV snapshot after it took a newer one."""
         self._kv_snapshots = None
 
-    def skipped_below(self, stretch: BucketRange, stop: int) -> int:
+    def skipped_below(self, bucket_range: BucketRange, stop: int) -> int:
         """Returns how many records of the bucket below offset `stop` were left out by `CALL sys.skip_record`."""
         marker = self._subject.marker
-        return 0 if marker is None else sum(offset < stop for offset in marker.skipped.get(stretch.bucket, ()))
+        return 0 if marker is None else sum(offset < stop for offset in marker.skipped.get(bucket_range.bucket, ()))
 
     @contextmanager
     def _stream(self, reader: SplitReader | None, columns: list[str]) -> Iterator[str]:
@@ -123,13 +123,13 @@ class Engine:
         assert reader is not None
         yield from reader
 
-    def log_batches(self, stretch: BucketRange, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def log_batches(self, bucket_range: BucketRange, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the tiered records of a log table's bucket that the log still has, in `columns` (None = the table's own)."""
-        wanted = self.own_columns if columns is None else list(columns)
-        start, stop = stretch.readable
-        split = TieringLogSplit(self.table.path, stretch.bucket, stretch.place[0] or None, start, stop, stop)
+        requested_columns = self.own_columns if columns is None else list(columns)
+        start, stop = bucket_range.readable
+        split = TieringLogSplit(self.table.path, bucket_range.bucket, bucket_range.place[0] or None, start, stop, stop)
         if start < stop:
-            yield from (batch.select(wanted) for batch in self._reader(split).read())
+            yield from (batch.select(requested_columns) for batch in self._reader(split).read())
 
     def _reader(self, split: TieringLogSplit) -> SplitReader:
         """Returns a reader of the log without the records that the marker lists as skipped."""
@@ -144,9 +144,9 @@ class Engine:
             f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
         )
 
-    def set_apart(self, stretch: BucketRange, before: object | None, first: int) -> None:
+    def set_apart(self, bucket_range: BucketRange, before: object | None, first: int) -> None:
         """Removes the rows of a bucket from offset `first` on with a time before `before` (None = any time) from the view `lake`."""
-        partition, bucket = stretch.place
+        partition, bucket = bucket_range.place
         self.rows("INSERT INTO apart VALUES ($p, $b, $before, $first)", {"p": partition, "b": bucket, "before": before, "first": first})
         place = f"a.place = {PLACE_COLUMN} AND a.bucket = {BUCKET_COLUMN}"
         those = f"{place} AND {OFFSET_COLUMN} >= a.first AND (a.before IS NULL OR {TIMESTAMP_COLUMN} < a.before)"
@@ -202,7 +202,7 @@ class Engine:
     def _make_living(self) -> None:
         """Makes the table of the existing partitions, by name."""
         self.rows("CREATE TEMP TABLE living (place VARCHAR, partition_id BIGINT)")
-        places = {(stretch.place[0], stretch.bucket.partition_id) for stretch in self._subject.stretches}
+        places = {(bucket_range.place[0], bucket_range.bucket.partition_id) for bucket_range in self._subject.bucket_ranges}
         for place, partition_id in places:
             self.rows("INSERT INTO living VALUES ($place, $id)", {"place": place, "id": partition_id})
 

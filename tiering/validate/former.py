@@ -23,14 +23,16 @@ LOOK_FARTHER = 100
 """Factor by which each next read is longer while no record was found. Nearly always the first offset has a record."""
 
 
-def set_former_apart(engine: Engine, report: Report, stretches: tuple[BucketRange, ...]) -> tuple[BucketRange, ...]:
+def set_former_apart(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...]) -> tuple[BucketRange, ...]:
     """Returns the stretches as they can be compared, and removes the rows of former partitions from the view `lake`."""
     if not engine.table.partition_keys:
-        return stretches
+        return bucket_ranges
     sql = f"SELECT {PLACE_COLUMN}, {BUCKET_COLUMN}, count(*), epoch_us(min({TIMESTAMP_COLUMN})) FROM lake GROUP BY 1, 2"
     lake_rows = {(place, bucket): _LakeRows(rows, oldest_us) for place, bucket, rows, oldest_us in engine.rows(sql)}
     look = _look_at_keys if engine.table.table_type is TableType.PRIMARY_KEY else _look_at_log
-    return tuple(look(engine, report, stretch, lake_rows.get(stretch.place, _LakeRows(0, None))) for stretch in stretches)
+    return tuple(
+        look(engine, report, bucket_range, lake_rows.get(bucket_range.place, _LakeRows(0, None))) for bucket_range in bucket_ranges
+    )
 
 
 @dataclass(frozen=True)
@@ -41,48 +43,48 @@ class _LakeRows:
     oldest_us: int | None
 
 
-def _look_at_log(engine: Engine, report: Report, stretch: BucketRange, lake: _LakeRows) -> BucketRange:
+def _look_at_log(engine: Engine, report: Report, bucket_range: BucketRange, lake: _LakeRows) -> BucketRange:
     """Finds rows of a former partition, which make a bucket of a log table larger than its marker says."""
-    if lake.rows <= stretch.tiered - stretch.start:
-        return stretch
-    low, stop = stretch.readable
-    first = _first_time(engine, stretch, low, stop)
-    before = lake.rows if first is None else _count(engine, stretch, f"{TIMESTAMP_COLUMN} < $first", {"first": first})
-    former = before - (low - stretch.start)
+    if lake.rows <= bucket_range.tiered - bucket_range.start:
+        return bucket_range
+    low, stop = bucket_range.readable
+    first = _first_time(engine, bucket_range, low, stop)
+    before = lake.rows if first is None else _count(engine, bucket_range, f"{TIMESTAMP_COLUMN} < $first", {"first": first})
+    former = before - (low - bucket_range.start)
     if former <= 0:
-        return stretch
-    engine.set_apart(stretch, first, EVERY_OFFSET)
+        return bucket_range
+    engine.set_apart(bucket_range, first, EVERY_OFFSET)
     text = older_rows_text(former)
-    if low > stretch.start:
-        text += f"; offsets {stretch.start} to {low - 1} of this one cannot be told from them"
-    report.add("rows", stretch.name, None, None, former, text)
-    return replace(stretch, start=low)
+    if low > bucket_range.start:
+        text += f"; offsets {bucket_range.start} to {low - 1} of this one cannot be told from them"
+    report.add("rows", bucket_range.name, None, None, former, text)
+    return replace(bucket_range, start=low)
 
 
-def _look_at_keys(engine: Engine, report: Report, stretch: BucketRange, lake: _LakeRows) -> BucketRange:
+def _look_at_keys(engine: Engine, report: Report, bucket_range: BucketRange, lake: _LakeRows) -> BucketRange:
     """Finds rows as old as a former partition's which the log cannot have written. Other checks report the rows below the log's start."""
-    low, stop = stretch.held
-    if lake.rows > 0 and stretch.tiered == 0:  # no row of this partition is in the lake yet
-        return _all_former(engine, report, stretch, lake.rows)
+    low, stop = bucket_range.retained
+    if lake.rows > 0 and bucket_range.tiered == 0:  # no row of this partition is in the lake yet
+        return _all_former(engine, report, bucket_range, lake.rows)
     if lake.rows == 0 or low >= stop:
-        return stretch
-    first = _first_time(engine, stretch, low, stop)
+        return bucket_range
+    first = _first_time(engine, bucket_range, low, stop)
     if first is None:  # all tiered offsets of its log have no record
-        return _all_former(engine, report, stretch, lake.rows) if low == 0 else stretch
+        return _all_former(engine, report, bucket_range, lake.rows) if low == 0 else bucket_range
     if lake.oldest_us is not None and lake.oldest_us >= to_microseconds(first):
-        return stretch  # avoids a scan of all files for each of many buckets
-    lowest = SNAPSHOT_OFFSET if low == stretch.start == 0 else low
-    former = _count(engine, stretch, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})
+        return bucket_range  # avoids a scan of all files for each of many buckets
+    lowest = SNAPSHOT_OFFSET if low == bucket_range.start == 0 else low
+    former = _count(engine, bucket_range, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})
     if former:
-        engine.set_apart(stretch, first, lowest)
-        report.add("rows", stretch.name, None, None, former, older_rows_text(former))
-    return stretch
+        engine.set_apart(bucket_range, first, lowest)
+        report.add("rows", bucket_range.name, None, None, former, older_rows_text(former))
+    return bucket_range
 
 
-def _all_former(engine: Engine, report: Report, stretch: BucketRange, rows: int) -> BucketRange:
-    engine.set_apart(stretch, None, EVERY_OFFSET)
-    report.add("rows", stretch.name, None, None, rows, older_rows_text(rows))
-    return stretch
+def _all_former(engine: Engine, report: Report, bucket_range: BucketRange, rows: int) -> BucketRange:
+    engine.set_apart(bucket_range, None, EVERY_OFFSET)
+    report.add("rows", bucket_range.name, None, None, rows, older_rows_text(rows))
+    return bucket_range
 
 
 def older_rows_text(former: int) -> str:
@@ -90,11 +92,11 @@ def older_rows_text(former: int) -> str:
     return f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
 
 
-def _first_time(engine: Engine, stretch: BucketRange, low: int, stop: int) -> datetime | None:
+def _first_time(engine: Engine, bucket_range: BucketRange, low: int, stop: int) -> datetime | None:
     """Returns the time of the first record in `[low, stop)`. Not every offset has a record."""
     size = 1
     while low < stop:
-        with engine.log(stretch, low, min(low + size, stop), [OFFSET_COLUMN, TIMESTAMP_COLUMN]) as log:
+        with engine.log(bucket_range, low, min(low + size, stop), [OFFSET_COLUMN, TIMESTAMP_COLUMN]) as log:
             for (time,) in engine.rows(f"SELECT {TIMESTAMP_COLUMN} FROM {log} ORDER BY {OFFSET_COLUMN} LIMIT 1"):
                 assert isinstance(time, datetime)
                 return time
@@ -102,6 +104,8 @@ def _first_time(engine: Engine, stretch: BucketRange, low: int, stop: int) -> da
     return None
 
 
-def _count(engine: Engine, stretch: BucketRange, condition: str, parameters: Mapping[str, object]) -> int:
-    [(count,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {condition}", {**place_parameters(stretch), **parameters})
+def _count(engine: Engine, bucket_range: BucketRange, condition: str, parameters: Mapping[str, object]) -> int:
+    [(count,)] = engine.rows(
+        f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {condition}", {**place_parameters(bucket_range), **parameters}
+    )
     return int(count)

@@ -50,7 +50,7 @@ class Block:
         return inside and self.rows == self.offsets == count
 
 
-def gather_blocks(engine: Engine, stretches: tuple[BucketRange, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
+def gather_blocks(engine: Engine, bucket_ranges: tuple[BucketRange, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
     """Returns the blocks by place and number, with the totals that `level` needs. At level counts all rows of a bucket are one block."""
     columns = [PLACE_COLUMN, BUCKET_COLUMN, "0" if level is Level.COUNTS else BLOCK, "count(*)"]
     source, readable = "lake", ""
@@ -60,8 +60,8 @@ def gather_blocks(engine: Engine, stretches: tuple[BucketRange, ...], level: Lev
         bits = f"bit_count(bitstring_agg({OFFSET_COLUMN} & {last}, 0, {last}))"
         columns += [f"coalesce({bits}, 0)", f"min({OFFSET_COLUMN})", f"max({OFFSET_COLUMN})"]
     if level.depth >= Level.ROWS.depth:
-        if any(stretch.start < stretch.readable[0] for stretch in stretches):
-            source, readable = _with_bounds(stretches), f" FILTER (({OFFSET_COLUMN} >= __lakeward_low) IS NOT FALSE)"
+        if any(bucket_range.start < bucket_range.readable[0] for bucket_range in bucket_ranges):
+            source, readable = _with_bounds(bucket_ranges), f" FILTER (({OFFSET_COLUMN} >= __lakeward_low) IS NOT FALSE)"
         columns += [f"count(*){readable}", f"coalesce(sum({engine.hash_of(*engine.columns)}){readable}, 0)"]
     blocks: dict[Place, dict[int, Block]] = {}
     for place, bucket, block, *values in engine.rows(f"SELECT {', '.join(columns)} FROM {source} GROUP BY ALL"):
@@ -69,17 +69,19 @@ def gather_blocks(engine: Engine, stretches: tuple[BucketRange, ...], level: Lev
     return blocks
 
 
-def _with_bounds(stretches: tuple[BucketRange, ...]) -> str:
+def _with_bounds(bucket_ranges: tuple[BucketRange, ...]) -> str:
     """Returns the lake's rows with the first offset `__lakeward_low` of their bucket that the log still has."""
-    bounds = ", ".join(f"({text_literal(stretch.place[0])}, {stretch.place[1]}, {stretch.readable[0]})" for stretch in stretches)
+    bounds = ", ".join(
+        f"({text_literal(bucket_range.place[0])}, {bucket_range.place[1]}, {bucket_range.readable[0]})" for bucket_range in bucket_ranges
+    )
     mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
     return f"(SELECT lake.*, b.__lakeward_low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, __lakeward_low) ON {mine})"
 
 
-def digests_of_log(engine: Engine, stretch: BucketRange) -> Mapping[int, tuple[int, int]]:
+def digests_of_log(engine: Engine, bucket_range: BucketRange) -> Mapping[int, tuple[int, int]]:
     """Returns the number of rows and the checksum of each block in the log."""
-    start, stop = stretch.readable
-    with engine.log(stretch, start, stop, engine.columns) as log:
+    start, stop = bucket_range.readable
+    with engine.log(bucket_range, start, stop, engine.columns) as log:
         digests = engine.rows(f"SELECT {BLOCK}, count(*), sum({engine.hash_of(*engine.columns)}) FROM {log} GROUP BY 1")
     return {block: (rows, int(digest)) for block, rows, digest in digests}
 
@@ -87,40 +89,46 @@ def digests_of_log(engine: Engine, stretch: BucketRange) -> Mapping[int, tuple[i
 LakeBlocks = Mapping[Place, Mapping[int, Block]]
 
 
-def gather(engine: Engine, stretches: tuple[BucketRange, ...], level: Level) -> LakeBlocks:
+def gather(engine: Engine, bucket_ranges: tuple[BucketRange, ...], level: Level) -> LakeBlocks:
     """Returns the lake's blocks of offsets, with the totals that the checks of `level` need."""
-    return gather_blocks(engine, stretches, level)
+    return gather_blocks(engine, bucket_ranges, level)
 
 
-def with_gaps(engine: Engine, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> tuple[BucketRange, ...]:
-    """Returns `stretches` with their offsets that have no row in the log. It reads the log only if the lake has another number of rows than
-    offsets. Offsets that the log no longer has count as rows, so that a missing row is never taken for an offset without a row."""
-    return tuple(_with_gaps(engine, stretch) if _rows(stretch, lake) != stretch.rows else stretch for stretch in stretches)
+def with_gaps(engine: Engine, bucket_ranges: tuple[BucketRange, ...], lake: LakeBlocks) -> tuple[BucketRange, ...]:
+    """Returns `bucket_ranges` with their offsets that have no row in the log.
+
+    It reads the log only if the lake has another number of rows than offsets. Offsets that the log no longer has count as
+    rows, so that a missing row is never taken for an offset without a row.
+    """
+    return tuple(
+        _with_gaps(engine, bucket_range) if _rows(bucket_range, lake) != bucket_range.rows else bucket_range
+        for bucket_range in bucket_ranges
+    )
 
 
-def _rows(stretch: BucketRange, lake: LakeBlocks) -> int:
-    return sum(block.rows for block in lake.get(stretch.place, {}).values())
+def _rows(bucket_range: BucketRange, lake: LakeBlocks) -> int:
+    return sum(block.rows for block in lake.get(bucket_range.place, {}).values())
 
 
-def _with_gaps(engine: Engine, stretch: BucketRange) -> BucketRange:
-    reached, stop = stretch.readable
-    gaps: list[Run] = [run for run in stretch.empty if run[1] <= reached]
-    for batch in engine.log_batches(stretch, [OFFSET_COLUMN]):
+def _with_gaps(engine: Engine, bucket_range: BucketRange) -> BucketRange:
+    reached, stop = bucket_range.readable
+    gaps: list[Run] = [run for run in bucket_range.empty if run[1] <= reached]
+    for batch in engine.log_batches(bucket_range, [OFFSET_COLUMN]):
         if batch.num_rows:
             places = np.concatenate(([reached - 1], batch.column(OFFSET_COLUMN).to_numpy()))
             gaps += [(int(places[at]) + 1, int(places[at + 1])) for at in np.flatnonzero(np.diff(places) > 1)]
             reached = int(places[-1]) + 1
     if reached < stop:
         gaps.append((reached, stop))
-    return replace(stretch, empty=tuple(gaps))
+    return replace(bucket_range, empty=tuple(gaps))
 
 
-def check_counts(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
+def check_counts(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
     """Checks that each bucket has as many rows as the marker says."""
     counted = {place: sum(block.rows for block in blocks.values()) for place, blocks in lake.items()}
-    for stretch in stretches:
-        expected, actual = stretch.rows, counted.pop(stretch.place, 0)
-        report.add("rows", stretch.name, expected == actual, expected, actual, count_details(expected, actual))
+    for bucket_range in bucket_ranges:
+        expected, actual = bucket_range.rows, counted.pop(bucket_range.place, 0)
+        report.add("rows", bucket_range.name, expected == actual, expected, actual, count_details(expected, actual))
     report_elsewhere(report, counted, engine.table.bucket_count)
 
 
@@ -131,21 +139,21 @@ def count_details(expected: int, actual: int) -> str | None:
     return f"{counted(actual - expected, 'row')} too many" if actual > expected else f"{counted(expected - actual, 'row')} missing"
 
 
-def check_offsets(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
+def check_offsets(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
     """Checks that every offset from the marker's start to its end is there exactly once, and none beyond."""
-    for stretch in stretches:
-        block = _first_bad_block(stretch, lake.get(stretch.place, {}))
-        details = None if block is None else _offset_details(engine, stretch, block)
-        report.add("offsets", stretch.name, block is None, f"[{stretch.start}, {stretch.tiered}) each once", None, details)
+    for bucket_range in bucket_ranges:
+        block = _first_bad_block(bucket_range, lake.get(bucket_range.place, {}))
+        details = None if block is None else _offset_details(engine, bucket_range, block)
+        report.add("offsets", bucket_range.name, block is None, f"[{bucket_range.start}, {bucket_range.tiered}) each once", None, details)
 
 
-def _first_bad_block(stretch: BucketRange, blocks: Mapping[int, Block]) -> int | None:
+def _first_bad_block(bucket_range: BucketRange, blocks: Mapping[int, Block]) -> int | None:
     size = BLOCK_OFFSETS
-    wanted = range(stretch.start // size, -(-stretch.tiered // size)) if stretch.tiered > stretch.start else range(0)
-    bad: list[int] = [min(outside)] if (outside := [block for block in blocks if block not in wanted]) else []
-    for block in wanted:
-        low, high = max(stretch.start, block * size), min(stretch.tiered, (block + 1) * size)
-        wanted_rows = high - low - _overlap(stretch.empty, low, high)
+    expected = range(bucket_range.start // size, -(-bucket_range.tiered // size)) if bucket_range.tiered > bucket_range.start else range(0)
+    bad: list[int] = [min(outside)] if (outside := [block for block in blocks if block not in expected]) else []
+    for block in expected:
+        low, high = max(bucket_range.start, block * size), min(bucket_range.tiered, (block + 1) * size)
+        wanted_rows = high - low - _overlap(bucket_range.empty, low, high)
         if not blocks.get(block, Block(0)).is_each_of(low, high, wanted_rows):
             return min([block, *bad])
     return bad[0] if bad else None
@@ -155,47 +163,48 @@ def _overlap(runs: tuple[Run, ...], low: int, high: int) -> int:
     return sum(max(0, min(stop, high) - max(start, low)) for start, stop in runs)
 
 
-def _offset_details(engine: Engine, stretch: BucketRange, block: int) -> str:
+def _offset_details(engine: Engine, bucket_range: BucketRange, block: int) -> str:
     first, last = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
-    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
+    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, bucket_range)):
         return without
     bounds = f"{OFFSET_COLUMN} >= {first} AND {OFFSET_COLUMN} < {last}"
     sql = f"SELECT {OFFSET_COLUMN}, count(*) FROM lake WHERE {IN_BUCKET} AND {bounds} GROUP BY 1"
-    counted = dict(engine.rows(sql, place_parameters(stretch)))
+    counted = dict(engine.rows(sql, place_parameters(bucket_range)))
     for offset in range(first, last):
-        is_empty = any(start <= offset < stop for start, stop in stretch.empty)
-        rows, inside = counted.get(offset, 0), stretch.start <= offset < stretch.tiered and not is_empty
+        is_empty = any(start <= offset < stop for start, stop in bucket_range.empty)
+        rows, inside = counted.get(offset, 0), bucket_range.start <= offset < bucket_range.tiered and not is_empty
         if inside and rows == 0:
-            return f"bucket {stretch.name}: offset {offset} is missing"
+            return f"bucket {bucket_range.name}: offset {offset} is missing"
         if rows > 1:
-            return f"bucket {stretch.name}: offset {offset} occurs {rows} times"
+            return f"bucket {bucket_range.name}: offset {offset} occurs {rows} times"
         if rows and not inside:
-            return f"bucket {stretch.name}: offset {offset} lies outside of [{stretch.start}, {stretch.tiered})"
-    return f"bucket {stretch.name}: offsets {first} to {last - 1} differ"
+            return f"bucket {bucket_range.name}: offset {offset} lies outside of [{bucket_range.start}, {bucket_range.tiered})"
+    return f"bucket {bucket_range.name}: offsets {first} to {last - 1} differ"
 
 
-def _without_offset(engine: Engine, stretch: BucketRange) -> str | None:
-    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {OFFSET_COLUMN} IS NULL", place_parameters(stretch))
-    return f"bucket {stretch.name}: {counted(rows, 'row')} without an offset (NULL)" if rows else None
+def _without_offset(engine: Engine, bucket_range: BucketRange) -> str | None:
+    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {OFFSET_COLUMN} IS NULL", place_parameters(bucket_range))
+    return f"bucket {bucket_range.name}: {counted(rows, 'row')} without an offset (NULL)" if rows else None
 
 
-def check_rows(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
+def check_rows(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...], lake: LakeBlocks) -> None:
     """Compares lake and log block by block, by a checksum of all columns that ignores order; reports what the log no longer holds."""
-    for stretch in stretches:
-        start, stop = stretch.readable
-        if start > stretch.start:
-            text = f"bucket {stretch.name}: the log no longer holds offsets {stretch.start} to {start - 1}: their rows cannot be compared"
-            report.add("values", stretch.name, None, start - stretch.start, None, text)
+    for bucket_range in bucket_ranges:
+        start, stop = bucket_range.readable
+        if start > bucket_range.start:
+            offsets = f"offsets {bucket_range.start} to {start - 1}"
+            text = f"bucket {bucket_range.name}: the log no longer holds {offsets}: their rows cannot be compared"
+            report.add("values", bucket_range.name, None, start - bucket_range.start, None, text)
         if start < stop:
-            _compare_rows(engine, report, stretch, lake.get(stretch.place, {}))
+            _compare_rows(engine, report, bucket_range, lake.get(bucket_range.place, {}))
 
 
-def _compare_rows(engine: Engine, report: Report, stretch: BucketRange, blocks: Mapping[int, Block]) -> None:
+def _compare_rows(engine: Engine, report: Report, bucket_range: BucketRange, blocks: Mapping[int, Block]) -> None:
     in_lake = {number: (block.readable, block.digest) for number, block in blocks.items() if block.readable}
-    in_log = digests_of_log(engine, stretch)
+    in_log = digests_of_log(engine, bucket_range)
     bad = sorted(block for block in {*in_log, *in_lake} if in_log.get(block) != in_lake.get(block))
-    details = _value_details(engine, stretch, bad[0]) if bad else None
-    report.add("values", stretch.name, not bad, _digest(in_log), _digest(in_lake), details)
+    details = _value_details(engine, bucket_range, bad[0]) if bad else None
+    report.add("values", bucket_range.name, not bad, _digest(in_log), _digest(in_lake), details)
 
 
 def _digest(blocks: Mapping[int, tuple[int, int]]) -> str:
@@ -203,28 +212,28 @@ def _digest(blocks: Mapping[int, tuple[int, int]]) -> str:
     return f"{rows} rows, checksum {total % (1 << 64):016x}"
 
 
-def _value_details(engine: Engine, stretch: BucketRange, block: int) -> str:
+def _value_details(engine: Engine, bucket_range: BucketRange, block: int) -> str:
     """Names the first row of the block that differs, and its columns that differ."""
-    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
+    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, bucket_range)):
         return without
-    start, stop = stretch.readable
+    start, stop = bucket_range.readable
     low, high = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
     if low <= start < high:
         low = start  # the lake's rows before it cannot be compared
     hashes = ", ".join(engine.hash_of(name) for name in engine.columns)
     where = f"{IN_BUCKET} AND {OFFSET_COLUMN} >= {low} AND {OFFSET_COLUMN} < {high}"
     in_lake: dict[int, list[tuple[Any, ...]]] = {}
-    for offset, *rest in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM lake WHERE {where}", place_parameters(stretch)):
-        in_lake.setdefault(offset, []).append(tuple(rest))
-    with engine.log(stretch, min(max(low, start), stop), min(max(high, start), stop), engine.columns) as log:
-        in_log = {offset: tuple(rest) for offset, *rest in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM {log}")}
+    for offset, *row_hashes in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM lake WHERE {where}", place_parameters(bucket_range)):
+        in_lake.setdefault(offset, []).append(tuple(row_hashes))
+    with engine.log(bucket_range, min(max(low, start), stop), min(max(high, start), stop), engine.columns) as log:
+        in_log = {offset: tuple(row_hashes) for offset, *row_hashes in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM {log}")}
     for offset in sorted({*in_lake, *in_log}):
         ours, theirs = in_lake.get(offset, []), in_log.get(offset)
         if theirs is None:
-            return f"bucket {stretch.name}: offset {offset} is in the lake but not in the log"
+            return f"bucket {bucket_range.name}: offset {offset} is in the lake but not in the log"
         if len(ours) != 1:
-            return f"bucket {stretch.name}: offset {offset} is in the lake {len(ours)} times"
+            return f"bucket {bucket_range.name}: offset {offset} is in the lake {len(ours)} times"
         if ours[0] != theirs:
             columns = [name for name, a, b in zip(engine.columns, ours[0], theirs, strict=True) if a != b]
-            return f"bucket {stretch.name}: offset {offset} has other values in the lake than in the log, in {', '.join(columns)}"
-    return f"bucket {stretch.name}: offsets {low} to {high - 1} differ"
+            return f"bucket {bucket_range.name}: offset {offset} has other values in the lake than in the log, in {', '.join(columns)}"
+    return f"bucket {bucket_range.name}: offsets {low} to {high - 1} differ"

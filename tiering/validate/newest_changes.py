@@ -57,21 +57,27 @@ class KeyScope:
     @property
     def log_start(self) -> int:
         """Offset from which on the logs of all members have every change."""
-        return max(member.held[0] for member in self.members)
+        return max(member.retained[0] for member in self.members)
 
     def has(self, place: str, bucket: int | None) -> bool:
         """Returns whether rows of that place belong to the scope."""
         return self.place == place and self.bucket in (None, bucket)
 
 
-def key_scopes(engine: Engine, stretches: Iterable[BucketRange]) -> tuple[KeyScope, ...]:
+def key_scopes(engine: Engine, bucket_ranges: Iterable[BucketRange]) -> tuple[KeyScope, ...]:
     """Returns the scopes of these buckets, and of dropped partitions whose rows do not show their bucket."""
-    stretches = tuple(stretches)
+    bucket_ranges = tuple(bucket_ranges)
     mixed: Sequence[str] = ()
     if not engine.layout.has_row_offsets:
         mixed = [place for (place,) in engine.rows(f"SELECT DISTINCT {PLACE_COLUMN} FROM lake WHERE {BUCKET_COLUMN} IS NULL ORDER BY 1")]
-    single = [KeyScope(stretch.place[0], stretch.place[1], (stretch,)) for stretch in stretches if stretch.place[0] not in mixed]
-    whole = [KeyScope(place, None, tuple(stretch for stretch in stretches if stretch.place[0] == place)) for place in mixed]
+    single = [
+        KeyScope(bucket_range.place[0], bucket_range.place[1], (bucket_range,))
+        for bucket_range in bucket_ranges
+        if bucket_range.place[0] not in mixed
+    ]
+    whole = [
+        KeyScope(place, None, tuple(bucket_range for bucket_range in bucket_ranges if bucket_range.place[0] == place)) for place in mixed
+    ]
     return (*single, *whole)
 
 
@@ -101,16 +107,16 @@ def fold(engine: Engine, scope: KeyScope) -> NewestChanges:
     }
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
     into, at = "CREATE OR REPLACE TEMP TABLE newest AS", f"max({OFFSET_COLUMN})"
-    for stretch in scope.members:
-        start, stop = stretch.held
-        with engine.log(stretch, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
+    for bucket_range in scope.members:
+        start, stop = bucket_range.retained
+        with engine.log(bucket_range, start, stop, [*engine.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN, CHANGE_TYPE_COLUMN]) as log:
             engine.rows(
-                f"{into} SELECT {keys}, {at} AS {AT}, {at} < {stretch.start} AS {BEFORE_START}, {newest} FROM {log} "
+                f"{into} SELECT {keys}, {at} AS {AT}, {at} < {bucket_range.start} AS {BEFORE_START}, {newest} FROM {log} "
                 f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
             )
         into = "INSERT INTO newest"
     engine.rows(f"CREATE OR REPLACE TEMP TABLE unclear AS SELECT {keys} FROM newest LIMIT 0")
-    cut = [stretch for stretch in scope.members if stretch.held[0] > 0]
+    cut = [bucket_range for bucket_range in scope.members if bucket_range.retained[0] > 0]
     return _with_older_rows(engine, scope, cut) if cut else NewestChanges()
 
 
@@ -151,7 +157,7 @@ def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[BucketRange]
     if problem := next((problem for problem in problems if problem is not None), None):
         engine.rows("DELETE FROM unclear")
         return NewestChanges(problem)
-    _leave_skipped_out(engine, scope, sum(engine.skipped_below(stretch, stretch.tiered) for stretch in cut))
+    _leave_skipped_out(engine, scope, sum(engine.skipped_below(bucket_range, bucket_range.tiered) for bucket_range in cut))
     engine.rows(f"DELETE FROM kept AS k WHERE EXISTS (SELECT 1 FROM unclear AS u WHERE {same_key(engine, 'u', 'k')})")
     insert = int(ChangeType.INSERT)
     engine.rows(f"INSERT INTO newest SELECT {_keys(engine)}, {SNAPSHOT_OFFSET}, FALSE, NULL, {insert}, {DIGEST} FROM kept")
@@ -172,25 +178,25 @@ def _filled_from_snapshots(engine: Engine, cut: Sequence[BucketRange]) -> list[s
     """Empties and fills `kept` and `unclear`, and returns the result of `_read_snapshot` for each stretch."""
     engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
     engine.rows("DELETE FROM unclear")
-    return [_read_snapshot(engine, stretch) for stretch in cut]
+    return [_read_snapshot(engine, bucket_range) for bucket_range in cut]
 
 
-def _read_snapshot(engine: Engine, stretch: BucketRange) -> str | None:
+def _read_snapshot(engine: Engine, bucket_range: BucketRange) -> str | None:
     """Adds the snapshot's rows of keys without a change in the log to `kept`, and keys that changed behind the lake's end to `unclear`.
 
     Returns why the snapshot is of no use; None if it was used.
     """
-    low, stop = stretch.held
-    snapshot = engine.newest_kv_snapshots().get(stretch.bucket)
+    low, stop = bucket_range.retained
+    snapshot = engine.newest_kv_snapshots().get(bucket_range.bucket)
     if snapshot is None:
-        return f"bucket {stretch.name} has no KV snapshot"
+        return f"bucket {bucket_range.name} has no KV snapshot"
     if snapshot.log_offset < low:
-        return f"the KV snapshot of bucket {stretch.name} ends at offset {snapshot.log_offset}, before that"
+        return f"the KV snapshot of bucket {bucket_range.name} ends at offset {snapshot.log_offset}, before that"
     keys, changed = _keys(engine), f"EXISTS (SELECT 1 FROM newest AS n WHERE {same_key(engine, 'n', 's')})"
-    with engine.kv_snapshot(stretch, snapshot, engine.own_columns) as rows:
+    with engine.kv_snapshot(bucket_range, snapshot, engine.own_columns) as rows:
         engine.rows(f"INSERT INTO kept SELECT {keys}, {engine.hash_of(*engine.own_columns)} FROM {rows} AS s WHERE NOT {changed}")
     if snapshot.log_offset > stop:
-        with engine.log(stretch, stop, snapshot.log_offset, list(engine.table.primary_key)) as log:
+        with engine.log(bucket_range, stop, snapshot.log_offset, list(engine.table.primary_key)) as log:
             engine.rows(f"INSERT INTO unclear SELECT DISTINCT {keys} FROM {log} AS s WHERE NOT {changed}")
     return None
 

@@ -41,12 +41,12 @@ FORMER = "neither in the log nor in the KV snapshot: of a former partition of th
 UNNAMED = "not in the log, or of a former partition of that name: files that another program rewrote do not show which"
 
 
-def gather(engine: Engine, stretches: tuple[BucketRange, ...], level: Level) -> QuickProof:
+def gather(engine: Engine, bucket_ranges: tuple[BucketRange, ...], level: Level) -> QuickProof:
     """Returns the quick proof of the table. The checks of a scope use it first."""
-    return QuickProof(engine, key_scopes(engine, stretches), level)
+    return QuickProof(engine, key_scopes(engine, bucket_ranges), level)
 
 
-def check_counts(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], proof: QuickProof) -> None:
+def check_counts(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...], proof: QuickProof) -> None:
     """Checks that a scope has as many rows as the log has keys whose newest change is not a delete."""
     left = dict(proof.counted)
     for scope in proof.scopes:
@@ -86,7 +86,7 @@ def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> N
         report.add("rows", scope.name, None, None, former, f"{counted(former, 'row')} {text}")
 
 
-def check_offsets(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], proof: QuickProof) -> None:
+def check_offsets(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...], proof: QuickProof) -> None:
     """Checks that no key has two rows, and that no row was changed beyond the marker."""
     for scope in proof.scopes:
         if scope.members:
@@ -108,7 +108,7 @@ def _wrong_keys(engine: Engine, scope: KeyScope) -> str | None:
     return None if beyond is None else f"{_place(scope)}: offset {beyond} lies beyond {tiered}"
 
 
-def check_rows(engine: Engine, report: Report, stretches: tuple[BucketRange, ...], proof: QuickProof) -> None:
+def check_rows(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange, ...], proof: QuickProof) -> None:
     """Checks that each row equals the newest change of its key, and that each key that was not deleted has a row."""
     for scope in proof.scopes:
         details = None
@@ -271,7 +271,7 @@ class QuickProof:
     def _compare(self, scope: KeyScope, lake: Sequence[_Side]) -> bool:
         if scope.log_start > 0:
             return False  # rows that were last changed before the log begins may be missing, which the log cannot show
-        log = [self._read_log(stretch) for stretch in scope.members]
+        log = [self._read_log(bucket_range) for bucket_range in scope.members]
         return _total(lake) == _total(log)
 
     def _digest(self) -> str:
@@ -282,11 +282,11 @@ class QuickProof:
         sql = f"SELECT {places}, count(*), sum({self._digest()}) FROM lake GROUP BY {places}"
         return {(place, bucket): _Side(rows, int(digest)) for place, bucket, rows, digest in self._engine.rows(sql)}
 
-    def _read_log(self, stretch: BucketRange) -> _Side:
+    def _read_log(self, bucket_range: BucketRange) -> _Side:
         """Returns the number and checksum of the newest changes of the keys that are not deleted."""
-        start, stop = stretch.held
-        wanted = [OFFSET_COLUMN, CHANGE_TYPE_COLUMN, *self._engine.table.primary_key, *self._columns]
-        with self._engine.log(stretch, start, stop, list(dict.fromkeys(wanted))) as log:
+        start, stop = bucket_range.retained
+        requested_columns = [OFFSET_COLUMN, CHANGE_TYPE_COLUMN, *self._engine.table.primary_key, *self._columns]
+        with self._engine.log(bucket_range, start, stop, list(dict.fromkeys(requested_columns))) as log:
             [(rows, digest)] = self._engine.rows(
                 f"SELECT count(*), sum((__lakeward_newest & {_DIGEST_MASK})::UBIGINT) FROM ({_newest(self._engine, self._digest(), log)}) "
                 f"WHERE __lakeward_newest & {_LIVES} <> 0"

@@ -102,17 +102,21 @@ def _check_ends(subject: Subject, report: Report) -> bool:
     """Checks whether the log can be the one that was tiered, and whether tiering can continue. It adds a row only for a bucket in which
     not."""
     right = True
-    for stretch in subject.stretches:
-        if stretch.tiered > stretch.log_end:
-            details = f"bucket {stretch.name}: the lake is tiered up to offset {stretch.tiered}, but the log ends at {stretch.log_end}"
-        elif stretch.tiered < stretch.log_start:
+    for bucket_range in subject.bucket_ranges:
+        if bucket_range.tiered > bucket_range.log_end:
             details = (
-                f"bucket {stretch.name}: the lake is tiered up to offset {stretch.tiered}, but the log begins at {stretch.log_start}: "
-                f"offsets {stretch.tiered} to {stretch.log_start - 1} are in neither"
+                f"bucket {bucket_range.name}: the lake is tiered up to offset {bucket_range.tiered}, "
+                f"but the log ends at {bucket_range.log_end}"
+            )
+        elif bucket_range.tiered < bucket_range.log_start:
+            details = (
+                f"bucket {bucket_range.name}: the lake is tiered up to offset {bucket_range.tiered}, "
+                f"but the log begins at {bucket_range.log_start}: "
+                f"offsets {bucket_range.tiered} to {bucket_range.log_start - 1} are in neither"
             )
         else:
             continue
-        report.add("log", stretch.name, False, stretch.tiered, None, details)
+        report.add("log", bucket_range.name, False, bucket_range.tiered, None, details)
         right = False
     return right
 
@@ -164,15 +168,15 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
         clean_checks.check_contents(lake, engine, subject, report, level)
         return
     checks = log_checks if subject.table.table_type is TableType.LOG else primary_key_checks
-    stretches = set_former_apart(engine, report, subject.stretches)
-    gathered = checks.gather(engine, stretches, level)
+    bucket_ranges = set_former_apart(engine, report, subject.bucket_ranges)
+    gathered = checks.gather(engine, bucket_ranges, level)
     if checks is log_checks:
-        stretches = log_checks.with_gaps(engine, stretches, gathered)
-    checks.check_counts(engine, report, stretches, gathered)
+        bucket_ranges = log_checks.with_gaps(engine, bucket_ranges, gathered)
+    checks.check_counts(engine, report, bucket_ranges, gathered)
     if level.depth >= Level.OFFSETS.depth:
-        checks.check_offsets(engine, report, stretches, gathered)
+        checks.check_offsets(engine, report, bucket_ranges, gathered)
     if level.depth >= Level.ROWS.depth:
-        checks.check_rows(engine, report, stretches, gathered)
+        checks.check_rows(engine, report, bucket_ranges, gathered)
 
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:

@@ -53,7 +53,7 @@ class BucketRange:
         return f"{self.place[0]}/{self.place[1]}" if self.place[0] else str(self.place[1])
 
     @property
-    def held(self) -> tuple[int, int]:
+    def retained(self) -> tuple[int, int]:
         """All tiered offsets that the log has, also below `start`: a first round may have begun with a KV snapshot."""
         stop = min(self.tiered, self.log_end)
         return min(self.log_start, stop), stop
@@ -61,7 +61,7 @@ class BucketRange:
     @property
     def readable(self) -> tuple[int, int]:
         """The part of `[start, tiered)` that the log still has."""
-        low, stop = self.held
+        low, stop = self.retained
         return min(max(self.start, low), stop), stop
 
 
@@ -75,7 +75,7 @@ class Subject:
     marker: Marker | None
     files: FileLists
     layout: Layout = Layout.SYSTEM_COLUMNS
-    stretches: tuple[BucketRange, ...] = ()
+    bucket_ranges: tuple[BucketRange, ...] = ()
     vanished: tuple[BucketKey, ...] = ()
     unknown: tuple[BucketKey, ...] = ()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -104,12 +104,12 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
     # After the lake, because the base check needs that order, and after the logs: a partition dropped in between counts as vanished.
     names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     copies = () if recorded is None else (recorded,)
-    known = ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
+    expected = ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
     if service_mode_of(source) is ServiceMode.SHARED:
         shared = SharedRecords(cluster=recorded)
-        known, view = replace(known, shared=shared), with_foreign_commits(source, lake, table, view, shared, None)
+        expected, view = replace(expected, shared=shared), with_foreign_commits(source, lake, table, view, shared, None)
     try:
-        base = check_base(view, known)
+        base = check_base(view, expected)
         marker = lake.marker_at(view, at)
         if marker is not None and snapshot_id is None:
             proofs = continued(marker.proofs, marker.buckets, base.ranges)
@@ -120,7 +120,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         return Subject(source, table, view, None, files, problem=error)
     columns = lake.columns(view)
     subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=_has_milliseconds(columns))
-    return subject if marker is None else _with_stretches(subject, marker, logs, names)
+    return subject if marker is None else _with_bucket_ranges(subject, marker, logs, names)
 
 
 def _check_format(table: TableInfo, lake: Lake) -> None:
@@ -144,8 +144,8 @@ def _has_milliseconds(columns: pa.Schema) -> bool:
     return TIMESTAMP_COLUMN in columns.names and columns.field(TIMESTAMP_COLUMN).type == _MILLISECONDS
 
 
-def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]) -> Subject:
-    stretches: list[BucketRange] = []
+def _with_bucket_ranges(subject: Subject, marker: Marker, logs: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]) -> Subject:
+    bucket_ranges: list[BucketRange] = []
     vanished: list[BucketKey] = []
     unknown: list[BucketKey] = []
     for bucket in sorted(marker.buckets, key=BucketKey.sort_key):
@@ -160,6 +160,8 @@ def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, B
             proof = marker.proofs.get(bucket) if subject.table.table_type is TableType.LOG else None
             skipped = tuple((offset, offset + 1) for offset in marker.skipped.get(bucket, ()))
             empty = skipped if proof is None else proof.empty
-            stretches.append(BucketRange(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty))
+            bucket_ranges.append(
+                BucketRange(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty)
+            )
     partitions = {name: partition_id for partition_id, name in names.items()}
-    return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown), partitions=partitions)
+    return replace(subject, bucket_ranges=tuple(bucket_ranges), vanished=tuple(vanished), unknown=tuple(unknown), partitions=partitions)

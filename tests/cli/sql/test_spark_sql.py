@@ -203,11 +203,11 @@ def test_a_file_runs_until_a_statement_fails_with_data_and_errors_apart(stocked:
     command = [sys.executable, "-m", "tiering.cli.main", "sql", "-f", str(report), "--format", "json", "--uri", stocked.uri]
     ended = subprocess.run([*command, "--master", "local[1]"], capture_output=True, text=True, timeout=240, cwd=tmp_path, check=False)
     assert ended.returncode == 1, ended.stderr
-    decoder, results, rest = json.JSONDecoder(), [], ended.stdout
-    while rest.strip():
-        result, end = decoder.raw_decode(rest.lstrip())
+    decoder, results, remaining = json.JSONDecoder(), [], ended.stdout
+    while remaining.strip():
+        result, end = decoder.raw_decode(remaining.lstrip())
         results.append(result)
-        rest = rest.lstrip()[end:]
+        remaining = remaining.lstrip()[end:]
     assert results[0] == [{"table_name": "orders", "bucket_count": 3}]
     assert results[1] == [
         {

@@ -41,9 +41,9 @@ def test_a_semicolon_ends_a_statement_unless_it_is_text(sql: str, expected: list
 def test_a_statement_knows_its_line_and_the_last_one_may_be_unfinished() -> None:
     script = split("-- a report\nSELECT 1;\n\n\nSELECT\n2")
     assert [statement.line for statement in script.all] == [2, 5]
-    assert script.rest is not None
-    assert script.rest.text == "SELECT\n2"
-    assert split("SELECT 1;").rest is None
+    assert script.remaining is not None
+    assert script.remaining.text == "SELECT\n2"
+    assert split("SELECT 1;").remaining is None
 
 
 @pytest.mark.parametrize("sql", ["SELECT 'a", "SELECT `a", 'SELECT "a', "SELECT 1 /* a"])

@@ -18,7 +18,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import TablePath
-from tiering.throttle import Rest, Throttle
+from tiering.throttle import Throttle, Throttling
 
 QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)
 
@@ -81,7 +81,7 @@ def test_what_is_known_of_many_tables_is_no_matter_for_the_garbage_collector(mon
     few, many = World(options=QUICK), World(tuple(log_table(number, TablePath("many", f"t{number}")) for number in (1, 2)), QUICK)
     looks = list[None]()
     look = few.coordinator.observer.observe_all
-    monkeypatch.setattr(few.coordinator.observer, "observe_all", lambda rest: looks.append(look(rest)))
+    monkeypatch.setattr(few.coordinator.observer, "observe_all", lambda throttle: looks.append(look(throttle)))
     asyncio.run(running(few, lambda: len(looks) > 1 or gc.get_freeze_count() > 0))
     assert len(looks) > 1
     asyncio.run(running(many, lambda: gc.get_freeze_count() > 0))
@@ -96,7 +96,7 @@ def test_work_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None
     world, tried = World(options=QUICK), list[BaseException]()
     ends = (ClusterUnavailable("away"), RuntimeError("never seen before"), Panic("not aligned"), SystemExit(1))
 
-    def failing(rest: Rest) -> None:
+    def failing(throttle: Throttling) -> None:
         tried.append(ends[len(tried) % len(ends)])
         raise tried[-1]
 
@@ -108,9 +108,9 @@ def test_the_end_ends_a_pass_that_rests(monkeypatch: pytest.MonkeyPatch) -> None
     world, resting, ended = World(options=QUICK), threading.Event(), list[bool]()
     monkeypatch.setattr("tiering.coordinator.server.background.FIRST_SHARE", 1e-9)
 
-    def all_day(rest: Rest) -> None:
+    def all_day(throttle: Throttling) -> None:
         resting.set()
-        while rest():  # for weeks, once two milliseconds were worked
+        while throttle():  # for weeks, once two milliseconds were worked
             pass
         ended.append(True)
 

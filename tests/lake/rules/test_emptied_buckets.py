@@ -29,10 +29,10 @@ def anew(bucket: BucketKey, told_by: str, problem: PermanentTieringError | None 
     ranges = {bucket: TieredRange(0, 5)} if told_by == "walk" else {}
     walk = ForeignWalk(ranges, moved_back=frozenset({bucket} if told_by == "moved back" else ()), problem=problem)
     view = LakeView(TablePath("sales", "users"), "uuid", 1, None, None, {snapshot.snapshot_id: snapshot for snapshot in snapshots})
-    known = ExpectedLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
+    expected = ExpectedLake("cluster", 1, "uuid", None, recorded, shared=SharedRecords())
     log, place = {bucket: BucketOffsets(0, 9)}, (None if bucket.partition_id is None else "eu", 0)
     situation = ReconcileInput(
-        TableType.PRIMARY_KEY, LakeSurvey(view, None), known, log, {bucket: place}, walk=walk, replaceable=frozenset(log)
+        TableType.PRIMARY_KEY, LakeSurvey(view, None), expected, log, {bucket: place}, walk=walk, replaceable=frozenset(log)
     )
     held = RowOffsets()
     held.add_place(place)

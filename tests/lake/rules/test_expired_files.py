@@ -140,9 +140,9 @@ def test_over_all_histories_no_file_of_the_table_or_of_a_copy_that_was_put_aside
             candidates = OrphanCandidates()
         elif step == "look":
             live = named(tip, snapshots)
-            known = {row.round_id for row in ledger}
-            dead = {name: name for name in files - live if name in known and name not in snapshots}
-            pruned = files - known
+            expected = {row.round_id for row in ledger}
+            dead = {name: name for name in files - live if name in expected and name not in snapshots}
+            pruned = files - expected
             lineage = lineage_of("t", tip[-1], tip[-2] if len(tip) > 1 else None, ledger)
             for name in candidates.observe(1, lineage, FilesOfRounds(dead, pruned & live, pruned - live), now):
                 files.discard(name)

@@ -19,9 +19,9 @@ WHOLE_LOG, CUT_LOG = LogStart(0, 30), LogStart(200, 50)
 
 
 def partitions(
-    begin: LogStart = WHOLE_LOG, stated: Offsets | None = None, recorded: Offsets | None = None, known: int | None = None
+    begin: LogStart = WHOLE_LOG, stated: Offsets | None = None, recorded: Offsets | None = None, expected: int | None = None
 ) -> Partitions:
-    ends = {} if known is None else {FORMER: TieredRange(0, known)}
+    ends = {} if expected is None else {FORMER: TieredRange(0, expected)}
     return Partitions({2, 3}, ends, lambda _: begin, stated or {}, {} if recorded is None else {7: recorded})
 
 
@@ -31,13 +31,13 @@ def added(newest_ms: int = NEW, begin: int = 0, end: int = 100, **offsets: int) 
 
 
 @pytest.mark.parametrize(
-    ("known", "snapshot", "owner"),
+    ("expected", "snapshot", "owner"),
     [
         (partitions(), added(p2=100), RowOwner.THIS),
         (partitions(CUT_LOG), added(OLD, p2=100, p3=5), RowOwner.THIS),
         (partitions(), added(p1=100), RowOwner.FORMER),
         (partitions(), added(p1=100, p2=50), RowOwner.FORMER),
-        (partitions(known=100), added(OLD, p1=100, p2=100), RowOwner.THIS),
+        (partitions(expected=100), added(OLD, p1=100, p2=100), RowOwner.THIS),
         (partitions(), added(OLD, p1=100, p2=100), RowOwner.FORMER),
         (partitions(), added(NEW, p1=100, p2=100), RowOwner.THIS),
         (partitions(), added(OLD), RowOwner.FORMER),
@@ -47,24 +47,24 @@ def added(newest_ms: int = NEW, begin: int = 0, end: int = 100, **offsets: int) 
         (partitions(CUT_LOG, {LIVING: 300, OTHER: 100}), added(NEW), RowOwner.THIS),
         (partitions(CUT_LOG, {LIVING: 300, FORMER: 99}), added(NEW), RowOwner.THIS),
         (partitions(CUT_LOG, {LIVING: 300, FORMER: 100}), added(NEW), RowOwner.UNKNOWN),
-        (partitions(CUT_LOG, {LIVING: 300, FORMER: 100}, known=100), added(NEW), RowOwner.THIS),
+        (partitions(CUT_LOG, {LIVING: 300, FORMER: 100}, expected=100), added(NEW), RowOwner.THIS),
         (partitions(CUT_LOG), added(NEW, 150, 201), RowOwner.FORMER),
         (partitions(CUT_LOG, {FORMER: 400}), added(50, 150, 201), RowOwner.THIS),
         (partitions(LogStart(0, None)), added(NEW), RowOwner.FORMER),
         (partitions(CUT_LOG, {FORMER: 400}), added(-1, -1, 0), RowOwner.THIS),
     ],
 )
-def test_whose_rows_they_are(known: Partitions, snapshot: ForeignSnapshot, owner: RowOwner) -> None:
-    assert known.owner(snapshot, LIVING) is owner
+def test_whose_rows_they_are(expected: Partitions, snapshot: ForeignSnapshot, owner: RowOwner) -> None:
+    assert expected.owner(snapshot, LIVING) is owner
 
 
 def test_a_table_without_partitions_has_no_former_rows() -> None:
     bucket = BucketKey(None, 0)
-    known = Partitions((), {}, lambda _: LogStart(0, None), {bucket: 9})
+    expected = Partitions((), {}, lambda _: LogStart(0, None), {bucket: 9})
     snapshot = ForeignSnapshot(7, {bucket: AddedRows(0, 9, 9)}, has_clean_rows=True)
-    assert known.owner(snapshot, bucket) is RowOwner.THIS
-    assert not known.may_have_dropped_rows([snapshot])
-    assert in_groups(known, [snapshot]) == [([7], frozenset())]
+    assert expected.owner(snapshot, bucket) is RowOwner.THIS
+    assert not expected.may_have_dropped_rows([snapshot])
+    assert in_groups(expected, [snapshot]) == [([7], frozenset())]
 
 
 def clean(number: int, *stated: BucketKey, dropped: bool = False) -> ForeignSnapshot:
@@ -78,17 +78,17 @@ def test_clean_rows_are_summed_for_partitions_that_a_snapshot_states() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "snapshot", "may"),
+    ("expected", "snapshot", "may"),
     [
         (partitions(stated={LIVING: 50}), clean(7, LIVING), False),
         (partitions(stated={LIVING: 50}), clean(7, LIVING, dropped=True), True),
         (partitions(stated={LIVING: 50, FORMER: 50}), clean(7, LIVING, FORMER), True),
-        (partitions(stated={LIVING: 50, FORMER: 50}, known=50), clean(7, LIVING, FORMER), False),
+        (partitions(stated={LIVING: 50, FORMER: 50}, expected=50), clean(7, LIVING, FORMER), False),
         (partitions(), clean(7), True),
     ],
 )
-def test_rows_of_dropped_partitions_are_suspected(known: Partitions, snapshot: ForeignSnapshot, may: bool) -> None:
-    assert known.may_have_dropped_rows([snapshot]) is may
+def test_rows_of_dropped_partitions_are_suspected(expected: Partitions, snapshot: ForeignSnapshot, may: bool) -> None:
+    assert expected.may_have_dropped_rows([snapshot]) is may
 
 
 def test_offsets_are_gathered_without_those_of_a_former_partition() -> None:

@@ -44,10 +44,10 @@ OURS = (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))
 EMPTY = LakeView(PATH, "uuid", None, None, None, {})
 
 
-def refused(kind: type[errors.LakewardError], lake: LakeView | None, known: ExpectedLake = KNOWN) -> errors.LakewardError:
+def refused(kind: type[errors.LakewardError], lake: LakeView | None, expected: ExpectedLake = KNOWN) -> errors.LakewardError:
     """The permanent error, whose hint names nothing that does not exist."""
     with pytest.raises(kind) as caught:
-        check_base(lake, known)
+        check_base(lake, expected)
     error = caught.value
     assert type(error) is kind
     assert isinstance(error, errors.PermanentTieringError)

@@ -24,7 +24,7 @@ from tiering.errors import Fenced
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.rounds import RoundState
 from tiering.procedures.validate_table import CheckResult
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, EventRecord, ErrorRecord)
 
@@ -155,9 +155,9 @@ class MemoryStore:
             return self._validations[::-1][:limit]
 
     def prune(
-        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
+        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, throttle: Throttling = unthrottled
     ) -> None:
-        if not rest():
+        if not throttle():
             return
         rounds = _beyond(self.read_rounds(HistoryRange()), lambda row: row.pending_time, bounds, now)
         commits = _beyond(self.read_commits(HistoryRange()), lambda row: row.prepared_at, bounds, now)

@@ -35,7 +35,7 @@ TOO_LITTLE_BYTES = 100 << 20
 def python() -> Iterator[Finding]:
     """Yields whether this Python and its packages fit the requirements of the wheel."""
     try:
-        bounds, wanted = str(metadata(PACKAGE)["Requires-Python"] or ""), requires(PACKAGE) or []
+        bounds, requirements = str(metadata(PACKAGE)["Requires-Python"] or ""), requires(PACKAGE) or []
     except PackageNotFoundError:
         yield warn(
             "packages",
@@ -48,7 +48,7 @@ def python() -> Iterator[Finding]:
         yield ok("python", have)
     else:
         yield fail("python", have, f"Use a Python with a version {bounds}.")
-    wrong = misfits(wanted, installed)
+    wrong = misfits(requirements, installed)
     for needed, present in wrong:
         state = "is not installed" if present is None else f"is {present}"
         requirement = f"{needed.name}{needed.specifier}"

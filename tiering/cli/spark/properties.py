@@ -133,8 +133,8 @@ def _jars(needed: Sequence[MavenJar], jars: LakeJars) -> dict[str, str]:
 
 def _jdbc_uri(uri: str) -> str:
     """`sqlite:////a/b.db` -> `jdbc:sqlite:/a/b.db`; `postgresql+psycopg://h/d` -> `jdbc:postgresql://h/d`."""
-    scheme, _, rest = uri.partition("://")
+    scheme, _, address = uri.partition("://")
     dialect = scheme.split("+")[0]
     if dialect == "sqlite":
-        return f"jdbc:sqlite:{unquote(rest.removeprefix('/'))}"  # SQLAlchemy decodes the path, and the JDBC driver does not
-    return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"
+        return f"jdbc:sqlite:{unquote(address.removeprefix('/'))}"  # SQLAlchemy decodes the path, and the JDBC driver does not
+    return f"jdbc:{dialect}://{address.rpartition('@')[2]}"

@@ -56,9 +56,9 @@ def run_finished(session: SqlSession, typed: str) -> str:
         return typed
     for statement in script.statements:
         session.run(statement.text)
-    if script.rest is None:
+    if script.remaining is None:
         return ""
-    return f"{script.rest.text}\n"
+    return f"{script.remaining.text}\n"
 
 
 def print_error(error: StatementFailed) -> None:

@@ -32,12 +32,12 @@ class Script:
     """Statements in order, and the text after the last `;`: the beginning of another statement, or None."""
 
     statements: tuple[Statement, ...]
-    rest: Statement | None
+    remaining: Statement | None
 
     @property
     def all(self) -> tuple[Statement, ...]:
         """All statements. The last one needs no `;`, because the text is complete."""
-        return self.statements if self.rest is None else (*self.statements, self.rest)
+        return self.statements if self.remaining is None else (*self.statements, self.remaining)
 
 
 def split(text: str) -> Script:

@@ -16,7 +16,7 @@ from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.lake_repair.sweeper import Sweeper, SweepLimits
 from tiering.lake.rules.sweep import Verdict
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -54,25 +54,25 @@ class BackgroundSweeps:
         self._failed: dict[int, str] = {}
         """The class of the error of each table's last sweep, which was already logged."""
 
-    def run(self, rest: Rest = no_rest) -> None:
-        """Runs one pass over all tables; ends early if `rest` says so."""
+    def run(self, throttle: Throttling = unthrottled) -> None:
+        """Runs one pass over all tables; ends early if `throttle` says so."""
         records = sorted(self._parts.table_records.live(), key=lambda record: record.path)
         self._last = {record.table_id: last for record in records if (last := self._last.get(record.table_id)) is not None}
         self._failed = {record.table_id: error for record in records if (error := self._failed.get(record.table_id)) is not None}
         for record in records:
             if self._is_due(record):
-                self._sweep(record, rest)
-                if not rest():
+                self._sweep(record, throttle)
+                if not throttle():
                     return
 
     def _is_due(self, record: TableRecord) -> bool:
         last = self._last.get(record.table_id)
         return record.lake.table_uuid is not None and last != _LastSweep(record.lake.snapshot_id, is_over=True)
 
-    def _sweep(self, record: TableRecord, rest: Rest) -> None:
+    def _sweep(self, record: TableRecord, throttle: Throttling) -> None:
         request = SweepLake(record.path, DEAD_ROUNDS_MS, caller=CALLER)
         try:
-            result = self._sweeper.sweep_table(request, record, SweepLimits(EXPIRED_MS, MAX_FILES, rest))
+            result = self._sweeper.sweep_table(request, record, SweepLimits(EXPIRED_MS, MAX_FILES, throttle))
         except errors.LakewardError as error:  # the next pass retries
             if self._failed.get(record.table_id) != error.error_class:
                 _log.warning("a lake table was not swept completely; the sweep is retried", table=str(record.path), error=error.message)

@@ -127,7 +127,7 @@ class Decider:
         return decision
 
     def _decided(self, action: ReconcileAction, inspection: Inspection) -> Decision:
-        check_own(inspection.situation.survey, inspection.situation.known)
+        check_own(inspection.situation.survey, inspection.situation.expected)
         check_unproved(inspection.situation, action)
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
@@ -137,7 +137,7 @@ class Decider:
 
     def _decided_by_rows(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         situation = inspection.situation
-        is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
+        is_log, is_shared = situation.table_type is TableType.LOG, situation.expected.shared is not None
         tells_offsets = unproved_problem(situation) is None
         rows = self._own_rows(inspection) if is_shared and is_log and tells_offsets and action is not ReconcileAction.RETIER else None
         if rows is not None:
@@ -198,7 +198,7 @@ class Decider:
     def _deduplicated(self, inspection: Inspection) -> Decision:
         situation, info = inspection.situation, inspection.info
         view, problem = situation.survey.view, None if situation.walk is None else situation.walk.problem
-        if situation.known.shared is None:
+        if situation.expected.shared is None:
             raise errors.CannotReconcile(f"no other tiering service works on the cluster of {info.path}, so none can have doubled rows")
         if situation.table_type is TableType.PRIMARY_KEY:
             raise errors.CannotReconcile(f"the rounds of the primary-key table {info.path} replace doubled keys themselves")
@@ -232,11 +232,11 @@ class Decider:
         Raises LakeUnavailable, DataCorrupt.
         """
         situation, survey = inspection.situation, inspection.survey
-        is_ours = situation.table_type is TableType.LOG and situation.known.shared is None
+        is_ours = situation.table_type is TableType.LOG and situation.expected.shared is None
         if survey is None or inspection.lake_rows is not None or not is_ours:
             return inspection
         lake = self._lakes.of(inspection.record.lake_format)
-        markers = proving_markers(survey, situation.places, lake_acks.recorded_marker(inspection.record, situation.known.cluster_id))
+        markers = proving_markers(survey, situation.places, lake_acks.recorded_marker(inspection.record, situation.expected.cluster_id))
         if not markers or not isinstance(lake, LiveRowSums):
             return inspection
         try:

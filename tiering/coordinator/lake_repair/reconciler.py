@@ -146,7 +146,7 @@ class Reconciler:
     def inspect(self, info: TableInfo) -> Inspection:
         """Reads lake, log and records. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift, ForbiddenLocation."""
         record = self._record(info)
-        expected_lake = self._lakes.with_still_skipped(self._lakes.known(record, info), info)
+        expected_lake = self._lakes.with_still_skipped(self._lakes.expected(record, info), info)
         survey = self.decider.maintenance(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
@@ -174,7 +174,7 @@ class Reconciler:
 
         Raises ClusterUnavailable, because no action that continues in the present log may be suggested before that is known.
         """
-        cluster_id = situation.known.cluster_id
+        cluster_id = situation.expected.cluster_id
         recorded = lake_acks.recorded_marker(record, cluster_id)
         markers = situation.survey.markers if recorded is None else (*situation.survey.markers, recorded)
         own = [marker for marker in markers if (marker.cluster_id, marker.table_id) == (cluster_id, info.table_id)]
@@ -182,7 +182,7 @@ class Reconciler:
 
     def _beside_others(self, situation: ReconcileInput, info: TableInfo, walked: LakeView | None) -> ReconcileInput:
         """Returns `situation` with the facts that only matter if another tiering service works on the table, too."""
-        if situation.known.shared is None:
+        if situation.expected.shared is None:
             return situation
         walk = None if walked is None else walked.foreign
         snapshots = self._cluster.kv_snapshots(info)
@@ -240,10 +240,10 @@ class Reconciler:
             # The operation names the round before anything is sent, so that a repeat can check whether it landed.
             self._table_records.put(change, operations=self._operations.begun(request, info.table_id, claimed.round_id))
         row = change.commits[claimed.round_id]
-        cluster_id = inspection.situation.known.cluster_id
+        cluster_id = inspection.situation.expected.cluster_id
         proofs, ranges, epoch = self.decider.proofs(inspection, decision, claimed.round_id), decision.ranges, row.tiering_epoch
         tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
-        skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.known.skipped, tiered, ranges)
+        skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.expected.skipped, tiered, ranges)
         archives = self.decider.archives(inspection, ranges)
         marker = Marker(
             cluster_id,

@@ -44,7 +44,7 @@ from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import ReconcileAction, records_left_out, retiered
 from tiering.model.tables import TablePath, TableType
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -81,8 +81,8 @@ class RepairInspector:
         self._late: set[int] = set()
         self._closed = False
 
-    def inspect_all(self, rest: Rest = no_rest, patience_ms: int = PATIENCE_MS) -> None:
-        """Inspects every table that failed permanently, with a `rest` after each. Tables whose inspection was late come last."""
+    def inspect_all(self, throttle: Throttling = unthrottled, patience_ms: int = PATIENCE_MS) -> None:
+        """Inspects every table that failed permanently, with a `throttle` after each. Tables whose inspection was late come last."""
         records = self._parts.table_records.all().values()
         failed = {record.table_id: record for record in records if _error_to_inspect(record) is not None}
         for table_id in self._sights.keys() - failed.keys():
@@ -93,7 +93,7 @@ class RepairInspector:
         for record in sorted(failed.values(), key=lambda record: record.table_id in self._late):
             late = record.table_id in self._late
             self._wait_for_inspection(record, min(patience_ms, LATE_PATIENCE_MS) if late else patience_ms)
-            if not rest():
+            if not throttle():
                 return
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class RepairInspector:
         """Returns a new lake table instead of this one, if KV snapshots and log still hold everything that was ever written."""
         situation = inspection.situation
         absent = replace(situation, survey=LakeSurvey(LakeView(inspection.info.path, "", None, None, None, {}), None))
-        if inspection.view is None or situation.known.shared is not None:
+        if inspection.view is None or situation.expected.shared is not None:
             return RepairOption(RepairKind.NONE, choices=choices)
         try:
             ranges = retiered(absent, RowOffsets())
@@ -300,7 +300,7 @@ def _is_of_another_cluster(inspection: Inspection) -> bool:
     """Returns whether another cluster's service may still tier to the lake table. Then no statement that moves it is suggested."""
     survey = inspection.survey
     marker = None if survey is None else survey.head_marker or survey.newest_marker
-    return marker is not None and marker.cluster_id != inspection.situation.known.cluster_id
+    return marker is not None and marker.cluster_id != inspection.situation.expected.cluster_id
 
 
 def _lost_by_cluster(inspection: Inspection) -> bool:
@@ -320,7 +320,7 @@ def _former_head(inspection: Inspection) -> str | None:
         return None
     if isinstance(problem, errors.ForeignTieringUnproved):
         return None if "log_lacks" in problem.ids else problem.ids.get("lake_snapshot_id")
-    is_alone = inspection.situation.known.shared is None
+    is_alone = inspection.situation.expected.shared is None
     if not isinstance(problem, errors.LakeRolledBack) and not (isinstance(problem, errors.HistoryExpired) and is_alone):
         return None
     snapshot = view.tiered

@@ -27,7 +27,7 @@ from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, is_own, rou
 from tiering.lake.rules.upkeep.expired_files import CommittedRound, FilesOfRounds, Lineage, OrphanCandidates, lineage_of
 from tiering.lake.rules.upkeep.former_rounds import forgotten_round
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class SweepLimits:
 
     expired_older_than_ms: int | None = None
     max_files: int | None = None
-    rest: Rest = no_rest
+    throttle: Throttling = unthrottled
 
 
 NO_LIMITS = SweepLimits()
@@ -102,7 +102,7 @@ class Sweeper:
         if first is None or record.lake.table_uuid is None:  # the uuid is recorded before a round writes its first file
             return SweptFiles()
         files = lake.stored_files(first.view)
-        limits.rest()
+        limits.throttle()
         survey = lake.survey(record.path)
         uuids = {first.view.table_uuid, None if survey is None else survey.view.table_uuid}
         if survey is None or uuids != {record.lake.table_uuid}:
@@ -111,7 +111,7 @@ class Sweeper:
                 hint="See the table's error in sys.lake_tiering_status first.",
                 table_path=record.path,
             )
-        limits.rest()
+        limits.throttle()
         verdicts = self._verdicts(request, limits, record, lake, survey.view, files, swept)
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE][: limits.max_files]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
@@ -196,7 +196,7 @@ class Sweeper:
                 lake.delete_file(view, file.location)
                 deleted_files.append(file)
                 crash_points.reach(crash_points.SWEEP_DELETING)
-                if not limits.rest():
+                if not limits.throttle():
                     break
         finally:
             if deleted_files:

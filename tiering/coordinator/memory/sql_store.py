@@ -30,7 +30,7 @@ from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.procedures.validate_table import CheckResult
-from tiering.throttle import Rest, no_rest, pieces
+from tiering.throttle import Throttling, pieces, unthrottled
 
 Row = TypeVar("Row")
 
@@ -201,23 +201,23 @@ class SqlStore:
             return [CheckResult.from_plain(body) for body in connection.scalars(query)]
 
     def prune(
-        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
+        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, throttle: Throttling = unthrottled
     ) -> None:
         with self._owned(coordinator_epoch):
             pass  # a coordinator with nothing to delete also learns that the store was taken over
         self._paths.forget()
         for rows in sql_history.rows_to_delete(bounds, operations_before, now):
-            if not self._forget(coordinator_epoch, rows, rest):
+            if not self._forget(coordinator_epoch, rows, throttle):
                 return
 
-    def _forget(self, coordinator_epoch: int, rows: sql_history.RowsToDelete, rest: Rest) -> bool:
-        """Deletes rows until none is left to delete; False if `rest` says to stop."""
+    def _forget(self, coordinator_epoch: int, rows: sql_history.RowsToDelete, throttle: Throttling) -> bool:
+        """Deletes rows until none is left to delete; False if `throttle` says to stop."""
         while True:
             with _border("read"), self._engine.connect() as connection:
                 keys = rows.find(connection)
             deleted = 0
             for deletion in rows.deletions(keys):
-                if not rest():
+                if not throttle():
                     return False
                 with self._owned(coordinator_epoch) as connection:
                     deleted += connection.execute(deletion).rowcount

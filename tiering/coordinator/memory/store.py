@@ -17,7 +17,7 @@ from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, Lake
 from tiering.coordinator.memory.history import History, HistoryBounds
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.procedures.validate_table import CheckResult
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 EPOCHS_LEFT_OUT = 1_000
 """How far the coordinator epoch rises when a store was lost or restored. Older versions, without random names, identify a suspended
@@ -102,12 +102,12 @@ class Store(History, Protocol):
         """Returns results of validations, the newest first."""
 
     def prune(
-        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
+        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, throttle: Throttling = unthrottled
     ) -> None:
         """Deletes history beyond its bounds, and operations that began before a time. Raises Fenced.
 
-        It uses many short writes, with a pause before each, while other threads write; the rows that it deletes no longer change. If `rest`
-        says to stop, the remaining rows are left for the next time.
+        It uses many short writes, with a pause before each, while other threads write; the rows that it deletes no longer change. If
+        `throttle` says to stop, the remaining rows are left for the next time.
 
         Rounds and grants with a date after `now` were written while the clock was ahead. Their true order is unknown, so they are kept
         until that date, and do not displace rows with correct dates.

@@ -38,7 +38,7 @@ from tiering.errors import Fenced, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.tables import TablePath
 from tiering.procedures.validate_table import CheckResult
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -357,7 +357,7 @@ class TableRecords:
         )
         self.put(events=[EventRecord(self.now().wall, Level.WARN, STATE_LOST, message, details={"coordinator_epoch": self.epoch})])
 
-    def prune(self, rest: Rest = no_rest) -> None:
+    def prune(self, throttle: Throttling = unthrottled) -> None:
         """Deletes history that the options do not keep, and the records of dropped tables, in small steps with pauses.
 
         An idempotency key is kept for its time by both the wall clock and the steady clock. So a clock that is set ahead does not make a
@@ -368,7 +368,7 @@ class TableRecords:
         if self.fenced is not None:
             raise self.fenced
         # Outside of the lock, because it takes a while, and only touches rows that no longer change.
-        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall, rest)
+        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall, throttle)
         with self.changing():
             self._forget_dropped(now)
 

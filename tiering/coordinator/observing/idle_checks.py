@@ -23,7 +23,7 @@ from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import TableBusy
 from tiering.planning.plan_splits import plan_round
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -92,13 +92,13 @@ class IdleChecks:
         """Returns whether the upkeep round of a due table may continue: by the last observation, nothing waits in the log. It is cheap."""
         return self._is_started and record.upkeep_runs and record.call is None and not self._may_have_news(record)
 
-    def run(self, rest: Rest = no_rest) -> None:
+    def run(self, throttle: Throttling = unthrottled) -> None:
         """Checks the tables that wait now."""
         with self._lock:
             table_ids = [table_id for table_id, waiting in self._due.items() if not waiting.needs_round]
         for table_id in table_ids:
             self._check(table_id)
-            if not rest():
+            if not throttle():
                 return
 
     def _may_have_news(self, record: TableRecord) -> bool:

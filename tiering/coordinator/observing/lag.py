@@ -27,7 +27,7 @@ from tiering.coordinator.observing.dropped_partitions import DropReports
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -222,16 +222,16 @@ class LagObserver:
         self._totals.measured(table_id, snapshot_id)
         self._observe_log_soon(table_id)
 
-    def observe_all(self, rest: Rest = no_rest) -> None:
+    def observe_all(self, throttle: Throttling = unthrottled) -> None:
         """Observes the offsets of every table: one background pass. It reads no lake, because a lake may hang."""
         self._drops.report_counted()
         table_ids = [record.table_id for record in self._table_records.live()]
         self._forget(set(self._observations).difference(table_ids))
         for chunk in self._chunks(table_ids):
-            if self._closed or not self._renew(chunk, rest):
+            if self._closed or not self._renew(chunk, throttle):
                 return
 
-    def measure_lakes(self, rest: Rest = no_rest, *, failing: bool = False) -> None:
+    def measure_lakes(self, throttle: Throttling = unthrottled, *, failing: bool = False) -> None:
         """Reads the lake totals that are not fresh: one background pass. With `failing`, over the tables whose last read failed.
 
         These tables have their own passes, because a lake table that hangs delays its pass.
@@ -241,7 +241,7 @@ class LagObserver:
                 return
             if self._totals.failed(record.table_id) is failing:
                 self._totals.renew(record)
-            if not rest():
+            if not throttle():
                 return
 
     def refresh(self, records: Sequence[TableRecord]) -> None:
@@ -288,21 +288,21 @@ class LagObserver:
         self._totals.forget(table_ids)
         self._drops.forget(table_ids)
 
-    def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
-        """Observes the logs of these tables; False if `rest` says to stop."""
-        return self._observe([record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None], rest)
+    def _renew(self, table_ids: Sequence[int], throttle: Throttling) -> bool:
+        """Observes the logs of these tables; False if `throttle` says to stop."""
+        return self._observe([record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None], throttle)
 
     def _observe_log_soon(self, table_id: int) -> None:
         with self._lock:
             if not self._closed:
-                self._pool.submit(self._renew, [table_id], no_rest)
+                self._pool.submit(self._renew, [table_id], unthrottled)
 
     def _measure(self, table_id: int) -> None:
         if (record := self._table_records.get(table_id)) is not None:
             self._totals.renew(record)
 
-    def _observe(self, records: Sequence[TableRecord], rest: Rest = no_rest) -> bool:
-        """Observes the logs; False if `rest` says to stop. A table without an answer of the cluster keeps its last observation."""
+    def _observe(self, records: Sequence[TableRecord], throttle: Throttling = unthrottled) -> bool:
+        """Observes the logs; False if `throttle` says to stop. A table without an answer of the cluster keeps its last observation."""
         infos = self._discovery.infos
         listed = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
         # The time before the request: of two overlapping requests, the one that may show more then counts as the newer.
@@ -311,11 +311,11 @@ class LagObserver:
             logs = self._cluster.offsets_of([info for _, info in listed]) if listed else {}
         except LakewardError as error:
             _log.debug("offsets could not be observed", tables=len(listed), error=error.message)
-            return rest()
+            return throttle()
         for record, info in listed:
             if (buckets := logs.get(record.table_id)) is not None:
                 self._take(record, info, buckets, moment)
-            if not rest():
+            if not throttle():
                 return False
         return True
 

@@ -21,7 +21,7 @@ from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.lake.health.measure import MeasuredLake
 from tiering.lake.health.table_health import HealthObservation
 from tiering.model.tables import TableInfo
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -68,14 +68,14 @@ class LakeHealthObserver:
         """Returns the latest observation of the lake table without reading the lake; None if there is none."""
         return self._observations.get(record.table_id)
 
-    def observe(self, rest: Rest = no_rest) -> None:
+    def observe(self, throttle: Throttling = unthrottled) -> None:
         """Observes each lake table that changed since its last observation: one background pass."""
         live = self._table_records.live()
         self._forget(set(self._last_observations).difference(record.table_id for record in live))
         for record in live:
             if self._is_due(record):
                 self._observe(record)
-            if not rest():
+            if not throttle():
                 return
 
     def _is_due(self, record: TableRecord) -> bool:
@@ -96,12 +96,12 @@ class LakeHealthObserver:
             observation = observed_health(self._lakes.of, record, info, begin.wall)
         except Exception as error:  # unexpected metadata of one table must not stop the pass; rounds report such an error
             _log.debug("the lake table's health could not be observed", table=str(record.path), error=str(error))
-            observation, rest = None, FAILED_FOR
+            observation, delay = None, FAILED_FOR
         else:
-            rest = max(LEAST_REST, (self._table_records.now().steady - begin.steady) / TABLE_SHARE)
+            delay = max(LEAST_REST, (self._table_records.now().steady - begin.steady) / TABLE_SHARE)
         if observation is not None:
             self._observations[table_id] = observation
-        self._last_observations[table_id] = _LastObservation(snapshot_id, begin.steady, self._table_records.now().steady + rest)
+        self._last_observations[table_id] = _LastObservation(snapshot_id, begin.steady, self._table_records.now().steady + delay)
 
     def _forget(self, table_ids: Collection[int]) -> None:
         """Forgets tables that were dropped."""

@@ -36,7 +36,7 @@ class Lakes:
         """Returns the lake of a format. Raises the opener's errors."""
         return self._open(lake_format)
 
-    def known(self, record: TableRecord, info: TableInfo) -> ExpectedLake:
+    def expected(self, record: TableRecord, info: TableInfo) -> ExpectedLake:
         """Returns what the coordinator and the cluster have recorded about a lake table. Raises ClusterUnavailable."""
         lake = record.lake
         recorded, is_readable = recorded_by_cluster(self._cluster, info)
@@ -60,24 +60,26 @@ class Lakes:
         recorded, is_readable = recorded_by_cluster(self._cluster, info)
         return recorded is not None or not is_readable
 
-    def with_still_skipped(self, known: ExpectedLake, info: TableInfo) -> ExpectedLake:
-        """Returns `known` without skipped records that the log no longer has. Raises ClusterUnavailable, UnknownTable."""
-        return replace(known, skipped=still_skipped(self._cluster, info, known.skipped))
+    def with_still_skipped(self, expected: ExpectedLake, info: TableInfo) -> ExpectedLake:
+        """Returns `expected` without skipped records that the log no longer has. Raises ClusterUnavailable, UnknownTable."""
+        return replace(expected, skipped=still_skipped(self._cluster, info, expected.skipped))
 
-    def walked(self, known: ExpectedLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
-        """Returns `view` with the commits of other tiering services. `view` was read after `known`.
+    def walked(self, expected: ExpectedLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
+        """Returns `view` with the commits of other tiering services. `view` was read after `expected`.
 
         Raises LakeUnavailable, ClusterUnavailable, SchemaDrift.
         """
-        if view is None or known.shared is None:
+        if view is None or expected.shared is None:
             return view
-        return with_foreign_commits(self._cluster, self.of(info.lake_format), info, view, known.shared, known.passed_head, known.skipped)
+        return with_foreign_commits(
+            self._cluster, self.of(info.lake_format), info, view, expected.shared, expected.passed_head, expected.skipped
+        )
 
-    def with_living(self, known: ExpectedLake, info: TableInfo, view: LakeView | None) -> ExpectedLake:
-        """Returns `known` with the source's partitions if the base check of `view` needs them. Raises ClusterUnavailable."""
-        if not needs_living(view, known.recorded):
-            return known
-        return replace(known, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
+    def with_living(self, expected: ExpectedLake, info: TableInfo, view: LakeView | None) -> ExpectedLake:
+        """Returns `expected` with the source's partitions if the base check of `view` needs them. Raises ClusterUnavailable."""
+        if not needs_living(view, expected.recorded):
+            return expected
+        return replace(expected, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
 
     def base(self, record: TableRecord, info: TableInfo, asking: SideReporter = ignore_side) -> Base:
         """Reads the lake table and checks it against the records of the coordinator and the cluster.
@@ -85,14 +87,14 @@ class Lakes:
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
         """
         asking(Side.CLUSTER)
-        known = self.known(record, info)
+        expected = self.expected(record, info)
         asking(Side.LAKE)
         view = self.of(record.lake_format).view(record.path)
-        if known.shared is not None:
+        if expected.shared is not None:
             asking(Side.EITHER)  # reading another service's commits also reads the log
-            view = self.walked(known, info, view)
+            view = self.walked(expected, info, view)
         asking(Side.CLUSTER)
-        return check_base(view, self.with_living(known, info, view))
+        return check_base(view, self.with_living(expected, info, view))
 
     def check_log(self, info: TableInfo, base: Base, log: Mapping[BucketKey, BucketOffsets] | None = None) -> None:
         """Checks that the log is still the one from which the lake table was tiered, as far as the marker has traces.

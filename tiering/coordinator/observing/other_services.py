@@ -9,7 +9,7 @@ from tiering.coordinator.decisions import assignments
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.errors import LakewardError
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 _log = structlog.get_logger(__name__)
 
@@ -22,7 +22,7 @@ class OtherServices:
         self._statuses = statuses
         self._discovery = discovery
 
-    def observe(self, rest: Rest = no_rest) -> None:
+    def observe(self, throttle: Throttling = unthrottled) -> None:
         """Asks the cluster about each table once, one after the other."""
         for table_id, info in self._discovery.infos.items():
             record = self._table_records.get(table_id)
@@ -38,5 +38,5 @@ class OtherServices:
                     change = None if latest is None else assignments.notice(self._table_records.context(), latest, status)
                     if change is not None:
                         self._table_records.put(change)
-            if not rest():
+            if not throttle():
                 return

@@ -23,7 +23,7 @@ from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_health import HealthSource
 from tiering.lake.table_options import AUTO_COMPACTION
 from tiering.model.upkeep import UpkeepOrder
-from tiering.throttle import Rest, no_rest
+from tiering.throttle import Throttling, unthrottled
 
 MOST_READY = 200
 """Number of tables that each tick checks: many more than there are free slots at a time."""
@@ -66,7 +66,7 @@ class UpkeepNeeds:
         self._needy: tuple[int, ...] = ()
         self._ready = False
 
-    def refresh(self, rest: Rest = no_rest) -> None:
+    def refresh(self, throttle: Throttling = unthrottled) -> None:
         """Looks up the tables that need upkeep: one background pass."""
         needy = []
         for record in self._table_records.live():
@@ -75,7 +75,7 @@ class UpkeepNeeds:
                 needy.append(record)
             if self._table_records.options.assigned_by_cluster and is_needy != record.upkeep.is_needed:
                 self._note_need(record.table_id, is_needed=is_needy)
-            if not rest():
+            if not throttle():
                 return
         self._needy = tuple(record.table_id for record in sorted(needy, key=_order))
         self.tick()

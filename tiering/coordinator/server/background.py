@@ -18,7 +18,7 @@ import structlog
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import Fenced, LakewardError
 from tiering.library_guards.panics import contained
-from tiering.throttle import Rest, Throttle, rest_after
+from tiering.throttle import Throttle, Throttling, pause_after
 
 _log = structlog.get_logger(__name__)
 
@@ -112,9 +112,9 @@ class Background:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._garbage.end()
 
-    def _paced(self, work: Callable[[Rest], object], share: float = BACKGROUND_SHARE) -> Callable[[], object]:
+    def _paced(self, work: Callable[[Throttling], object], share: float = BACKGROUND_SHARE) -> Callable[[], object]:
         """Returns `work` with rests between its pieces, so that it takes at most `share` of the time, and ends early at a stop."""
-        return lambda: work(Throttle.until(self._stopping, share).rest)
+        return lambda: work(Throttle.until(self._stopping, share).pause)
 
     def _observe(self) -> None:
         """Observes all tables, the first time with a larger share of the time."""
@@ -149,7 +149,7 @@ class Background:
             except Exception:
                 _log.exception("background work failed unexpectedly; it is retried", work=loop.purpose)
             spent = clock.time() - started
-            await asyncio.sleep(max(loop.interval_ms / 1_000, rest_after(spent, loop.share)))
+            await asyncio.sleep(max(loop.interval_ms / 1_000, pause_after(spent, loop.share)))
 
 
 class RareCollections:

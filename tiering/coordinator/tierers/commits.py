@@ -90,7 +90,7 @@ class Commits:
 
     def table_lock(self, table_id: int) -> AbstractContextManager[None]:
         """Returns the lock for changes of one table's recorded lake, acks included. Raises TableBusy."""
-        return self.locks.held(table_id)
+        return self.locks.locked(table_id)
 
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
         """Records the plan of a round.
@@ -396,7 +396,7 @@ class TableLocks:
         self._locks: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
 
     @contextmanager
-    def held(self, table_id: int) -> Iterator[None]:
+    def locked(self, table_id: int) -> Iterator[None]:
         """Runs the block with the table's lock. Raises TableBusy if another holder keeps it for too long."""
         with self._guard:
             lock = self._locks.get(table_id)

@@ -118,7 +118,7 @@ class ResolvedCommit:
     snapshot_id: int | None = None
 
 
-def check_base(view: LakeView | None, known: ExpectedLake) -> Base:
+def check_base(view: LakeView | None, expected: ExpectedLake) -> Base:
     """Returns the base on which a round may build.
 
     Raises LakeTableReplaced, MarkerLost, UntrackedLakeTable, ForeignTiering, ForeignTieringOverlap, ForeignTieringGap, MarkerCorrupt,
@@ -126,23 +126,23 @@ def check_base(view: LakeView | None, known: ExpectedLake) -> Base:
     is a row skipped or doubled.
     """
     if view is None:
-        _check_absent(known)
+        _check_absent(expected)
         return Base(None, None, False)
-    _check_uuid(view, known)
+    _check_uuid(view, expected)
     if view.tiered is None:
         if view.foreign is None:
-            _check_untiered(view, known)
+            _check_untiered(view, expected)
         elif view.foreign.problem is not None:
             raise view.foreign.problem
         return Base(view, None, False)
     marker = _tiered_marker(view)
-    _check_identity(view, marker, known)
-    if view.foreign is not None and known.shared is not None:
-        return _shared_base(view, view.tiered, marker, view.foreign, known.shared)
-    for record in known.recorded:
-        _check_not_ahead(view, view.tiered, marker, record, known.living)
-    check_history(view, view.tiered, known.passed_head)
-    ahead = not known.recorded or any(_is_behind(record, view.tiered, marker) for record in known.recorded)
+    _check_identity(view, marker, expected)
+    if view.foreign is not None and expected.shared is not None:
+        return _shared_base(view, view.tiered, marker, view.foreign, expected.shared)
+    for record in expected.recorded:
+        _check_not_ahead(view, view.tiered, marker, record, expected.living)
+    check_history(view, view.tiered, expected.passed_head)
+    ahead = not expected.recorded or any(_is_behind(record, view.tiered, marker) for record in expected.recorded)
     return Base(view, marker, ahead)
 
 
@@ -171,27 +171,27 @@ def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]
     """Whether a record names a partition that the marker lacks. Only `living` tells whether it was dropped or the lake lost it."""
     if view is None or view.marker is None:
         return False
-    known = {bucket.partition_id for bucket in view.marker.buckets} | {None}
-    return any(bucket.partition_id not in known for record in recorded for bucket in record.offsets)
+    expected = {bucket.partition_id for bucket in view.marker.buckets} | {None}
+    return any(bucket.partition_id not in expected for record in recorded for bucket in record.offsets)
 
 
-def check_same_base(base: Base, fresh_view: LakeView | None, known: ExpectedLake) -> Base:
+def check_same_base(base: Base, fresh_view: LakeView | None, expected: ExpectedLake) -> Base:
     """Repeats the whole base check after a commit failed, and returns the new base. Requires that the marker did not change.
 
     The results of the first check count as known: the table's uuid, the head, and the partitions that the marker lacks. Raises Fenced if
     another round or service tiered the table since.
     """
-    known = replace(known, living=None)
+    expected = replace(expected, living=None)
     if base.view is not None:
-        passed = known.passed_head if base.view.head is None else base.view.head_identity
-        known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
-    checked = check_base(fresh_view, known)
+        passed = expected.passed_head if base.view.head is None else base.view.head_identity
+        expected = replace(expected, lake_table_uuid=expected.lake_table_uuid or base.view.table_uuid, passed_head=passed)
+    checked = check_base(fresh_view, expected)
     before, now = (None if checked_base.view is None else checked_base.view.tiered for checked_base in (base, checked))
     if checked.marker != base.marker or before != now or _walked_on(base, checked):
         raise Fenced(
             f"another round or service tiered the table during this round: the lake's marker is that of round {_round_id(checked.marker)} "
             f"(snapshot {now}), but this round builds on round {_round_id(base.marker)} (snapshot {before})",
-            table_id=known.table_id,
+            table_id=expected.table_id,
             round_id=_round_id(checked.marker),
         )
     return checked
@@ -243,40 +243,40 @@ def _round_id(marker: Marker | None) -> str | None:
     return None if marker is None else marker.round_id
 
 
-def _check_absent(known: ExpectedLake) -> None:
-    if known.lake_table_uuid is not None:
+def _check_absent(expected: ExpectedLake) -> None:
+    if expected.lake_table_uuid is not None:
         raise LakeTableReplaced(
-            f"the lake table of {known.path or f'table {known.table_id}'} is gone; its uuid was {known.lake_table_uuid}",
-            hint=absent_hint(known.path),
-            table_id=known.table_id,
-            lake_table_uuid=known.lake_table_uuid,
+            f"the lake table of {expected.path or f'table {expected.table_id}'} is gone; its uuid was {expected.lake_table_uuid}",
+            hint=absent_hint(expected.path),
+            table_id=expected.table_id,
+            lake_table_uuid=expected.lake_table_uuid,
         )
-    if known.recorded:
+    if expected.recorded:
         raise MarkerLost(
-            f"there is no lake table, but {known.path or f'table {known.table_id}'} is recorded as tiered up to lake snapshot "
-            f"{known.recorded[0].lake_snapshot_id}",
+            f"there is no lake table, but {expected.path or f'table {expected.table_id}'} is recorded as tiered up to lake snapshot "
+            f"{expected.recorded[0].lake_snapshot_id}",
             hint="Is this the right lake catalog? If so, put the lake table back into it, then "
-            f"{tier_call(known.path)}. Or let Lakeward create a new lake table and fill it with what KV snapshots and the log still hold: "
-            f"{reconcile_call(known.path, 'retier')}.",
-            table_id=known.table_id,
-            lake_snapshot_id=known.recorded[0].lake_snapshot_id,
+            f"{tier_call(expected.path)}. Or let Lakeward create a new lake table and fill it with what KV snapshots and the log "
+            f"still hold: {reconcile_call(expected.path, 'retier')}.",
+            table_id=expected.table_id,
+            lake_snapshot_id=expected.recorded[0].lake_snapshot_id,
         )
 
 
-def _check_uuid(view: LakeView, known: ExpectedLake) -> None:
-    if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
+def _check_uuid(view: LakeView, expected: ExpectedLake) -> None:
+    if expected.lake_table_uuid is not None and expected.lake_table_uuid != view.table_uuid:
         alternative = f"Or keep this lake table: {continue_hint(view)}"
-        if not (is_empty(view) or view.marker or known.was_tiered):
+        if not (is_empty(view) or view.marker or expected.was_tiered):
             alternative = f"Or: {new_table_hint(view.path)}"  # nothing tells where the rows came from
         raise LakeTableReplaced(
-            f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
+            f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {expected.lake_table_uuid}",
             hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. {alternative}",
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
 
 
-def _check_untiered(view: LakeView, known: ExpectedLake) -> None:
+def _check_untiered(view: LakeView, expected: ExpectedLake) -> None:
     """Raises a permanent error for a table without a tiering commit that has any snapshot or was tiered before."""
     reference = view.reference or "marker"
     foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
@@ -291,7 +291,7 @@ def _check_untiered(view: LakeView, known: ExpectedLake) -> None:
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
-    if known.was_tiered:
+    if expected.was_tiered:
         raise MarkerLost(
             f"the lake table {view.path} has neither the {reference} nor a snapshot of a Lakeward round, but was tiered before",
             hint=f"Restore the lake table's former state, then {tier_call(view.path)}. Or keep it as it is: {continue_hint(view)}",
@@ -323,18 +323,18 @@ def _reference_hint(view: LakeView, snapshot: str) -> str:
     return f"Set the {view.reference} on {snapshot}, then {tier_call(view.path)}. Or keep it as it is: {continue_hint(view)}"
 
 
-def _check_identity(view: LakeView, marker: Marker, known: ExpectedLake) -> None:
-    if marker.cluster_id != known.cluster_id:
+def _check_identity(view: LakeView, marker: Marker, expected: ExpectedLake) -> None:
+    if marker.cluster_id != expected.cluster_id:
         raise ClusterMismatch(
-            f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {known.cluster_id}",
+            f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {expected.cluster_id}",
             hint=f"Two clusters must not share a lake. Configure another lake for this cluster. Or: {new_table_hint(view.path)}",
             table_path=view.path,
             cluster_id=marker.cluster_id,
         )
-    if marker.table_id != known.table_id:
+    if marker.table_id != expected.table_id:
         raise TableMismatch(
             f"the lake table {view.path} was tiered from another table of the same name: its table id is {marker.table_id}, "
-            f"the source table's id is {known.table_id}",
+            f"the source table's id is {expected.table_id}",
             hint=f"Was the source table dropped and recreated? {new_table_hint(view.path)}",
             table_path=view.path,
             table_id=marker.table_id,

@@ -60,37 +60,37 @@ def highest(offsets: Iterable[Offsets]) -> dict[BucketKey, int]:
     return ends
 
 
-def check_former(stretch: ForeignHistory, partitions: Partitions, snapshots: Iterable[ForeignSnapshot]) -> None:
+def check_former(history: ForeignHistory, partitions: Partitions, snapshots: Iterable[ForeignSnapshot]) -> None:
     """Raises ForeignTieringUnproved if rows of a former partition may have set back keys that were tiered before."""
-    if stretch.table_type is TableType.LOG:
+    if history.table_type is TableType.LOG:
         return
-    tiered = {bucket.partition_id for bucket in stretch.ranges}
+    tiered = {bucket.partition_id for bucket in history.ranges}
     for snapshot in snapshots:
         if members := sorted(partitions.former_in(snapshot) & tiered & snapshot.clean_partitions):
             raise _unproved(
-                stretch, f"snapshot {snapshot.snapshot_id} has rows under the name of the partition {members[0]}, and states nothing of it"
+                history, f"snapshot {snapshot.snapshot_id} has rows under the name of the partition {members[0]}, and states nothing of it"
             )
 
 
-def compared_ends(stretch: ForeignHistory, rows: Sequence[CleanRows], log_sums: LogSums) -> ComparedEnds:
+def compared_ends(history: ForeignHistory, rows: Sequence[CleanRows], log_sums: LogSums) -> ComparedEnds:
     """Returns where tiering of these buckets continues. Raises ForeignTieringUnproved."""
     ends = ComparedEnds()
     for scope in rows:
-        _compare(stretch, scope, log_sums, ends)
+        _compare(history, scope, log_sums, ends)
     return ends
 
 
-def _compare(stretch: ForeignHistory, scope: CleanRows, log_sums: LogSums, ends: ComparedEnds) -> None:
+def _compare(history: ForeignHistory, scope: CleanRows, log_sums: LogSums, ends: ComparedEnds) -> None:
     if scope.complaint:
-        raise _unproved(stretch, f"{scope.complaint}, which no healthy round of that service does")
-    members = sorted((bucket for bucket in {*stretch.ranges, *stretch.stated} if scope.has(bucket)), key=BucketKey.sort_key)
-    if not any(bucket in stretch.stated for bucket in members):
-        raise _unproved(stretch, f"the present end of {_name(scope)} is unknown, because its file of offsets is gone")
+        raise _unproved(history, f"{scope.complaint}, which no healthy round of that service does")
+    members = sorted((bucket for bucket in {*history.ranges, *history.stated} if scope.has(bucket)), key=BucketKey.sort_key)
+    if not any(bucket in history.stated for bucket in members):
+        raise _unproved(history, f"the present end of {_name(scope)} is unknown, because its file of offsets is gone")
     reached_ends: dict[BucketKey, TieredRange] = {}
     in_log, ranges = ChangeSums(), []
     for bucket in members:
-        reached = stretch.ranges.get(bucket, TieredRange(0, 0))
-        end = max(reached.tiered, stretch.stated.get(bucket, 0))
+        reached = history.ranges.get(bucket, TieredRange(0, 0))
+        end = max(reached.tiered, history.stated.get(bucket, 0))
         reached_ends[bucket] = TieredRange(reached.start, end)
         if end == reached.tiered:
             continue
@@ -98,16 +98,16 @@ def _compare(stretch: ForeignHistory, scope: CleanRows, log_sums: LogSums, ends:
         sums = log_sums(bucket, reached.tiered, end)
         if sums is None:
             why = f"its rows cannot be compared with the log, which does not hold all of the offsets {ranges[-1]}"
-            raise _unproved(stretch, why, log_lacks=ranges[-1])
+            raise _unproved(history, why, log_lacks=ranges[-1])
         in_log += sums
-    is_first = stretch.ranges.keys().isdisjoint(members)
+    is_first = history.ranges.keys().isdisjoint(members)
     if _may_have_doubled_keys(scope.sums, in_log, is_first=is_first):
         ends.moved_back.update(members)
-        ends.ranges |= {bucket: stretch.ranges.get(bucket, TieredRange(0, 0)) for bucket in members}
+        ends.ranges |= {bucket: history.ranges.get(bucket, TieredRange(0, 0)) for bucket in members}
         return
-    if (difference := _difference(stretch.table_type, scope.sums, in_log, is_first=is_first)) is not None:
+    if (difference := _difference(history.table_type, scope.sums, in_log, is_first=is_first)) is not None:
         where = f"the offsets {', '.join(ranges)}" if ranges else "no offset, because it states none behind ours"
-        raise _unproved(stretch, f"{_name(scope)} {difference} of {where}")
+        raise _unproved(history, f"{_name(scope)} {difference} of {where}")
     ends.ranges |= reached_ends
 
 
@@ -153,21 +153,21 @@ def _name(scope: CleanRows) -> str:
     return "the table" if scope.partition_id is None else f"the partition {scope.partition_id}"
 
 
-def _unproved(stretch: ForeignHistory, why: str, log_lacks: str | None = None) -> ForeignTieringUnproved:
-    view, former = stretch.view, stretch.begins_at if stretch.is_lossless else None
+def _unproved(history: ForeignHistory, why: str, log_lacks: str | None = None) -> ForeignTieringUnproved:
+    view, former = history.view, history.begins_at if history.is_lossless else None
     path = view.path
     set_back = "" if former is None else f"{set_head_back(view, f'snapshot {former}')}, the last one before, then {tier_call(path)}: "
-    is_partitioned = any(bucket.partition_id is not None for bucket in {*stretch.ranges, *stretch.stated})
-    new_table = new_table_hint(path) if stretch.is_lossless and not is_partitioned else keeping_table_hint(path)
+    is_partitioned = any(bucket.partition_id is not None for bucket in {*history.ranges, *history.stated})
+    new_table = new_table_hint(path) if history.is_lossless and not is_partitioned else keeping_table_hint(path)
     if log_lacks is not None:
         hint = f"Are its rows right all the same? {reconcile_call(path, 'adopt')} takes them over as they are. Or: {new_table}"
     elif set_back:
         hint = f"{set_back}newer rows are tiered again from the log."
     else:
         hint = new_table
-    if stretch.table_type is TableType.PRIMARY_KEY and is_partitioned:
+    if history.table_type is TableType.PRIMARY_KEY and is_partitioned:
         hint = hint if new_table in hint else f"{hint} Or: {new_table}"
-    elif stretch.table_type is TableType.PRIMARY_KEY:
+    elif history.table_type is TableType.PRIMARY_KEY:
         hint = f"{reconcile_call(path, 'retier')} begins again with KV snapshots. Or: {hint}"
     return ForeignTieringUnproved(
         f"another tiering service committed rows to the lake table {path}, whose layout is clean, and Lakeward adopted none of them: {why}",

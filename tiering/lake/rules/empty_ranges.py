@@ -35,7 +35,7 @@ def all_skipped(*sources: Marker | Skipped | None) -> Skipped:
 
 def skipped_records(situation: ReconcileInput) -> Skipped:
     """Returns the skipped records of all readable markers and of the records outside of the lake."""
-    return all_skipped(*situation.survey.markers, situation.known.skipped)
+    return all_skipped(*situation.survey.markers, situation.expected.skipped)
 
 
 def marked_ranges(situation: ReconcileInput) -> dict[BucketKey, tuple[Run, ...]]:

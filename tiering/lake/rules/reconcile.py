@@ -57,7 +57,7 @@ class ReconcileInput:
 
     table_type: TableType
     survey: LakeSurvey
-    known: ExpectedLake
+    expected: ExpectedLake
     log: Log
     places: Mapping[BucketKey, Place]
     marker_tells: bool = True
@@ -78,16 +78,16 @@ class ReconcileInput:
     def recorded(self) -> dict[BucketKey, int]:
         """Per bucket the highest recorded offset. Copies may be behind the lake, but never ahead."""
         marker = self.survey.newest_marker
-        return highest([*(copy.offsets for copy in self.known.recorded), {} if marker is None else marker.ends])
+        return highest([*(copy.offsets for copy in self.expected.recorded), {} if marker is None else marker.ends])
 
 
-def check_own(survey: LakeSurvey, known: ExpectedLake) -> None:
+def check_own(survey: LakeSurvey, expected: ExpectedLake) -> None:
     """Raises CannotReconcile if the rows came from another table or cluster, because their offsets are of another log."""
     for marker in (survey.newest_marker, survey.head_marker):
-        if marker is not None and (marker.cluster_id, marker.table_id) != (known.cluster_id, known.table_id):
+        if marker is not None and (marker.cluster_id, marker.table_id) != (expected.cluster_id, expected.table_id):
             raise CannotReconcile(
                 f"the lake table {survey.view.path} was tiered from table {marker.table_id} of cluster {marker.cluster_id}; "
-                f"this is table {known.table_id} of cluster {known.cluster_id}",
+                f"this is table {expected.table_id} of cluster {expected.cluster_id}",
                 table_path=survey.view.path,
             )
 
@@ -167,7 +167,7 @@ def accepted(situation: ReconcileInput, lake_rows: RowOffsets | None = None) -> 
 def _check_keys_known(situation: ReconcileInput) -> None:
     """Raises CannotReconcile if another service may have changed keys in a way that nothing tells."""
     path = situation.survey.view.path
-    if situation.table_type is TableType.PRIMARY_KEY and situation.known.shared is not None:
+    if situation.table_type is TableType.PRIMARY_KEY and situation.expected.shared is not None:
         raise CannotReconcile(
             f"another tiering service may have doubled keys of {path}, or set them back, in snapshots that expired or that no round "
             "checked: the lake would keep these keys as they are",
@@ -213,7 +213,7 @@ def retiered(situation: ReconcileInput, lake_rows: RowOffsets, whole: RowOffsets
     """Returns the ranges of `retier`. `lake_rows`: the offsets of the lake's rows. `whole`: the same for a log table, together with offsets
     that are known to have no row."""
     check_places(situation, lake_rows)
-    if situation.known.shared is None:  # on a shared cluster, primary-key buckets without recorded offsets begin again
+    if situation.expected.shared is None:  # on a shared cluster, primary-key buckets without recorded offsets begin again
         # `lake_rows` has only rows of living partitions. Snapshots of another service do not tell for which table they were written.
         check_whose(situation, has_rows=not is_empty(situation.survey.view))
     path = situation.survey.view.path
@@ -237,7 +237,7 @@ def check_whose(situation: ReconcileInput, *, has_rows: bool) -> None:
 
     Rows of a former table of the same name look the same, but their offsets are of another log."""
     survey = situation.survey
-    is_ours = situation.known.was_tiered or survey.newest_marker is not None or survey.head_marker is not None
+    is_ours = situation.expected.was_tiered or survey.newest_marker is not None or survey.head_marker is not None
     if has_rows and not is_ours:
         raise CannotReconcile(
             f"the lake table {survey.view.path} has rows, but no marker of a Lakeward round, and no records: a former table of this name, "
@@ -261,7 +261,7 @@ def _retiered_keys(situation: ReconcileInput, occupied: Collection[BucketKey]) -
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
-    is_dirty = situation.known.shared is not None and _has_foreign_rows(survey.view)
+    is_dirty = situation.expected.shared is not None and _has_foreign_rows(survey.view)
     ranges: Ranges = {}
     for bucket, bounds in situation.log.items():
         if bucket not in occupied or (marked is not None and bucket not in marked and not foreign):
@@ -407,7 +407,7 @@ def _check_own_partitions(survey: LakeSurvey, stops: Mapping[BucketKey, int]) ->
 
 def adopted(situation: ReconcileInput, foreign: ForeignOffsets) -> Ranges:
     """Returns the ranges of `adopt`."""
-    path, table_id = situation.survey.view.path, situation.known.table_id
+    path, table_id = situation.survey.view.path, situation.expected.table_id
     if foreign.table_id != table_id:
         raise CannotReconcile(f"the other service tiered table {foreign.table_id}; this is table {table_id}", table_path=path)
     if situation.walk is None or not isinstance(situation.walk.problem, ForeignTiering | ForeignTieringUnproved | None):

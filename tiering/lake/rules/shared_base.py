@@ -65,14 +65,14 @@ def walked(view: LakeView, records: SharedRecords, passed_head: int | None, tabl
     if not marked and (view.tiered is not None or has_own or not foreign):
         return view  # the base check reports what is wrong, if anything is
     try:
-        stretch = _stretch(view, records, passed_head, table_type)
-        walk = _walk(view, records, table_type, stretch, readers)
+        section = _branch_section(view, records, passed_head, table_type)
+        walk = _walk(view, records, table_type, section, readers)
     except PermanentTieringError as problem:
         return replace(view, foreign=ForeignWalk({}, problem=problem))
     return replace(view, foreign=walk)
 
 
-def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType) -> _BranchSection:
+def _branch_section(view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType) -> _BranchSection:
     """Returns the snapshots since the passed head or since the newest tiering commit, whichever the branch meets first."""
     marker, tiered = view.marker, view.tiered
     remembered = records.own if marker is not None and records.own_round == marker.round_id else None
@@ -135,22 +135,22 @@ def _former_head(view: LakeView, passed_head: int | None) -> str:
     return "the snapshot that was its head" if reuses_ids else f"the snapshot {passed_head}"
 
 
-def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch: _BranchSection, readers: ForeignReaders) -> ForeignWalk:
-    foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
-    newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
+def _walk(view: LakeView, records: SharedRecords, table_type: TableType, section: _BranchSection, readers: ForeignReaders) -> ForeignWalk:
+    foreign = [snapshot for snapshot in section.snapshots if is_foreign_tiering(snapshot)]
+    newest = foreign[-1].snapshot_id if foreign else _newest_before(view, section)
     recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
     # Where snapshot ids are reused, the record may be of a former snapshot of this id. So it proves nothing for rows without offsets.
     certain = recorded if newest is not None and view.identity_of(newest) == newest else {}
     newest_added: int | None = None
-    if not stretch.is_whole:
+    if not section.is_whole:
         raise _history_unknown(view, foreign)
     contents_of = [readers.snapshot(snapshot.snapshot_id) for snapshot in foreign]
     stated = highest([*(contents.offsets for contents in contents_of), recorded])
     offsets_of = {} if newest is None else {newest: certain}
-    partitions = Partitions(frozenset(readers.living()) if contents_of else (), stretch.ranges, readers.log_begin, stated, offsets_of)
+    partitions = Partitions(frozenset(readers.living()) if contents_of else (), section.ranges, readers.log_begin, stated, offsets_of)
     # Rows of dropped partitions can be among the rows from before the walk, and among those that the walk meets.
-    may_hold_former = stretch.begins_at is not None or bool(stretch.ranges) or partitions.may_have_dropped_rows(contents_of)
-    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, readers, partitions, may_hold_former=may_hold_former)
+    may_hold_former = section.begins_at is not None or bool(section.ranges) or partitions.may_have_dropped_rows(contents_of)
+    ends = RunningEnds(view, table_type, section.ranges, section.moved_back, readers, partitions, may_hold_former=may_hold_former)
     for snapshot, contents in zip(foreign, contents_of, strict=True):
         if not contents.has_clean_rows:
             ends.take(contents, certain if snapshot.snapshot_id == newest else {})
@@ -160,7 +160,7 @@ def _walk(view: LakeView, records: SharedRecords, table_type: TableType, stretch
     record = certain if contents_of and contents_of[-1].offsets else recorded
     stated = highest([*(contents.offsets for contents in contents_of), record])
     is_lossless = not partitions.may_have_dropped_rows(contents_of)
-    clean = ForeignHistory(view, table_type, stretch.begins_at, ends.ranges, stated, is_lossless)
+    clean = ForeignHistory(view, table_type, section.begins_at, ends.ranges, stated, is_lossless)
     _take_clean(clean, contents_of, ends, readers, partitions)
     beyond = ends.pass_row_less(recorded)
     # The marker tells the ends of Lakeward's own snapshot. A record of a former snapshot of the same id does not show that rows are gone.
@@ -202,9 +202,9 @@ def _unread_as_unavailable(view: LakeView, unread: str) -> Iterator[None]:
         raise
 
 
-def _newest_before(view: LakeView, stretch: _BranchSection) -> int | None:
+def _newest_before(view: LakeView, section: _BranchSection) -> int | None:
     """Returns the newest tiering snapshot at or before the begin of the stretch, for a stretch without foreign snapshots."""
-    current = stretch.snapshots[0].parent_id if stretch.snapshots else view.head
+    current = section.snapshots[0].parent_id if section.snapshots else view.head
     while current is not None and current != view.tiered:
         snapshot = view.snapshots.get(current)
         if snapshot is None or is_foreign_tiering(snapshot):

@@ -45,9 +45,9 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
         handler = await continuation(details)
         if handler is None or details.method.split("/")[1] in FREE_SERVICES:
             return handler
-        known = self._handlers.get(details.method)
-        if known is not None and known[0] is handler:
-            return known[1]
+        cached = self._handlers.get(details.method)
+        if cached is not None and cached[0] is handler:
+            return cached[1]
         asking = self._asking(details.method, handler)
         self._handlers[details.method] = handler, asking
         return asking

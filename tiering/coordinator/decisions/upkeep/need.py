@@ -62,8 +62,8 @@ def _expiry(record: TableRecord, info: TableInfo, measure: LakeMeasure, now: dat
         return None
     if measure.snapshots < retention.min_count + LEAST_EXPIRED:
         return None
-    rest = IDLE_FOR if measure.snapshots >= MANY_SNAPSHOTS else timedelta(milliseconds=retention.max_age_ms)
-    if record.upkeep.commit_time is not None and now - record.upkeep.commit_time < rest:
+    idle_time = IDLE_FOR if measure.snapshots >= MANY_SNAPSHOTS else timedelta(milliseconds=retention.max_age_ms)
+    if record.upkeep.commit_time is not None and now - record.upkeep.commit_time < idle_time:
         return None  # tags, branches and a user's retention keep old snapshots permanently, and each attempt is a commit
     if now - oldest < timedelta(milliseconds=retention.max_age_ms) + IDLE_FOR:
         return None

@@ -96,8 +96,8 @@ def next_time(ctx: Context, upkeep: UpkeepRecord, ended: RoundRecord, outcome: U
     budget = UPKEEP_ROUND_BYTES if ended.upkeep is None else min(ended.upkeep.budget_bytes, UPKEEP_ROUND_BYTES)
     smaller = max(LEAST_BUDGET_BYTES, budget // 2)
     if gave_way:
-        rest = min(LONGEST_GIVEN_WAY_MS, _doubled(REST_MS, upkeep.given_way + 1))
-        return replace(upkeep, given_way=upkeep.given_way + 1, budget_bytes=smaller, rest_deadline=ctx.now.after(rest))
+        delay = min(LONGEST_GIVEN_WAY_MS, _doubled(REST_MS, upkeep.given_way + 1))
+        return replace(upkeep, given_way=upkeep.given_way + 1, budget_bytes=smaller, rest_deadline=ctx.now.after(delay))
     if _was_stopped(ended, outcome):
         return replace(upkeep, rest_deadline=ctx.now.after(REST_MS))
     doubled = 2 * max(budget, upkeep.budget_bytes or 0)

@@ -68,7 +68,7 @@ def runs_to_rewrite(files: Sequence[LiveDataFile], target_bytes: int, limit_byte
     is_selected = [not file.is_fixed and (takes_all or file.is_dirty or is_small(file.size_bytes, reachable_bytes)) for file in files]
     limit_bytes = min(int(FULL_SHARE * target_bytes), limit_bytes)
     runs: list[RewriteRun] = []
-    for first, stop in _stretches(is_selected):
+    for first, stop in _selected_ranges(is_selected):
         runs.extend(run for run in _pieces(files, first, stop, target_bytes, limit_bytes) if _helps(files, run, target_bytes))
     return runs
 
@@ -85,7 +85,7 @@ def _helps(files: Sequence[LiveDataFile], run: RewriteRun, target_bytes: int) ->
     return run.outputs < run.files or is_cut or any(file.is_dirty for file in members)
 
 
-def _stretches(is_selected: Sequence[bool]) -> Iterator[tuple[int, int]]:
+def _selected_ranges(is_selected: Sequence[bool]) -> Iterator[tuple[int, int]]:
     first = 0
     for position, selected in enumerate([*is_selected, False]):
         if not selected:
