@@ -50,8 +50,6 @@ class LakeSnapshot:
     operation: str
     commit_user: str | None = None
     round_id: str | None = None
-    offsets_path: str | None = None
-    """The path that `fluss-offsets` in its summary names."""
     mark: int | None = None
     """A number that distinguishes snapshots of the same id, where ids are reused after a roll-back (Paimon). It differs from every id.
     None = the format never reuses ids."""
@@ -281,16 +279,12 @@ class Lake(Protocol):
         """Returns the factory for the lake table as the last `ensure_table` found it. Raises LakeTableReplaced if there is none."""
 
 
-def _no_settings() -> Collection[str]:
-    return ()
-
-
 @dataclass(frozen=True)
 class LakeFormat:
     """A lake format that `registry` finds by its name."""
 
     open: Callable[[Mapping[str, str]], Lake]
     """Makes the lake from the properties of its catalog, without a connection. Raises InvalidArgument."""
-    own_settings: Callable[[], Collection[str]] = _no_settings
+    own_settings: Callable[[], Collection[str]] = tuple
     """Returns the names of the catalog properties that this process has itself, from its environment or a configuration file of the user.
     They take precedence over the coordinator's."""

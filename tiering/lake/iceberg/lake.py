@@ -33,17 +33,16 @@ from tiering.lake.iceberg.primary_key.bucket_files import check_live_files, enco
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.clean_rows import clean_rows, live_row_sums
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, expired_ancestors
-from tiering.lake.iceberg.reading.file_footers import FileBuckets
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.health import measure, partition_rows, values_of
+from tiering.lake.iceberg.reading.lake_parquet import FileBuckets
 from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
 from tiering.lake.iceberg.schema.drift import check_drift, send_new_columns
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
-from tiering.lake.iceberg.upkeep.planning import plan_upkeep
-from tiering.lake.iceberg.upkeep.small_log_files import SmallLogFiles
+from tiering.lake.iceberg.upkeep.planning import SmallLogFiles, plan_upkeep
 from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, StoredFile, UpkeepPlan, never
 from tiering.lake.rules.hints import absent_hint, absent_table

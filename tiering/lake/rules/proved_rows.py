@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows
 from tiering.lake.maintenance import LakeSurvey
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import BucketProof, chain_link
 from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import without
@@ -73,16 +73,13 @@ def _proofs(marker: Marker, buckets: Collection[BucketKey]) -> dict[BucketKey, B
     for bucket, reached in marker.buckets.items():
         if bucket not in buckets:
             continue
-        proof = marker.proofs.get(bucket, _empty_proof(reached))
+        proof = marker.proofs.get(bucket)
+        if proof is None and reached.start == reached.tiered:
+            proof = BucketProof(reached.start)
         if proof is None or proof.since != reached.start:
             return None
         proofs[bucket] = proof
     return proofs
-
-
-def _empty_proof(reached: TieredRange) -> BucketProof | None:
-    """Returns the proof of a bucket without tiered offsets; None for any other bucket."""
-    return BucketProof(reached.start) if reached.start == reached.tiered else None
 
 
 def _are_equal(proofs: Mapping[BucketKey, BucketProof], live_rows: Sequence[CleanRows]) -> bool:

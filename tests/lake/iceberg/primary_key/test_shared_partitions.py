@@ -15,7 +15,7 @@ from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.primary_key import bucket_files as rewrite_rule
 from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bucket_files
-from tiering.lake.iceberg.reading import file_footers
+from tiering.lake.iceberg.reading import lake_parquet
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.maintenance import Removal
 from tiering.lake.marker import Marker, TieredRange
@@ -71,8 +71,8 @@ def test_a_file_that_somebody_wrote_anew_stands_in_every_bucket(table: TwoKeysTa
 
 def test_footers_are_read_once(table: TwoKeysTable, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    original = file_footers.read_footer
-    monkeypatch.setattr(file_footers, "read_footer", lambda io, file: read.append(file.file_path) or original(io, file))
+    original = lake_parquet.read_footer
+    monkeypatch.setattr(lake_parquet, "read_footer", lambda io, file: read.append(file.file_path) or original(io, file))
     table.kit.lake = IcebergLake(table.kit.properties)
     first = bases(table)
     assert len(read) == 2
@@ -82,7 +82,7 @@ def test_footers_are_read_once(table: TwoKeysTable, monkeypatch: pytest.MonkeyPa
     table.tier("r2")
     bases(table)
     assert len(read) == 4  # the round's own file, and its deletes
-    monkeypatch.setattr(file_footers, "REMEMBERED_FILES", 1)
+    monkeypatch.setattr(lake_parquet, "REMEMBERED_FILES", 1)
     table.kit.lake = IcebergLake(table.kit.properties)
     bases(table)
     bases(table)

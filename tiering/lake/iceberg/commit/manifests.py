@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from pyiceberg.manifest import (
     DataFile,
@@ -27,6 +27,8 @@ from pyiceberg.typedef import TableVersion
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from tiering.lake.rules.upkeep.small_files import first_to_merge
+
+T = TypeVar("T")
 
 SMALL_MANIFESTS = 4
 """Number of small manifests of one partition spec and content that stay unmerged. Iceberg's `commit.manifest.min-count-to-merge` is 100,
@@ -76,13 +78,7 @@ def merge_all(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[Manif
     """Returns `manifests` with all of a spec and content merged to manifests of at most TARGET_BYTES."""
     kept: list[ManifestFile] = []
     for group in by_spec_and_content(manifests):
-        bin_: list[ManifestFile] = []
-        for manifest in group:
-            if bin_ and sum(other.manifest_length for other in bin_) + manifest.manifest_length > TARGET_BYTES:
-                kept.append(rewrite(bin_) if len(bin_) > 1 else bin_[0])
-                bin_ = []
-            bin_.append(manifest)
-        kept.append(rewrite(bin_) if len(bin_) > 1 else bin_[0])
+        kept.extend(rewrite(bin_) if len(bin_) > 1 else bin_[0] for bin_ in _bins(group, lambda manifest: manifest.manifest_length))
     return kept
 
 
@@ -94,16 +90,16 @@ def by_spec_and_content(manifests: Iterable[ManifestFile]) -> Iterable[list[Mani
     return groups.values()
 
 
-def _bins(losing: Sequence[_Losing]) -> list[list[_Losing]]:
+def _bins(items: Iterable[T], size_of: Callable[[T], int]) -> list[list[T]]:
     """Returns groups of neighbours with at most TARGET_BYTES each."""
-    bins: list[list[_Losing]] = []
+    bins: list[list[T]] = []
     size = 0
-    for manifest, entries in losing:
-        if not bins or size + manifest.manifest_length > TARGET_BYTES:
+    for item in items:
+        if not bins or size + size_of(item) > TARGET_BYTES:
             bins.append([])
             size = 0
-        bins[-1].append((manifest, entries))
-        size += manifest.manifest_length
+        bins[-1].append(item)
+        size += size_of(item)
     return bins
 
 
@@ -184,7 +180,7 @@ class ManifestMaker:
                     losing.append((manifest, entries))
                 else:
                     unchanged.append(manifest)
-            reduced.extend(self._reduced(bin_, is_removed) for bin_ in _bins(losing))
+            reduced.extend(self._reduced(bin_, is_removed) for bin_ in _bins(losing, lambda entry: entry[0].manifest_length))
         return unchanged, reduced, removed_files
 
     def _reduced(self, losing: Sequence[_Losing], is_removed: Callable[[DataFile], bool]) -> ManifestFile:

@@ -47,7 +47,7 @@ def rewritten_files(removed: Sequence[DataFile], added: Sequence[DataFile]) -> U
 
 @dataclass(frozen=True)
 class StagedSnapshot:
-    """A snapshot that is not published yet. `files`: the metadata files that were written for it.
+    """A snapshot that is not published yet.
 
     `rewritten`: the files that its own changes replaced, without merged ones. The manifest counts are those of the head before and after.
     """
@@ -55,7 +55,6 @@ class StagedSnapshot:
     snapshot_id: int
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
-    files: tuple[str, ...]
     rewritten: UpkeepStats
     manifests: tuple[int, int]
 
@@ -116,8 +115,7 @@ class SnapshotStager:
         last = self._snapshot(self._snapshot_id, before[0] if before else head, changes, properties)
         updates = self._updates([*before, last.snapshot])
         rewritten = rewritten_files(last.removed, changes.added)
-        files = tuple(self.files)
-        return StagedSnapshot(self._snapshot_id, self._requirements(), updates, files, rewritten, (manifests_before, last.manifests))
+        return StagedSnapshot(self._snapshot_id, self._requirements(), updates, rewritten, (manifests_before, last.manifests))
 
     def _snapshot(
         self,

@@ -26,7 +26,7 @@ from pyiceberg.table import Table
 from tiering.errors import BaseMoved, RoundFailed, SchemaDrift
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.errors import lake_errors
-from tiering.lake.iceberg.reading.file_footers import FileBuckets
+from tiering.lake.iceberg.reading.lake_parquet import FileBuckets
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
 from tiering.lake.iceberg.writing.data_files import BucketChange

@@ -79,16 +79,13 @@ def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile])
 def deleted_positions(io: FileIO, delete: LiveFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
     """Yields the positions that a delete file names, by data file. A data file may be yielded several times."""
     with open_lake_file(io, delete.location) as stream:
-        yield from _positions(LakeParquet(stream, delete.location, read_dictionary=["file_path"]))
-
-
-def _positions(parquet: pq.ParquetFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    for batch in parquet.iter_batches(BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
-        column = cast(Any, batch.column(0))
-        codes, positions = column.indices.to_numpy(), batch.column(1).to_numpy()
-        ends = [*(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]  # the file is sorted by path, so there are few runs
-        start = 0
-        for end in ends:
-            if end > start:
-                yield column.dictionary[int(codes[start])].as_py(), positions[start:end]
-            start = end
+        parquet = LakeParquet(stream, delete.location, read_dictionary=["file_path"])
+        for batch in parquet.iter_batches(BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
+            column = cast(Any, batch.column(0))
+            codes, positions = column.indices.to_numpy(), batch.column(1).to_numpy()
+            ends = [*(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]  # the file is sorted by path, so there are few runs
+            start = 0
+            for end in ends:
+                if end > start:
+                    yield column.dictionary[int(codes[start])].as_py(), positions[start:end]
+                start = end

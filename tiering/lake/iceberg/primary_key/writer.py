@@ -33,7 +33,7 @@ from tiering.lake.iceberg.primary_key.bucket_files import (
 )
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, rows_of_bucket, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
-from tiering.lake.iceberg.reading.file_footers import checked_rows, footer_of
+from tiering.lake.iceberg.reading.lake_parquet import checked_rows, footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
 from tiering.lake.iceberg.schema.partition_values import FilePlace
 from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
@@ -124,7 +124,7 @@ class PrimaryKeyWriter:
             records=added,
             files=len(files),
             size_bytes=sum(file.file_size_in_bytes for file in files),
-            payload=self._payload(files, change),
+            payload=encode_files(replace(self._files.payload(files), change=change)),
             deletes=deletes,
             checksum=checksum,
         )
@@ -259,9 +259,6 @@ class PrimaryKeyWriter:
             removed = (*base.own.data, *base.own.deletes)
         obsolete = tuple(file.location for file in removed)
         return BucketChange(place.partition, base.snapshot_id, digest, rewrites, obsolete, place.bucket)
-
-    def _payload(self, files: tuple[DataFile, ...], change: BucketChange | None) -> bytes:
-        return encode_files(replace(self._files.payload(files), change=change))
 
 
 def _change_types(batch: pa.RecordBatch) -> pa.Array[Any]:

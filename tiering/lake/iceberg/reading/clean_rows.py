@@ -26,7 +26,7 @@ from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
 from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.added_rows import changed_files, partition_ids
-from tiering.lake.iceberg.reading.file_footers import read_footer
+from tiering.lake.iceberg.reading.lake_parquet import read_footer
 from tiering.lake.iceberg.reading.survey import files_of_log_table
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema

@@ -98,10 +98,9 @@ class ExpiredSnapshots:
         for entry in reversed(table.metadata.metadata_log):
             if entry.metadata_file in read_files:
                 continue
-            try:
-                with lake_errors(f"read a former metadata file of {view.path}", table_path=view.path):
-                    snapshots = _snapshots_in(table, entry.metadata_file)
-            except _FileMissing:
+            with lake_errors(f"read a former metadata file of {view.path}", table_path=view.path):
+                snapshots = _snapshots_in(table, entry.metadata_file)
+            if snapshots is None:
                 return
             yield entry.metadata_file, snapshots
 
@@ -113,19 +112,16 @@ class ExpiredSnapshots:
                 self._tables.popitem(last=False)
 
 
-class _FileMissing(Exception):
-    """A file no longer exists, or is outside of the locations where files of the lake may be."""
-
-
-def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot]:
+def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot] | None:
     """Returns the snapshots in a metadata file of this table; none for a damaged file and for one of another table.
 
-    Raises _FileMissing, and LakeUnavailable if the storage refuses the permission.
+    None = the file no longer exists, or is outside of the locations where files of the lake may be. Raises LakeUnavailable if the storage
+    refuses the permission.
     """
     try:
         metadata = FromInputFile.table_metadata(table.io.new_input(location))
-    except _GONE as error:
-        raise _FileMissing from error
+    except _GONE:
+        return None
     except PermissionError as error:
         raise LakeUnavailable(f"{location} cannot be read: {describe(error)}", hint=_REFUSED_HINT) from error
     except _DAMAGED:

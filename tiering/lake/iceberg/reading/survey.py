@@ -20,8 +20,7 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, live_bucket_files, live_entries, partition_of
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
-from tiering.lake.iceberg.reading.file_footers import read_footer
-from tiering.lake.iceberg.reading.lake_parquet import check_readable
+from tiering.lake.iceberg.reading.lake_parquet import check_readable, read_footer
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema

@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import (
 )
 
 from tiering.errors import MarkerCorrupt
-from tiering.lake.base import FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY, LakeSnapshot, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER_KEY, LakeSnapshot, LakeView
 from tiering.lake.iceberg.commit.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.rules.hints import reconcile_call
@@ -68,16 +68,15 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
 
 def lake_snapshot(snapshot: Snapshot) -> LakeSnapshot:
     """Returns a snapshot of the metadata in the form that the rules use."""
-    summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    summary = summary_of(snapshot)
     return LakeSnapshot(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
         committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, UTC),
         operation="unknown" if snapshot.summary is None else snapshot.summary.operation.value,
-        commit_user=_text(summary.get(FLUSS_COMMIT_USER_KEY)),
-        round_id=_text(summary.get(ROUND_ID_KEY)),
-        offsets_path=_text(summary.get(FLUSS_OFFSETS_KEY)),
+        commit_user=summary.get(FLUSS_COMMIT_USER_KEY),
+        round_id=summary.get(ROUND_ID_KEY),
     )
 
 
@@ -102,10 +101,6 @@ def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
     if snapshot is None or snapshot.summary is None:
         return {}
     return {name: value for name, value in snapshot.summary.additional_properties.items() if isinstance(value, str)}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _live_rows(summary: Mapping[str, str], head: int | None) -> int | None:

@@ -1,4 +1,9 @@
-"""Plans an upkeep round's rewrites of an Iceberg table: `rules.upkeep.rewrite_runs` over the live files of the table's head."""
+"""Selects the files of an Iceberg table that rounds rewrite.
+
+An upkeep round's rewrites are planned by `rules.upkeep.rewrite_runs` over the live files of the table's head. A round that adds rows to a
+log table merges the newest small files of its buckets (`rules.upkeep.small_files`): only files of Lakeward's rounds, and only in partitions
+without deleted rows, because such a round has no time to read the deletes.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +17,21 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
-from tiering.lake.base import LakeView
+from tiering.lake.base import Committable, FileRewrite, LakeView
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.primary_key.bucket_files import MANY_DELETE_FILES, LiveFile
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
-from tiering.lake.iceberg.reading.file_footers import THREADS, read_footer
+from tiering.lake.iceberg.reading.lake_parquet import THREADS, read_footer
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.upkeep.applied_deletes import EqualityDelete
-from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, RewriteJob
+from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, EqualityDelete, RewriteJob
 from tiering.lake.iceberg.upkeep.live_files import LiveEntry, PartitionFiles, partition_name, read_live_files
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.proof.file_footer import Run
-from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, LiveDataFile, RewriteRun, runs_to_rewrite, worst_first
+from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, LiveDataFile, runs_to_rewrite, worst_first
+from tiering.lake.rules.upkeep.small_files import first_to_merge
+from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder
 
@@ -120,7 +129,8 @@ class _Planning:
                     continue
                 budget -= run.size_bytes
                 file_budget -= run.files
-                tasks.append(self._task(bucket, files[run.first : run.stop], run))
+                chosen = files[run.first : run.stop]
+                tasks.append(rewrite_task(self._table, self._view, bucket.key, bucket.partition, chosen, run.outputs))
         return tasks, bytes_left
 
     def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork, int]:
@@ -139,9 +149,6 @@ class _Planning:
             unknown = frozenset()
         self._left_alone += len(files) - len(ordered) + len(unknown)
         return ordered, self._work(bucket, ordered, unknown), unordered_bytes
-
-    def _task(self, bucket: _Bucket, files: Sequence[DataFile], run: RewriteRun) -> RewriteTask:
-        return rewrite_task(self._table, self._view, bucket.key, bucket.partition, files, run.outputs)
 
 
 def rewrite_task(
@@ -217,3 +224,57 @@ def _offset(bound: bytes) -> int:
 def oldest_first(entry: LiveEntry) -> tuple[int, int]:
     """Returns a sort key: oldest first. Of one commit the larger file comes first, because it replaced older files."""
     return entry.sequence_number, -entry.file.file_size_in_bytes
+
+
+class SmallLogFiles:
+    """The small files of one log table at one view of it."""
+
+    def __init__(self, factory: IcebergTieringFactory, table: TableInfo, view: LakeView, round_id: str) -> None:
+        self._factory = factory
+        self._table = table
+        self._view = view
+        self._loaded = cast(Table, view.handle)
+        self._round_id = round_id
+
+    def merged(
+        self, buckets: Mapping[BucketKey, str | None], new_nonce: Callable[[], str], budget_bytes: int, is_over: Callable[[], bool]
+    ) -> list[FileRewrite]:
+        """Merges the files (`FileMerging.merge_small_files`). After an error, all files that were written are deleted."""
+        rewrites: list[FileRewrite] = []
+        try:
+            with lake_errors(f"merge small files of {self._view.path}", table_path=self._view.path):
+                for key, partition in self._partitions(buckets):
+                    if is_over():
+                        break
+                    files = self._files_to_merge(key, partition, budget_bytes)
+                    if files:
+                        task = rewrite_task(self._table, self._view, key, partition, files)
+                        budget_bytes -= task.size_bytes
+                        rewrites.append(self._factory.rewrite(task, self._round_id, new_nonce(), lambda rows: False))
+            return rewrites
+        except BaseException:
+            self._factory.create_committer().abort(Committable(self._round_id, (), tuple(rewrites)))
+            raise
+
+    def _partitions(self, buckets: Mapping[BucketKey, str | None]) -> list[tuple[BucketKey, PartitionFiles]]:
+        """Returns the files of each bucket's partition. Partitions with deleted rows are left out."""
+        schema = self._loaded.schema()
+        places = {key: file_place(self._table, key, name, schema).partition for key, name in buckets.items()}
+        files = read_live_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
+        if files.has_global_deletes:
+            return []
+        partitions = ((key, files.partitions.get(partition)) for key, partition in places.items())
+        return [(key, files) for key, files in partitions if files is not None and not files.deletes and not files.equality_deletes]
+
+    def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> Sequence[DataFile]:
+        """Returns the newest small files of the bucket to merge, in the order of their offsets; none if their offsets overlap."""
+        entries = sorted(partition.buckets.get(key, ()), key=oldest_first)
+        files = [entry.file for entry in entries if self._is_ours(entry.file)]
+        first = first_to_merge([file.file_size_in_bytes for file in files], self._factory.target_bytes, budget_bytes)
+        if first is None:
+            return ()
+        ordered, overlapping = in_offset_order(ordered_files(self._table, self._view, key, files[first:]))
+        return () if overlapping or len(ordered) < len(files) - first else ordered
+
+    def _is_ours(self, file: DataFile) -> bool:
+        return bucket_of_name(file.file_path.rpartition("/")[2], is_partitioned=bool(self._table.partition_keys)) is not None
