@@ -50,6 +50,8 @@ class LakeSnapshot:
     operation: str
     commit_user: str | None = None
     round_id: str | None = None
+    offsets_path: str | None = None
+    """The path that `fluss-offsets` in its summary names."""
     mark: int | None = None
     """A number that distinguishes snapshots of the same id, where ids are reused after a roll-back (Paimon). It differs from every id.
     None = the format never reuses ids."""

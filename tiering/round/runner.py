@@ -22,7 +22,7 @@ from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavail
 from tiering.lake.base import Committable, FileRewrite, Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.maintenance import FileMerging, OldMetadata
 from tiering.lake.rules.base_check import needs_living
-from tiering.lake.rules.upkeep.merge_budgets import in_turn, merge_budget, merging_ms
+from tiering.lake.rules.upkeep.small_files import in_turn, merge_budget, merging_ms
 from tiering.model.assignments import ServiceMode
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats

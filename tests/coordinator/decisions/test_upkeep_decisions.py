@@ -34,7 +34,7 @@ from tiering.coordinator.decisions.upkeep.need import needed_work
 from tiering.coordinator.decisions.upkeep.outcomes import MAX_GIVEN_WAY, total_stats
 from tiering.lake.health.measure import FileTotals, LakeMeasure
 from tiering.lake.health.table_health import HealthObservation
-from tiering.lake.rules.upkeep.merge_budgets import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
+from tiering.lake.rules.upkeep.small_files import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
 from tiering.model.rounds import RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import SnapshotRetention

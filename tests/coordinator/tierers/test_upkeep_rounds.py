@@ -12,7 +12,7 @@ from support.upkeep.upkeep_world import MB, UpkeepWorld, end_upkeep, run_upkeep,
 from support.worlds.coordinator_world import FRESHNESS, HandTierer
 from tiering.coordinator.decisions.records import CommitState, TableRecord, Trigger, UpkeepOutcome
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.lake.rules.upkeep.merge_budgets import LEAST_BUDGET_BYTES
+from tiering.lake.rules.upkeep.small_files import LEAST_BUDGET_BYTES
 from tiering.model.rounds import RoundMode, RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 

@@ -251,7 +251,7 @@ def test_a_snapshot_says_whose_it_is_as_the_cluster_wants_it(kit: PaimonKit) -> 
     properties = {FLUSS_COMMIT_USER_KEY: FLUSS_COMMIT_USER, FLUSS_OFFSETS_KEY: "/remote/lake/sales/orders-7/metadata/a.offsets"}
     prepared.factory.create_committer().commit(prepared.committable, prepared.base, prepared.marker, properties)
     snapshot = kit.view(table).snapshots[1]
-    assert snapshot.commit_user == FLUSS_COMMIT_USER
+    assert (snapshot.commit_user, snapshot.offsets_path) == (FLUSS_COMMIT_USER, properties[FLUSS_OFFSETS_KEY])
     stored = kit.by_pypaimon(table).snapshot_manager().get_latest_snapshot()
     assert (stored.commit_user, stored.commit_identifier, stored.commit_kind) == (FLUSS_COMMIT_USER, 2**63 - 1, "APPEND")
     assert FLUSS_COMMIT_USER_KEY not in stored.properties

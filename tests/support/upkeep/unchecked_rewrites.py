@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyiceberg.table import Table
 
-from tiering.lake.iceberg.upkeep.fitting_rewrites import FittingRewrites
+from tiering.lake.iceberg.upkeep.live_files import FittingRewrites
 from tiering.lake.iceberg.writing.data_files import FilesPayload
 
 

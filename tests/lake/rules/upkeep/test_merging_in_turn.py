@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.lake.rules.upkeep.merge_budgets import in_turn, merging_ms
+from tiering.lake.rules.upkeep.small_files import in_turn, merging_ms
 from tiering.model.tables import BucketKey
 
 

@@ -17,7 +17,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.counts import counted
 from tiering.durations import short_duration
 from tiering.errors import Cancelled
-from tiering.lake.rules.upkeep.merge_budgets import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
+from tiering.lake.rules.upkeep.small_files import LEAST_BUDGET_BYTES, REWRITTEN_BYTES_PER_MS
 from tiering.model.states import TableState
 from tiering.model.upkeep import UPKEEP_ROUND_BYTES, UpkeepOrder
 

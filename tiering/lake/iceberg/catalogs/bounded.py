@@ -34,40 +34,36 @@ class BoundedCatalog(Catalog):
     def _deadlines(self) -> AnswerDeadlines:
         return AnswerDeadlines(WHOM)
 
-    def _within(self, deadline: Timeout, name: Hashable, ask: Callable[[], Answer]) -> Answer:
-        return self._deadlines.within(deadline.milliseconds(self.properties) / 1_000, name, ask)
+    def _within(self, deadline: Timeout, key: Hashable, method: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:
+        """Calls the method. Its name and `key` identify the request: while an earlier one is late, no other one is sent."""
+        request = partial(method, *args, **kwargs)
+        return self._deadlines.within(deadline.milliseconds(self.properties) / 1_000, (method.__name__, key), request)
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Loads a table and its metadata file within the read deadline."""
-        ask = partial(super().load_table, identifier)  # type: ignore[safe-super]
-        return self._within(READ_DEADLINE, ("load", identifier), ask)
+        return self._within(READ_DEADLINE, identifier, super().load_table, identifier)  # type: ignore[safe-super]
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Lists namespaces within the read deadline."""
-        ask = partial(super().list_namespaces, namespace)  # type: ignore[safe-super]
-        return self._within(READ_DEADLINE, ("namespaces", namespace), ask)
+        return self._within(READ_DEADLINE, namespace, super().list_namespaces, namespace)  # type: ignore[safe-super]
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         """Loads a namespace's properties within the read deadline."""
-        ask = partial(super().load_namespace_properties, namespace)  # type: ignore[safe-super]
-        return self._within(READ_DEADLINE, ("namespace", namespace), ask)
+        return self._within(READ_DEADLINE, namespace, super().load_namespace_properties, namespace)  # type: ignore[safe-super]
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
         """Creates a namespace within the change deadline."""
-        ask = partial(super().create_namespace, namespace, properties)  # type: ignore[safe-super]
-        self._within(CHANGE_DEADLINE, ("create namespace", namespace), ask)
+        self._within(CHANGE_DEADLINE, namespace, super().create_namespace, namespace, properties)  # type: ignore[safe-super]
 
     def create_table(self, identifier: str | Identifier, *args: Any, **kwargs: Any) -> Table:
         """Creates a table within the change deadline."""
-        ask = partial(super().create_table, identifier, *args, **kwargs)  # type: ignore[safe-super]
-        return self._within(CHANGE_DEADLINE, ("create", identifier), ask)
+        return self._within(CHANGE_DEADLINE, identifier, super().create_table, identifier, *args, **kwargs)  # type: ignore[safe-super]
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         """Commits to a table within the change deadline."""
-        ask = partial(super().commit_table, table, requirements, updates)  # type: ignore[safe-super]
-        return self._within(CHANGE_DEADLINE, ("commit", table.name()), ask)
+        return self._within(CHANGE_DEADLINE, table.name(), super().commit_table, table, requirements, updates)  # type: ignore[safe-super]
 
 
 TOKEN_SECONDS = (REST_CONNECT.default / 1_000, REST_CONNECT.default / 1_000)

@@ -31,7 +31,7 @@ from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPauses, upkeep_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
-from tiering.lake.iceberg.upkeep.fitting_rewrites import FittingRewrites, fitting_rewrites
+from tiering.lake.iceberg.upkeep.live_files import FittingRewrites, fitting_rewrites
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe

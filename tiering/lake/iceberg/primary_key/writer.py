@@ -41,7 +41,7 @@ from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.outside_errors import describe
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
-from tiering.lake.rules.upkeep.merge_budgets import MERGED_BYTES, merge_budget
+from tiering.lake.rules.upkeep.small_files import MERGED_BYTES, merge_budget
 from tiering.lake.writing.fitting import fit, fit_records, watched_schema
 from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.writing.row_guard import ChangeGuard

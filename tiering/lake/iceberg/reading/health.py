@@ -20,7 +20,7 @@ from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
 from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, PartitionValue, value_text
 from tiering.lake.iceberg_options import allowed_properties
-from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
+from tiering.lake.rules.upkeep.small_files import reachable_bytes
 from tiering.model.tables import BUCKET_COLUMN, TableInfo
 
 

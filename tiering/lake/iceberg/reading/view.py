@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import (
 )
 
 from tiering.errors import MarkerCorrupt
-from tiering.lake.base import FLUSS_COMMIT_USER_KEY, LakeSnapshot, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY, LakeSnapshot, LakeView
 from tiering.lake.iceberg.commit.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.rules.hints import reconcile_call
@@ -77,6 +77,7 @@ def lake_snapshot(snapshot: Snapshot) -> LakeSnapshot:
         operation="unknown" if snapshot.summary is None else snapshot.summary.operation.value,
         commit_user=summary.get(FLUSS_COMMIT_USER_KEY),
         round_id=summary.get(ROUND_ID_KEY),
+        offsets_path=summary.get(FLUSS_OFFSETS_KEY),
     )
 
 

@@ -23,7 +23,7 @@ from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT
-from tiering.lake.rules.upkeep.merge_budgets import reachable_bytes
+from tiering.lake.rules.upkeep.small_files import reachable_bytes
 from tiering.model.tables import TableInfo
 
 INDEX = "index"

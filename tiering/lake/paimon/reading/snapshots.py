@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 from tiering.errors import LakeUnavailable
-from tiering.lake.base import LakeSnapshot
+from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeSnapshot
 from tiering.lake.marker import ROUND_ID_KEY
 from tiering.lake.paimon.storage.base import SNAPSHOT, TAG, TableFolder
 
@@ -66,6 +66,7 @@ class StoredSnapshot:
             operation=str(document["commitKind"]),
             commit_user=document["commitUser"],
             round_id=properties.get(ROUND_ID_KEY),
+            offsets_path=properties.get(FLUSS_OFFSETS_KEY),
             mark=MARK_BIT | int(self.digest[:15], 16),
         )
 
