@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from support.clusters.fluss_owner import CLUSTER_ID, opened_owner
-from support.clusters.fluss_server import PASSWORD, USER
+from support.clusters.fluss_server import PASSWORD, USER, login_servers, tablet_server_address, zookeeper_address
 from support.clusters.fluss_tables import FlussTables
 from support.clusters.scripted_fluss import EVERY_CALL, ScriptedFluss
 from support.running.commands import Ended
@@ -71,7 +71,7 @@ def test_a_wrong_port_is_named_with_what_answers_there(start: Start, fluss: Loca
     with HeldPort() as closed:
         for address, reason in (
             (closed.address, f"no Fluss server answers at {closed.address}: Connection refused"),
-            (fluss.zookeeper_address, f"{fluss.zookeeper_address} accepts connections, but does not answer like a Fluss server"),
+            (zookeeper_address(fluss), f"{zookeeper_address(fluss)} accepts connections, but does not answer like a Fluss server"),
         ):
             ended = start(address, command=command)
             assert (ended.status, ended.out) == (1, "")
@@ -81,7 +81,7 @@ def test_a_wrong_port_is_named_with_what_answers_there(start: Start, fluss: Loca
 
 
 def test_a_tablet_servers_port_leads_to_the_coordinator(fluss: LocalFlussCluster, tmp_path: Path) -> None:
-    deployment = FlussDeployment(tmp_path, servers=fluss.tablet_server_address(0))
+    deployment = FlussDeployment(tmp_path, servers=tablet_server_address(fluss, 0))
     try:
         deployment.start_coordinator()
     finally:
@@ -111,7 +111,7 @@ def test_a_wrong_login_is_said_and_no_password_is_shown(
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
-    ended = start(fluss.login_servers)
+    ended = start(login_servers(fluss))
     assert (ended.status, reason in ended.err) == (1, True), ended.err
     assert "FLUSS_PASSWORD" in ended.err
     assert password is None or password not in ended.err

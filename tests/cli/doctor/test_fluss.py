@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.fluss_owner import opened_owner
+from support.clusters.fluss_server import tablet_server_address
 from support.clusters.fluss_tables import FlussTables
 from support.clusters.scripted_fluss import EVERY_CALL, ScriptedFluss
 from support.running.fluss_deployment import LAKE
@@ -34,7 +35,7 @@ def test_each_server_is_reached(fluss: LocalFlussCluster) -> None:
     results = list(findings([("fluss", lambda: cluster_servers(fluss.bootstrap_servers))]))
     assert [finding.verdict for finding in results if "lake" not in finding.result] == [Verdict.OK] * 2
     assert fluss.bootstrap_servers in results[0].result
-    assert fluss.tablet_server_address(0) in results[1].result
+    assert tablet_server_address(fluss, 0) in results[1].result
     assert (results[-1].verdict, "datalake.format is iceberg" in results[-1].result) == (Verdict.OK, True)  # also without any table
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.clusters.fluss_server import login_servers, tablet_server_address, zookeeper_address
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
@@ -41,7 +42,7 @@ def test_a_server_listens_on_its_held_port_again_after_it_ended() -> None:
 
 def test_the_ports_of_a_cluster_cannot_be_taken_before_it_starts(tmp_path: Path) -> None:
     cluster = LocalFlussCluster(tmp_path / "cluster", ClusterSettings(users={"ada": "x"}))
-    addresses = (cluster.zookeeper_address, cluster.bootstrap_servers, cluster.login_servers, cluster.tablet_server_address(0))
+    addresses = (zookeeper_address(cluster), cluster.bootstrap_servers, login_servers(cluster), tablet_server_address(cluster, 0))
     try:
         for address in addresses:
             with pytest.raises(OSError, match="in use"):

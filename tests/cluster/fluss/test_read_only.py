@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.fluss_owner import CLUSTER_ID
-from support.clusters.fluss_server import PASSWORD, USER
+from support.clusters.fluss_server import PASSWORD, USER, login_servers
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.kind import CLUSTER_KIND
@@ -55,12 +55,12 @@ def test_no_password_goes_to_an_address_that_the_folder_alone_names(
     """The folder may come from another person."""
     monkeypatch.setenv("FLUSS_USERNAME", USER)
     monkeypatch.setenv("FLUSS_PASSWORD", PASSWORD)
-    remember(tmp_path, fluss.login_servers)
+    remember(tmp_path, login_servers(fluss))
     cluster = CLUSTER_KIND.open_read_only(tmp_path)
     with pytest.raises(ClusterAccessDenied, match="not completed authentication"):
         cluster.table(table.path)
     cluster.close()
-    cluster = CLUSTER_KIND.open_read_only(tmp_path, {BOOTSTRAP_SERVERS: fluss.login_servers})
+    cluster = CLUSTER_KIND.open_read_only(tmp_path, {BOOTSTRAP_SERVERS: login_servers(fluss)})
     assert cluster.table(table.path).table_id == table.table_id
     cluster.close()
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
-from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cli.fluss_server.held_ports import LOOPBACK
+from tiering.cli.fluss_server.local_cluster import READY_SECONDS, LocalFlussCluster
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.settings import ServerAddress
+from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.errors import LakewardError
+from tiering.errors import LakewardError, SetupError
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -37,11 +39,45 @@ def lake_settings(tablet_servers: int = 1) -> ClusterSettings:
     )
 
 
+def login_servers(cluster: LocalFlussCluster) -> str:
+    """`HOST:PORT` of the coordinator's listener that asks for a password. It exists only with users."""
+    assert cluster.coordinator_ports.login is not None
+    return str(ServerAddress(LOOPBACK, cluster.coordinator_ports.login))
+
+
+def zookeeper_address(cluster: LocalFlussCluster) -> str:
+    """`HOST:PORT` of ZooKeeper. Clients of Fluss do not need it."""
+    return str(cluster.zookeeper_server)
+
+
+def tablet_server_address(cluster: LocalFlussCluster, number: int) -> str:
+    """`HOST:PORT` of a tablet server's listener without a login."""
+    return str(ServerAddress(LOOPBACK, cluster.tablet_ports[number].plain))
+
+
+def kill_tablet_server(cluster: LocalFlussCluster, number: int) -> None:
+    """Kills a tablet server with SIGKILL, and waits until the coordinator notices.
+
+    If the server starts again earlier, the coordinator counts it as present, and removes it once when the session of the killed process
+    ends. Raises SetupError if the coordinator does not notice.
+    """
+    cluster.tablet_servers[number].kill()
+    deadline = time.monotonic() + READY_SECONDS
+    client = FlussClient(FlussConnection.parse(cluster.bootstrap_servers))
+    try:
+        while number in client.servers().tablet_servers:
+            if time.monotonic() > deadline:
+                raise SetupError(f"the coordinator still lists tablet server {number}", hint=f"The logs are in {cluster.logs}.")
+            time.sleep(0.1)
+    finally:
+        client.close()
+
+
 def leader_number(cluster: LocalFlussCluster, client: FlussClient, table: TableInfo, bucket: BucketKey) -> int:
     """The id of the tablet server that leads a bucket."""
     client.forget_leader(table.path, table.table_id, bucket)
     leader = str(client.leader_of(table.path, table.table_id, bucket))
-    return next(number for number in cluster.tablet_servers if cluster.tablet_server_address(number) == leader)
+    return next(number for number in cluster.tablet_servers if tablet_server_address(cluster, number) == leader)
 
 
 def is_led(cluster: LocalFlussCluster, client: FlussClient, table: TableInfo, bucket: BucketKey) -> bool:
@@ -54,7 +90,7 @@ def is_led(cluster: LocalFlussCluster, client: FlussClient, table: TableInfo, bu
     try:
         BucketLog(client, table.path, table.table_id, bucket).bounds()
         for number in cluster.tablet_servers:
-            answer = client.call(ServerAddress.parse(cluster.tablet_server_address(number)), pb.MetadataRequest(table_path=[name]))
+            answer = client.call(ServerAddress.parse(tablet_server_address(cluster, number)), pb.MetadataRequest(table_path=[name]))
             alive = {server.node_id for server in answer.tablet_servers}
             buckets = [known for metadata in answer.table_metadata for known in metadata.bucket_metadata]
             if not any(
@@ -78,7 +114,7 @@ def kill_with_notes(cluster: LocalFlussCluster, number: int, table: TableInfo, n
 
     Of a bucket without replicas it cuts the rest of the log then (Fluss 0.9.1).
     """
-    cluster.kill_tablet_server(number)
+    kill_tablet_server(cluster, number)
     lines = [line.split() for line in _notes(cluster, number).read_text().splitlines()]
     lines = [[*words[:-1], str(noted)] if _is_of(table, words) else words for words in lines]
     _notes(cluster, number).write_text("".join(" ".join(words) + "\n" for words in lines))

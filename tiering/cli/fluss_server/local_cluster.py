@@ -44,38 +44,23 @@ class LocalFlussCluster:
         self._held_ports = [HeldPort() for _ in range(1 + 2 * (1 + len(ids)))]
         zookeeper_port, *ports = (port.number for port in self._held_ports)
         pairs = [ServerPorts(plain, login) for plain, login in zip(ports[::2], ports[1::2], strict=True)]
-        self._zookeeper = ServerAddress(LOOPBACK, zookeeper_port)
-        self._coordinator_ports, self._tablet_ports = pairs[0], dict(zip(ids, pairs[1:], strict=True))
+        self.zookeeper_server = ServerAddress(LOOPBACK, zookeeper_port)
+        self.coordinator_ports, self.tablet_ports = pairs[0], dict(zip(ids, pairs[1:], strict=True))
         self.zookeeper = self._prepared_zookeeper()
-        self.coordinator = self._prepared("coordinator", _COORDINATOR, self._coordinator_ports, None)
+        self.coordinator = self._prepared("coordinator", _COORDINATOR, self.coordinator_ports, None)
         self.tablet_servers: Mapping[int, JavaProcess] = MappingProxyType(
-            {number: self._prepared(f"tablet-{number}", _TABLET_SERVER, ports, number) for number, ports in self._tablet_ports.items()}
+            {number: self._prepared(f"tablet-{number}", _TABLET_SERVER, ports, number) for number, ports in self.tablet_ports.items()}
         )
 
     @property
     def bootstrap_servers(self) -> str:
         """`HOST:PORT` of the coordinator's listener without a login."""
-        return str(ServerAddress(LOOPBACK, self._coordinator_ports.plain))
-
-    @property
-    def login_servers(self) -> str:
-        """`HOST:PORT` of the coordinator's listener that asks for a password. It exists only with users."""
-        assert self._coordinator_ports.login is not None
-        return str(ServerAddress(LOOPBACK, self._coordinator_ports.login))
-
-    @property
-    def zookeeper_address(self) -> str:
-        """`HOST:PORT` of ZooKeeper. Clients of Fluss do not need it."""
-        return str(self._zookeeper)
+        return str(ServerAddress(LOOPBACK, self.coordinator_ports.plain))
 
     @property
     def server_yaml(self) -> Path:
         """The server.yaml of the coordinator, which names the lake, for `--fluss-conf`."""
         return self._server_yaml("coordinator")
-
-    def tablet_server_address(self, number: int) -> str:
-        """`HOST:PORT` of a tablet server's listener without a login."""
-        return str(ServerAddress(LOOPBACK, self._tablet_ports[number].plain))
 
     def start(self) -> None:
         """Starts all processes and waits until the cluster is ready. Raises SetupError with the log of a process that ended."""
@@ -96,23 +81,6 @@ class LocalFlussCluster:
             while (reason := self._not_ready(client)) is not None:
                 if time.monotonic() > deadline:
                     raise SetupError(f"the Fluss cluster was not ready after {seconds:g} s: {reason}", hint=f"The logs are in {self.logs}.")
-                time.sleep(_LOOK_SECONDS)
-        finally:
-            client.close()
-
-    def kill_tablet_server(self, number: int) -> None:
-        """Kills a tablet server with SIGKILL, and waits until the coordinator notices.
-
-        If the server starts again earlier, the coordinator counts it as present, and removes it once when the session of the killed process
-        ends. Raises SetupError if the coordinator does not notice.
-        """
-        self.tablet_servers[number].kill()
-        deadline = time.monotonic() + READY_SECONDS
-        client = FlussClient(FlussConnection.parse(self.bootstrap_servers))
-        try:
-            while number in client.servers().tablet_servers:
-                if time.monotonic() > deadline:
-                    raise SetupError(f"the coordinator still lists tablet server {number}", hint=f"The logs are in {self.logs}.")
                 time.sleep(_LOOK_SECONDS)
         finally:
             client.close()
@@ -153,7 +121,7 @@ class LocalFlussCluster:
         while True:
             self.zookeeper.check_running()
             try:
-                socket.create_connection((self._zookeeper.host, self._zookeeper.port), 1).close()
+                socket.create_connection((self.zookeeper_server.host, self.zookeeper_server.port), 1).close()
                 return
             except OSError as error:
                 if time.monotonic() > deadline:
@@ -165,13 +133,13 @@ class LocalFlussCluster:
     def _prepared_zookeeper(self) -> JavaProcess:
         file = self.folder / "conf" / "zoo.cfg"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(zookeeper_configuration(self.folder / "data" / "zookeeper", self._zookeeper.port))
+        file.write_text(zookeeper_configuration(self.folder / "data" / "zookeeper", self.zookeeper_server.port))
         return JavaProcess(self._class_path, _ZOOKEEPER, (str(file),), self.logs / "zookeeper.log", "128m", {})
 
     def _prepared(self, name: str, main: str, ports: ServerPorts, tablet_server_id: int | None) -> JavaProcess:
         file = self._server_yaml(name)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(server_configuration(self.settings, self.folder, self._zookeeper.port, ports, tablet_server_id))
+        file.write_text(server_configuration(self.settings, self.folder, self.zookeeper_server.port, ports, tablet_server_id))
         plugins = self.settings.plugins_folder
         environment = {} if plugins is None else {"FLUSS_PLUGINS_DIR": str(plugins)}
         return JavaProcess(self._class_path, main, ("--configDir", str(file.parent)), self.logs / f"{name}.log", "512m", environment)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.clusters.fluss_server import tablet_server_address
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import local_cluster
@@ -32,7 +33,7 @@ def test_the_next_leader_goes_on_where_the_one_before_was_killed(tmp_path: Path,
         chunks = fetch.log_chunks(log, 0, ROWS, {})
         headers = list(next(chunks).headers)
         before = tables.client.leader_of(table.path, table.table_id, BUCKET)
-        (leader,) = [number for number in cluster.tablet_servers if cluster.tablet_server_address(number) == str(before)]
+        (leader,) = [number for number in cluster.tablet_servers if tablet_server_address(cluster, number) == str(before)]
         cluster.tablet_servers[leader].kill()
         headers += [header for chunk in chunks for header in chunk.headers]
         assert tables.client.leader_of(table.path, table.table_id, BUCKET) != before

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.clusters.fluss_server import kill_tablet_server
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
@@ -358,7 +359,7 @@ def test_a_server_that_is_killed_and_started_again_under_a_reader_loses_nothing(
     monkeypatch.setattr(fetch, "FETCH_BYTES", 1_000)
     chunks = fetch.log_chunks(BucketLog(tables.client, table.path, table.table_id, B0), 0, 5_000, {})
     headers = list(next(chunks).headers)
-    cluster.kill_tablet_server(0)
+    kill_tablet_server(cluster, 0)
     cluster.tablet_servers[0].start()
     headers += [header for chunk in chunks for header in chunk.headers]
     assert (headers[0].starting_offset, headers[-1].stopping_offset) == (0, 5_000)

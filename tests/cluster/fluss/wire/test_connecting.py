@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import grpc
 import pytest
 
-from support.clusters.fluss_server import PASSWORD, USER
+from support.clusters.fluss_server import PASSWORD, USER, login_servers, tablet_server_address, zookeeper_address
 from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.settings import PASSWORD_VARIABLE, FlussConnection, ServerAddress
@@ -27,7 +27,7 @@ PATH = pb.PbTablePath(database_name="nowhere", table_name="nothing")
 
 
 def test_the_coordinator_is_found_from_a_tablet_servers_port(fluss: LocalFlussCluster, opened: Opened) -> None:
-    client = opened(FlussConnection.parse(fluss.tablet_server_address(0)))
+    client = opened(FlussConnection.parse(tablet_server_address(fluss, 0)))
 
     assert client.coordinator(pb.LakeTieringHeartbeatRequest()).coordinator_epoch >= 0
     assert str(client.servers().coordinator) == fluss.bootstrap_servers
@@ -66,9 +66,9 @@ def test_many_threads_share_one_connection_and_get_their_own_answers(fluss: Loca
 
 def test_a_login_opens_the_listener_that_asks_for_one(fluss: LocalFlussCluster, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
-    client = opened(FlussConnection.parse(fluss.login_servers, USER))
+    client = opened(FlussConnection.parse(login_servers(fluss), USER))
 
-    assert str(client.servers().coordinator) == fluss.login_servers
+    assert str(client.servers().coordinator) == login_servers(fluss)
     assert client.coordinator(pb.LakeTieringHeartbeatRequest()).coordinator_epoch >= 0
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_password_is_said_and_never_shown(fluss: LocalFlussCluster, open
     monkeypatch.setenv(PASSWORD_VARIABLE, "Zr4-is-wrong")
 
     with pytest.raises(ClusterAccessDenied, match="Invalid username or password") as raised:
-        opened(FlussConnection.parse(fluss.login_servers, USER)).coordinator(pb.ListDatabasesRequest())
+        opened(FlussConnection.parse(login_servers(fluss), USER)).coordinator(pb.ListDatabasesRequest())
     assert PASSWORD_VARIABLE in raised.value.hint
     assert raised.value.ids["user"] == USER
     assert "Zr4" not in str(raised.value) + raised.value.hint + str(raised.value.ids)
@@ -86,13 +86,13 @@ def test_a_user_without_a_password_is_sent_nowhere(fluss: LocalFlussCluster, ope
     monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
 
     with pytest.raises(SetupError, match="no password for the Fluss user 'ada'") as raised:
-        opened(FlussConnection.parse(fluss.login_servers, USER)).coordinator(pb.ListDatabasesRequest())
+        opened(FlussConnection.parse(login_servers(fluss), USER)).coordinator(pb.ListDatabasesRequest())
     assert PASSWORD_VARIABLE in raised.value.hint
 
 
 def test_a_listener_that_asks_for_a_login_refuses_who_has_none(fluss: LocalFlussCluster, opened: Opened) -> None:
     with pytest.raises(ClusterAccessDenied, match="not completed authentication") as raised:
-        opened(FlussConnection.parse(fluss.login_servers)).coordinator(pb.ListDatabasesRequest())
+        opened(FlussConnection.parse(login_servers(fluss))).coordinator(pb.ListDatabasesRequest())
     assert PASSWORD_VARIABLE in raised.value.hint
 
 
@@ -105,9 +105,12 @@ def test_a_login_where_none_is_asked_for_is_refused(fluss: LocalFlussCluster, op
 
 
 def test_zookeepers_port_is_told_from_a_fluss_server(fluss: LocalFlussCluster, opened: Opened) -> None:
-    client = opened(FlussConnection.parse(fluss.zookeeper_address))
+    zookeeper = zookeeper_address(fluss)
+    client = opened(FlussConnection.parse(zookeeper))
 
-    with pytest.raises(ClusterUnavailable, match=f"{fluss.zookeeper_address} accepts connections, but does not answer like a Fluss server"):
+    with pytest.raises(
+        ClusterUnavailable, match=f"{zookeeper} accepts connections, but does not answer like a Fluss server"
+    ):
         client.coordinator(pb.ListDatabasesRequest())
 
 

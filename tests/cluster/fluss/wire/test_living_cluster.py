@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from support.clusters.fluss_server import lake_settings
+from support.clusters.fluss_server import lake_settings, tablet_server_address
 from support.clusters.fluss_tables import FlussTables
 from support.running.fluss_health import OF_FLUSS
 from support.running.processes import wait_for
@@ -104,12 +104,12 @@ def test_a_killed_tablet_servers_buckets_are_read_from_the_other(running: LocalF
     assert end_of_log_soon(client, table) == 100
 
     killed = client.leader_of(table.path, table.table_id, BUCKETS[0])
-    (number,) = (number for number in running.tablet_servers if running.tablet_server_address(number) == str(killed))
+    (number,) = (number for number in running.tablet_servers if tablet_server_address(running, number) == str(killed))
     running.tablet_servers[number].kill()
 
     assert end_of_log_soon(client, table) == 100
     leaders = client.leaders_of(table.path, table.table_id, BUCKETS)
-    assert {str(leader) for leader in leaders.values()} == {running.tablet_server_address(1 - number)}
+    assert {str(leader) for leader in leaders.values()} == {tablet_server_address(running, 1 - number)}
 
 
 def test_a_bucket_without_a_leader_says_so_until_its_server_is_back(
@@ -121,7 +121,7 @@ def test_a_bucket_without_a_leader_says_so_until_its_server_is_back(
     (number,) = (
         number
         for number in running.tablet_servers
-        if running.tablet_server_address(number) == str(client.leader_of(table.path, table.table_id, BUCKETS[0]))
+        if tablet_server_address(running, number) == str(client.leader_of(table.path, table.table_id, BUCKETS[0]))
     )
     # A bucket without replicas comes back with what its server had noted every few seconds; the rest of its log is cut.
     wait_for("the log's end is noted", lambda: noted_end(running, number, table) == 100 or None, PATIENCE_S)
@@ -167,7 +167,7 @@ def test_buckets_are_found_while_the_coordinator_is_away(running: LocalFlussClus
     table = replicated(tables, "orphaned", 1)
     running.coordinator.kill()
 
-    client = opened(FlussConnection.parse(",".join((running.bootstrap_servers, running.tablet_server_address(0)))))
+    client = opened(FlussConnection.parse(",".join((running.bootstrap_servers, tablet_server_address(running, 0)))))
 
     assert end_of_log(client, table) == 100
 
@@ -196,7 +196,7 @@ def test_a_partition_that_is_gone_has_no_leaders(running: LocalFlussCluster, tab
         except ClusterUnavailable:
             return None
 
-    assert str(wait_for("a leader", led, PATIENCE_S)) in {running.tablet_server_address(number) for number in running.tablet_servers}
+    assert str(wait_for("a leader", led, PATIENCE_S)) in {tablet_server_address(running, number) for number in running.tablet_servers}
     tables.drop_partition(table, {"name": "x"})
 
     def refused() -> bool:
