@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 from structlog.contextvars import get_contextvars
 
-from tiering.telemetry.metrics import project_version
+from tiering.telemetry.metrics import VERSION
 from tiering.telemetry.otlp import close_provider, open_provider
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CallTraces(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
-        self._tracer = provider.get_tracer("lakeward", project_version())
+        self._tracer = provider.get_tracer("lakeward", VERSION)
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
         """Returns the method's handler, within a span if the caller sent `traceparent` and the call has one answer."""

@@ -33,7 +33,7 @@ from tiering.lake.health.table_health import HealthObservation
 from tiering.model.states import LASTING, TableState
 from tiering.model.tierers import TiererState, TiererStatus
 from tiering.telemetry import metrics
-from tiering.telemetry.metrics import DEFAULT_TABLES, Metric, project_version
+from tiering.telemetry.metrics import DEFAULT_TABLES, VERSION, Metric
 
 SHOWN_TIERERS = 100
 """Number of tierers with a series of their own: those that were silent for longest."""
@@ -140,7 +140,7 @@ class CoordinatorCollector(Collector):
         yield from self._tierers(now)
         yield from self._leases(now)
         yield _single(metrics.COORDINATOR_EPOCH, self._coordinator.table_records.epoch)
-        yield _by_label(metrics.BUILD, {project_version(): 1})
+        yield _by_label(metrics.BUILD, {VERSION: 1})
         yield _single(metrics.SCRAPE_SECONDS, time.perf_counter() - started)
 
     def _look(self, now: Moment) -> tuple[list[TableMetrics], _Totals]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 from tiering.lake.health.score import ILL_SCORE
 
@@ -29,6 +29,9 @@ class Process(StrEnum):
 
 
 TABLE = ("database", "table")
+
+VERSION = version("lakeward")
+"""Version of the installed package."""
 
 DEFAULT_TABLES = 500
 """Number of tables with series of their own. Each has eighteen series; a scrape then has some 500 KB."""
@@ -144,11 +147,3 @@ TIERER_BUILD = _of_tierer("build_info", "1; the version is a label.", ("version"
 
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All metrics, in the order of their declarations."""
-
-
-def project_version() -> str:
-    """Returns the version of the installed package."""
-    try:
-        return version("lakeward")
-    except PackageNotFoundError:
-        return "unpackaged"

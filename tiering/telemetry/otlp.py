@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from tiering.extras import install_hint
-from tiering.telemetry.metrics import project_version
+from tiering.telemetry.metrics import VERSION
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -58,7 +58,7 @@ def _provider(variables: Mapping[str, str], service: str, instance: str) -> Trac
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    attributes = {"service.version": project_version(), "service.instance.id": instance}
+    attributes = {"service.version": VERSION, "service.instance.id": instance}
     if not variables.get("OTEL_SERVICE_NAME") and "service.name=" not in variables.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         attributes["service.name"] = service
     # Its own hook would wait for a dead endpoint at the end of the process.

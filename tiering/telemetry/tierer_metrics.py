@@ -14,7 +14,7 @@ from tiering.model.rounds import Assignment, PhaseTimes, RoundState
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.watch import TiererWatch
 from tiering.telemetry import metrics
-from tiering.telemetry.metrics import Metric, project_version
+from tiering.telemetry.metrics import VERSION, Metric
 
 SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 """Bounds of the histograms in seconds, from an inline round of a few rows to a round of a backlog."""
@@ -68,7 +68,7 @@ class TiererMetrics(TiererWatch):
         self._running = _registered(Gauge, metrics.ROUNDS_RUNNING, registry)
         self._failed_heartbeats = _registered(Counter, metrics.FAILED_HEARTBEATS, registry)
         _registered(Gauge, metrics.TIERER_SLOTS, registry).set(slots)
-        _registered(Gauge, metrics.TIERER_BUILD, registry).labels(project_version()).set(1)
+        _registered(Gauge, metrics.TIERER_BUILD, registry).labels(VERSION).set(1)
         _registered(Gauge, metrics.COORDINATOR_SILENCE, registry).set_function(self._silent_seconds)
 
     def heartbeat_answered(self) -> None:

@@ -17,7 +17,7 @@ from tiering.model.rounds import Assignment
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.transport import CallMetadata
 from tiering.round.watch import TiererWatch
-from tiering.telemetry.metrics import project_version
+from tiering.telemetry.metrics import VERSION
 from tiering.telemetry.otlp import close_provider, open_provider
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class RoundTraces(TiererWatch):
 
     def __init__(self, provider: TracerProvider, clock: Clock) -> None:
         self._provider = provider
-        self._tracer = provider.get_tracer("lakeward", project_version())
+        self._tracer = provider.get_tracer("lakeward", VERSION)
         self._clock = clock
         self._running: dict[str, _RunningTrace] = {}
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from support.repository import ROOT
-from tiering.cli.terminal.exit_status import MEANINGS, ExitStatus, exit_status
+from tiering.cli.terminal.exit_status import ExitStatus, exit_status
 from tiering.errors import DataCorrupt, InvalidName, LakewardError, RoundFailed, ServiceUnreachable, SetupError
 
 MANUAL = ROOT / "docs" / "cli.md"
+MEANINGS = {
+    ExitStatus.DONE: "done",
+    ExitStatus.FAILED: "it failed; for `doctor`: something that Lakeward needs is missing",
+    ExitStatus.USAGE: "wrong usage or input: nothing was changed",
+    ExitStatus.UNREACHABLE: "no service answers at the uri",
+    ExitStatus.NOT_YET: "`tier`, `wait` or another command stopped waiting too early: standard error says why; a round continues",
+    ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
+    ExitStatus.READER_GONE: "the reader of the output closed it, as `head -1` does",
+    ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",
+}
 
 
 @pytest.mark.parametrize(

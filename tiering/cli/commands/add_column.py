@@ -25,7 +25,6 @@ def add_column(
 
     Example: lakeward add-column sales.orders coupon STRING
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     import pyarrow as pa
 
     from tiering.cli.service_cluster import writable_cluster

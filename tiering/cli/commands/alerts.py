@@ -8,7 +8,6 @@ def alerts() -> None:
 
     Example: lakeward alerts > lakeward-rules.yml
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.telemetry.alerts import rules
 
     print(rules(), end="")

@@ -18,7 +18,6 @@ def coordinator(context: typer.Context, options: ServiceOptions) -> None:
 
     Example: lakeward coordinator --data ./lakeward-data --port 7707
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.coordinator import serve_coordinator
 
     asyncio.run(serve_coordinator(options.begin(context)))

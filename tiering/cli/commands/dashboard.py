@@ -10,7 +10,6 @@ def dashboard() -> None:
 
     Example: lakeward dashboard > lakeward.json
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.telemetry import dashboard as grafana
 
     print(json.dumps(grafana.dashboard(), indent=2))

@@ -43,7 +43,6 @@ def demo(
 
 
 def _show(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.demo.stage import open_stage
     from tiering.cli.demo.story import INLINE_ROUND_BYTES, tell
 

@@ -49,7 +49,6 @@ def doctor(
 
     Example: lakeward doctor --fluss fluss-host:9123 --fluss-conf server.yaml
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.doctor.checks import all_checks
     from tiering.cli.doctor.service import Service
 

@@ -39,7 +39,6 @@ def drop(
 
     Example: lakeward drop sales.orders --with-lake
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.service_cluster import writable_cluster
 
     path = parse_table_path(table)

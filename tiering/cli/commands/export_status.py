@@ -28,7 +28,6 @@ def export_status(
 
     Example: lakeward export-status status.parquet --force
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.status.bundle import Contents, redacted, write_bundle
     from tiering.cli.system_catalog import SystemCatalog
 

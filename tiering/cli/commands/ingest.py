@@ -148,7 +148,6 @@ def ingest(
 
     Example: lakeward ingest sales.orders 'export/*.csv.gz' --type zip=STRING --rename 'Order ID=order_id'
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.service_cluster import writable_cluster
     from tiering.ingest.load import IngestOptions, ingest_files
 

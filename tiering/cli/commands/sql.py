@@ -94,7 +94,6 @@ def sql(
 
     Example: lakeward sql --engine duckdb --data ./data "SELECT count(*) FROM lake.sales.orders"
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.sql.prompt import converse, line_editing
     from tiering.cli.sql.session import SqlSession
 

@@ -1,24 +1,31 @@
-"""`lakeward status`: shows the state of tiering, once or until Ctrl-C."""
+"""`lakeward status`: shows the state of tiering, once or until Ctrl-C.
+
+`--watch` redraws one screen in place on a terminal, and prints one block per refresh elsewhere. If the service stops answering, the last
+answer stays with the reason, until the service answers again.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.live import Live
 
 from tiering.cli.status.detail import READ_ROUNDS, ROUND_COLUMNS, LastRounds, StatusPage
-from tiering.cli.status.view import status_style
-from tiering.cli.status.watch import Watch
+from tiering.cli.status.view import StatusScreen, status_style
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, output_console, printable
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, as_json, print_csv, print_rows
 from tiering.client import LakewardClient
 from tiering.durations import parse_duration_ms
-from tiering.errors import InvalidArgument, LakewardError
+from tiering.errors import InvalidArgument, LakewardError, ServiceBusy, ServiceUnreachable
 from tiering.model.names import parse_table_path
 from tiering.model.status import TableStatus
 
@@ -121,3 +128,48 @@ class _Blocks:
             case OutputFormat.TABLE:
                 _print(statuses, self._output)
         sys.stdout.flush()
+
+
+@dataclass
+class Watch:
+    """One run of the command. `look` asks the service. `pause` waits for the next refresh and may raise KeyboardInterrupt."""
+
+    look: Callable[[], Sequence[TableStatus]]
+    uri: str
+    interval_seconds: float
+    pause: Callable[[float], object] = threading.Event().wait
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def on_terminal(self, console: Console) -> None:
+        """Draws on a terminal until Ctrl-C; the last screen stays. Raises ServiceUnreachable if no service answers at the start."""
+        screen = StatusScreen(self.look(), self.uri, self.now())
+        try:
+            # Redrawn only after each refresh: a thread of rich would redraw an unchanged screen.
+            with Live(screen, console=console, auto_refresh=False, vertical_overflow="crop") as live:
+                while True:
+                    self.pause(self.interval_seconds)
+                    screen = self._again(screen)
+                    live.update(screen, refresh=True)
+        except KeyboardInterrupt:
+            return
+
+    def elsewhere(self, show: Callable[[Sequence[TableStatus]], None], complain: Callable[[str], None]) -> None:
+        """Shows every answer until Ctrl-C or a broken pipe, and reports every failed refresh to `complain`."""
+        show(self.look())
+        try:
+            while True:
+                self.pause(self.interval_seconds)
+                try:
+                    statuses = self.look()
+                except (ServiceUnreachable, ServiceBusy) as error:
+                    complain(error.message)
+                else:
+                    show(statuses)
+        except KeyboardInterrupt:
+            return
+
+    def _again(self, screen: StatusScreen) -> StatusScreen:
+        try:
+            return StatusScreen(self.look(), self.uri, self.now())
+        except (ServiceUnreachable, ServiceBusy) as error:
+            return StatusScreen(screen.statuses, self.uri, screen.looked_at, f"{self.now():%H:%M:%S} {error.message}")

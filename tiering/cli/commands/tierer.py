@@ -53,7 +53,6 @@ def tierer(
 
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.tierer import run_tierer
 
     configure_logging(log_level, log_format)

@@ -50,7 +50,6 @@ def up(
     if detach:
         print(_detached(options.data, options.log_level))
         return
-    # Imported here: other commands and help pages do not need these modules, and would start later.
     from tiering.cli.processes.up import UpSettings, serve_up
 
     _ = tierer.stalled_after_ms  # refuses a wrong value before anything starts

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +14,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from rich.console import Console
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from tiering.child_process import module_command
 from tiering.cli.demo import data
-from tiering.cli.demo.service import DemoService, start_service
+from tiering.cli.processes.data_folder import DataFolder
+from tiering.cli.processes.detached import waited_for
 from tiering.cli.service_cluster import writable_cluster
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.spark.reader import open_reader_spark
 from tiering.client import LakewardClient
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec, WritableCluster
-from tiering.errors import RoundFailed
+from tiering.errors import RoundFailed, SetupError
 from tiering.model.names import table_path
 from tiering.model.tables import TablePath
 
@@ -48,9 +53,53 @@ UPKEEP_SQL = (
     f"SELECT table_name, trigger, actions, outcome, files_before, files_after, bytes_written, snapshots_expired "
     f"FROM {CATALOG}.sys.lake_upkeep ORDER BY pending_time DESC LIMIT 10"
 )
+STOP_SECONDS = 20
+_READY = re.compile(r"lakeward is ready: (\S+)")
 PATIENCE_SECONDS = 180
 HEALTH_SECONDS = 30
 """Longest wait for the health of the tables, which is observed some seconds after a snapshot. The demo continues without it."""
+
+
+@dataclass(frozen=True)
+class DemoService:
+    """A running `lakeward up`."""
+
+    process: subprocess.Popen[str]
+    uri: str
+    folder: Path
+
+    @property
+    def lake_properties(self) -> dict[str, str]:
+        return DataFolder(self.folder).lake_properties
+
+    def stop(self) -> None:
+        """Ends the process with SIGTERM, and with SIGKILL if it does not end in time."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def start_service(folder: Path, port: int, options: Sequence[str] = ()) -> DemoService:
+    """Starts the service with more `options` of the command, and waits until it is ready. Raises SetupError with its log if it ends."""
+    folder = folder.expanduser().resolve()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = folder.with_name(f"{folder.name}.log")
+    command = module_command("tiering.cli.main", "up", "--data", str(folder), "--port", str(port), *options)
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if match := _READY.search(line):
+                return DemoService(process, match[1], folder)
+    except BaseException:  # Ctrl-C
+        DemoService(process, "", folder).stop()
+        raise
+    raise SetupError(f"the service did not start: {log.read_text()[-2_000:]}", hint=f"The complete log is {log}.")
 
 
 @dataclass(frozen=True)
@@ -94,7 +143,7 @@ class Stage:
             [status] = self.client.list_tiering_statuses(table_path=path)
             return status.error_class is not None if failing else status.pending_records == 0 and status.lake_snapshot_id is not None
 
-        if not _is_true_within(PATIENCE_SECONDS, reached):
+        if not waited_for(reached, PATIENCE_SECONDS):
             raise RoundFailed(
                 f"{path} did not {'fail' if failing else 'reach the lake'} within {PATIENCE_SECONDS} s: see `lakeward status`"
             )
@@ -108,7 +157,7 @@ class Stage:
         """Prints the health of the lake tables after all rounds, and what upkeep did."""
         self.say("The health of the lake tables after these rounds, and what upkeep did")
         unobserved = f"SELECT 1 FROM {CATALOG}.sys.lake_table_health WHERE score IS NULL"
-        _is_true_within(HEALTH_SECONDS, lambda: not self.spark.sql(unobserved).collect())
+        waited_for(lambda: not self.spark.sql(unobserved).collect(), HEALTH_SECONDS)
         self.sql(HEALTH_SQL)
         self.sql(UPKEEP_SQL)
 
@@ -131,17 +180,6 @@ class Stage:
             f"{path}: {expected:,} rows read from its file and not deleted, {rows:,} in the lake: {verdict}", highlight=False
         )
         return is_equal
-
-
-def _is_true_within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Returns whether the condition becomes true in time."""
-    waiting = Retrying(
-        retry=retry_if_result(lambda done: not done),
-        stop=stop_after_delay(seconds),
-        wait=wait_fixed(0.2),
-        retry_error_callback=lambda _: False,
-    )
-    return waiting(condition)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +28,6 @@ from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_f
 from tiering.coordinator.call_support.parts import Validator
 from tiering.coordinator.memory.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
-from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.event_log import log_events
@@ -36,7 +35,6 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
-from tiering.model.tables import TableInfo
 from tiering.telemetry.call_traces import open_call_traces
 from tiering.validate.child import ClusterValidation
 from tiering.wire.security.call_authentication import CallAuthentication
@@ -180,9 +178,10 @@ def _open(
     check_folder(folder.cluster, options.cluster_kind)
     lake_of = lake_opener(lake_properties, None if options.cluster_kind == EMBEDDED else options.lake_format)
     kind = cluster_kind(options.cluster_kind)
-    check_lake = _lake_check(lake_of)
     state = {} if settings.state is None else {STATE_URL: settings.state}
-    cluster = stack.enter_context(kind.host(folder.cluster, {**settings.cluster_settings, **state}, check_lake))
+    cluster = stack.enter_context(
+        kind.host(folder.cluster, {**settings.cluster_settings, **state}, lambda table: lake_of(table.lake_format).check_schema(table))
+    )
     check_cluster(store, cluster.owner.cluster_id)
     if (
         cluster.add_to_server is None and not settings.create_lake_tables
@@ -194,11 +193,6 @@ def _open(
     if settings.state is None:  # a store in PostgreSQL gets this with each beat
         store.lead(Leader(coordinator.table_records.epoch, "", cluster.owner.cluster_id))
     return coordinator, cluster
-
-
-def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
-    """Returns a function that raises BadRequest for a table that its lake cannot hold."""
-    return lambda table: lake_of(table.lake_format).check_schema(table)
 
 
 def _validator(settings: ServiceOptions, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> Validator:

@@ -73,12 +73,13 @@ def stop_service(folder: DataFolder, patience_seconds: float = STOP_SECONDS) -> 
     with suppress(ProcessLookupError):  # the process ended meanwhile
         os.kill(int(owner), signal.SIGTERM)
     # A coordinator that waits for the folder gets it at once: the file then has another id.
-    if not _waited_for(lambda: not lock.is_held() or lock.owner() not in ("", owner), patience_seconds):
+    if not waited_for(lambda: not lock.is_held() or lock.owner() not in ("", owner), patience_seconds):
         raise SetupError(f"the service (process {owner}) did not end within {patience_seconds:g} s", hint=f"Kill it with: kill -9 {owner}")
     return int(owner)
 
 
-def _waited_for(is_reached: Callable[[], bool], patience_seconds: float) -> bool:
+def waited_for(is_reached: Callable[[], bool], patience_seconds: float) -> bool:
+    """Returns whether the condition becomes true in time."""
     end = time.monotonic() + patience_seconds
     while not is_reached():
         if time.monotonic() > end:

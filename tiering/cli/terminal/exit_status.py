@@ -1,4 +1,4 @@
-"""The exit statuses of `lakeward`. The table in docs/cli.md is `as_markdown()`; a test compares them."""
+"""The exit statuses of `lakeward`. docs/cli.md has a table with their meanings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,6 @@ class ExitStatus(IntEnum):
     INTERRUPTED = 130
     READER_GONE = 141
     TERMINATED = 143
-
-
-MEANINGS = {
-    ExitStatus.DONE: "done",
-    ExitStatus.FAILED: "it failed; for `doctor`: something that Lakeward needs is missing",
-    ExitStatus.USAGE: "wrong usage or input: nothing was changed",
-    ExitStatus.UNREACHABLE: "no service answers at the uri",
-    ExitStatus.NOT_YET: "`tier`, `wait` or another command stopped waiting too early: standard error says why; a round continues",
-    ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
-    ExitStatus.READER_GONE: "the reader of the output closed it, as `head -1` does",
-    ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",
-}
 
 
 def exit_status(error: LakewardError) -> ExitStatus:

@@ -108,9 +108,7 @@ def test_zookeepers_port_is_told_from_a_fluss_server(fluss: LocalFlussCluster, o
     zookeeper = zookeeper_address(fluss)
     client = opened(FlussConnection.parse(zookeeper))
 
-    with pytest.raises(
-        ClusterUnavailable, match=f"{zookeeper} accepts connections, but does not answer like a Fluss server"
-    ):
+    with pytest.raises(ClusterUnavailable, match=f"{zookeeper} accepts connections, but does not answer like a Fluss server"):
         client.coordinator(pb.ListDatabasesRequest())
 
 
