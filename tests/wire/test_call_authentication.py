@@ -143,7 +143,7 @@ def test_a_tierer_is_bound_to_its_identity(protected: Protected) -> None:
         world.due()
         assigned = assigned_table(of_ann, tierer)
         beat(of_eve, thief)
-        assert {known.tierer_id for known in world.coordinator.heartbeats.tierers()} == {"ann/t1", "eve/t1"}
+        assert {known.tierer_id for known in world.coordinator.heartbeats.tierers.all()} == {"ann/t1", "eve/t1"}
         thief.epoch = tierer.epoch
         stolen = beat(of_eve, thief, finished=(thief.about(assigned),))
         assert stolen.finished_table_resp[0].error.error_class == Fenced.__name__

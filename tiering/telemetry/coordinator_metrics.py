@@ -176,7 +176,7 @@ class CoordinatorCollector(Collector):
 
     def _tierers(self, now: Moment) -> Iterator[GaugeMetricFamily]:
         running = [record for record in self._coordinator.table_records.all().values() if record.running is not None]
-        tierers = tierer_statuses(now, self._coordinator.heartbeats.tierers(), running)
+        tierers = tierer_statuses(now, self._coordinator.heartbeats.tierers.all(), running)
         active = [tierer for tierer in tierers if tierer.state is TiererState.ACTIVE]
         states = Counter(tierer.state.value for tierer in tierers)
         shown = sorted(tierers, key=lambda tierer: tierer.heartbeat_time)[:SHOWN_TIERERS]

@@ -112,9 +112,9 @@ def test_the_process_stays_fenced_after_a_long_silence_and_a_new_one_of_its_id_w
     hung = world.process("a")
     hung.beat()
     assert fence(world) == 0
-    assert not world.coordinator.heartbeats.connected(world.coordinator.table_records.now())
+    assert not world.coordinator.heartbeats.tierers.connected(world.coordinator.table_records.now())
     world.later(3_600)
-    assert world.coordinator.heartbeats.tierers() == []
+    assert world.coordinator.heartbeats.tierers.all() == []
     assert states(world) == [TiererState.LOST]
     assert not hung.beat(request=True).HasField("tiering_table")
     assert states(world) == [TiererState.FENCED]

@@ -50,7 +50,7 @@ def test_the_last_heartbeat_of_a_tierer_frees_what_it_had(world: World) -> None:
     assert world.record().error is not None
     tick(world.coordinator)
     assert world.tierer("two").get().tiering_epoch == 2
-    assert world.coordinator.heartbeats.tierers()[0].stopped
+    assert world.coordinator.heartbeats.tierers.all()[0].stopped
 
 
 def test_a_silent_tierer_loses_its_table_after_the_service_timeout(world: World) -> None:

@@ -22,8 +22,8 @@ from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, QueuedCall, RoundRecord, TableRecord, Trigger
-from tiering.coordinator.memory import deadlines
-from tiering.coordinator.memory.deadlines import Deadlines, next_check
+from tiering.coordinator.memory import record_index
+from tiering.coordinator.memory.record_index import Deadlines, next_check
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.server import coordinator
@@ -239,7 +239,7 @@ def test_hints_that_were_lowered_again_and_again_take_no_room() -> None:
     hints = Deadlines()
     for second in range(10_000, 0, -1):
         hints.watch([scheduled(second)])
-    assert len(hints._heap) <= 2 + deadlines.SPARE_HINTS
+    assert len(hints._heap) <= 2 + record_index.SPARE_HINTS
     assert hints.take(moment(1)) == [1]
 
 

@@ -104,7 +104,7 @@ def test_ids_and_callers_are_checked_where_requests_enter() -> None:
             assert isinstance(error, InvalidArgument)
         tierer = coordinator_pb2.PbTierer(tierer_id="t", sequence=1, host=HOSTILE, application_id="a" * 100_000, version="\x1b")
         await served.tierers.LakeTieringHeartbeat(coordinator_pb2.LakeTieringHeartbeatRequest(tierer=tierer))  # type: ignore[misc]
-        [known] = served.world.coordinator.heartbeats.tierers()
+        [known] = served.world.coordinator.heartbeats.tierers.all()
         assert SECRET not in known.host
         assert len(known.application_id) <= 200
         assert not STEERING & set(known.host + known.version)

@@ -14,7 +14,7 @@ from support.worlds.memory_store import MemoryStore
 from tiering.cli.terminal.options import MAX_SLOTS
 from tiering.coordinator.decisions.records import RoundRecord
 from tiering.coordinator.tierers.heartbeats import MAX_REPORTS
-from tiering.coordinator.tierers.leases import MOST_DETAILED, MOST_TABLES, SNAPSHOTS_NOT_LEASED, UnleasedSnapshots
+from tiering.coordinator.tierers.leases import MOST_DETAILED, MOST_TABLES, SNAPSHOTS_NOT_LEASED
 from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableBucket
 from tiering.round.tierer import HANGING_ROUNDS
@@ -104,7 +104,7 @@ def test_epochs_that_many_reports_name_are_one_write(world: World, store: Counti
 @pytest.mark.parametrize(("tables", "buckets", "events", "named"), [(300, 2, MOST_TABLES, 2), (1, 5_000, 1, MOST_DETAILED)])
 def test_snapshots_that_could_not_be_leased_leave_bounded_events(world: World, tables: int, buckets: int, events: int, named: int) -> None:
     snapshots = {TableBucket(table, BucketKey(None, bucket)): 7 for table in range(1, tables + 1) for bucket in range(buckets)}
-    UnleasedSnapshots(world.coordinator.table_records).report("lease", snapshots)
+    world.coordinator.leases.report_unleased("lease", snapshots)
     written = [event for event in world.store.events() if event.event_type == SNAPSHOTS_NOT_LEASED]
     assert len(written) == events
     assert {len(event.details["snapshots"]) for event in written} == {named}

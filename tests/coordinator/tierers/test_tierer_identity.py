@@ -13,7 +13,8 @@ from support.operators import cancel
 from support.services.served import Served, over_grpc
 from support.worlds.coordinator_world import BEGINS, HandTierer, World
 from tiering import errors
-from tiering.coordinator.tierers import heartbeats, tierer_registry
+from tiering.coordinator.memory import tierer_registry
+from tiering.coordinator.tierers import heartbeats
 from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
@@ -210,15 +211,15 @@ def test_a_tierer_that_was_silent_for_the_service_timeout_is_forgotten(world: Wo
         world.process("x", f"tierer-{number}").beat()
     world.later(60)
     world.process("y").beat()
-    assert len(world.coordinator.heartbeats.tierers()) == 51
+    assert len(world.coordinator.heartbeats.tierers.all()) == 51
     world.later(60)
-    assert [tierer.incarnation for tierer in world.coordinator.heartbeats.tierers()] == ["y"]
+    assert [tierer.incarnation for tierer in world.coordinator.heartbeats.tierers.all()] == ["y"]
 
 
 def test_a_held_request_of_a_forgotten_tierer_ends_without_a_table(world: World) -> None:
     hold = hold_of(world, world.process("first"))
     world.later(120)
-    assert world.coordinator.heartbeats.tierers() == []
+    assert world.coordinator.heartbeats.tierers.all() == []
     assert world.coordinator.heartbeats.worth_trying(hold)
     answer = world.coordinator.heartbeats.try_again(hold)
     assert answer is not None
@@ -233,7 +234,7 @@ def test_no_more_tierers_are_kept_than_there_is_room_for(world: World, monkeypat
     assignment = tierer.get()
     for number in range(100):
         world.process("made-up", f"made-up-{number}").beat(request=True)
-    assert len(world.coordinator.heartbeats.tierers()) == 10
+    assert len(world.coordinator.heartbeats.tierers.all()) == 10
     assert not tierer.beat().tiering_table_resp[0].HasField("error")
     tierer.run(assignment)
     assert world.state() == "Scheduled"
@@ -243,7 +244,7 @@ def test_what_a_tierer_says_of_itself_is_cut_and_its_names_are_bounded(world: Wo
     handle = world.coordinator.heartbeats.handle
     long = "x" * 1_000_000
     handle(pb.LakeTieringHeartbeatRequest(tierer=pb.PbTierer(tierer_id="t", host=long, application_id=long, version=long)))
-    [tierer] = world.coordinator.heartbeats.tierers()
+    [tierer] = world.coordinator.heartbeats.tierers.all()
     assert {len(tierer.host), len(tierer.application_id), len(tierer.version)} == {NAME_TEXT_LIMIT}
     for tierer_message in (pb.PbTierer(tierer_id=long), pb.PbTierer(tierer_id="t", incarnation=long)):
         with pytest.raises(errors.InvalidArgument, match="1000000"):

@@ -14,7 +14,7 @@ from faults.stories.weakenings import Weakening, without
 
 from support.upkeep.unchecked_rewrites import all_rewrites
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.tierers.tierer_registry import Sender, TiererRegistry
+from tiering.coordinator.memory.tierer_registry import Sender, TiererRegistry
 from tiering.errors import CannotReconcile
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.round.steps import actions as act
@@ -53,7 +53,7 @@ WEAKENINGS = (
         variant="[sqlite]",
     ),
     Weakening("commit-request-late", without("tiering.lake.paimon.commit.committer._check_head"), fails_with=Exception),
-    Weakening("request-late", without("tiering.coordinator.tierers.tierer_registry.TiererRegistry.meet", by=takes_overtaken_heartbeats)),
+    Weakening("request-late", without("tiering.coordinator.memory.tierer_registry.TiererRegistry.meet", by=takes_overtaken_heartbeats)),
     Weakening("kv-snapshot-superseded", without("tiering.round.steps.steps_to_write.snapshots_leased", by=goes_on_without_snapshots)),
     Weakening("lease-expired", without("tiering.round.runner.RoundRunner.lose_snapshots")),
     Weakening("lease-dropped", without("tiering.round.lease_keeper.LeaseKeeper._all_snapshot_ids", by=lambda _: {})),

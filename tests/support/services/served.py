@@ -73,7 +73,7 @@ class Served:
         calls = [asyncio.ensure_future(self.send(message)) for message in messages]
         sent = {(tierer.name, tierer.sequence) for tierer in tierers}
         heartbeats = self.world.coordinator.heartbeats
-        await until(lambda: sent <= {(known.tierer_id, known.sequence) for known in heartbeats.tierers()})
+        await until(lambda: sent <= {(known.tierer_id, known.sequence) for known in heartbeats.tierers.all()})
         with self.world.coordinator.table_records.changing():  # what handles the last of them holds this lock
             return calls
 

@@ -24,9 +24,9 @@ from tiering import errors
 from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.decisions.upkeep.rounds import COORDINATOR
 from tiering.coordinator.memory.store import Writes
+from tiering.coordinator.memory.tierer_registry import process_digest
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.coordinator.tierers.tierer_registry import process_digest
 from tiering.errors import Fenced, LakewardError, PermanentTieringError
 from tiering.model.rounds import Assignment, RoundMode, RoundState
 from tiering.model.tables import TablePath

@@ -29,10 +29,10 @@ from tiering.coordinator.calls.reconcile_lake import reconcile_lake
 from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.decisions.records import to_text
 from tiering.coordinator.lake_repair.sweeper import Sweeper
+from tiering.coordinator.memory.tierer_registry import process_digest
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
-from tiering.coordinator.tierers.tierer_registry import process_digest
 from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, InvalidArgument, LakewardError, PermanentTieringError
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState

@@ -52,7 +52,7 @@ def test_a_silent_one_is_lost_and_one_that_says_goodbye_has_stopped(world: World
     world.clock.advance(120)
     assert [row["state"] for row in rows(world, "tierers")] == ["LOST", "STOPPED"]
     world.later(0)
-    assert world.coordinator.heartbeats.tierers() == [], "nothing counts on them any more"
+    assert world.coordinator.heartbeats.tierers.all() == [], "nothing counts on them any more"
     assert [(row["tierer_id"], row["state"]) for row in rows(world, "tierers")] == [("one", "LOST"), ("two", "STOPPED")]
     world.process("again", "one").beat()
     assert [row["state"] for row in rows(world, "tierers")] == ["ACTIVE", "LOST", "STOPPED"]

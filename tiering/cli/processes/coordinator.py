@@ -59,7 +59,7 @@ class RunningCoordinator:
 
     def tierer_connected(self) -> bool:
         """Returns whether any tierer sends heartbeats."""
-        return self.coordinator.heartbeats.connected(self.coordinator.table_records.now())
+        return self.coordinator.heartbeats.tierers.connected(self.coordinator.table_records.now())
 
     async def wait(self, stopping: asyncio.Event) -> None:
         """Waits until `stopping` is set. Raises Fenced if another coordinator took over the store."""

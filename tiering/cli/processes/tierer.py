@@ -15,7 +15,7 @@ from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import MetricsAddress, TiererOptions, read_pairs
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.registry import EMBEDDED, ClusterAddress, cluster_kind
-from tiering.coordinator.tierers.tierer_registry import check_tierer_id
+from tiering.coordinator.memory.tierer_registry import check_tierer_id
 from tiering.instants import to_milliseconds
 from tiering.lake.registry import lake_opener, properties_from_service
 from tiering.round.lease_keeper import LeaseKeeper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 
 from tiering.access.grants import Grants
 from tiering.cluster.base import ClusterOwner
-from tiering.coordinator.decisions.records import TiererRecord
 from tiering.coordinator.memory.cluster_notifications import ClusterNotifications
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.memory.tierer_registry import TiererRegistry
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_probes import LakeProbes
@@ -56,19 +56,6 @@ class CallThreads:
             threads.shutdown(wait=False, cancel_futures=pool is Pool.VALIDATION)
 
 
-class TiererControl(Protocol):
-    """The interface to tierers that calls need. Callers of `is_known` and `fence` hold the records' lock."""
-
-    def tierers(self) -> Sequence[TiererRecord]:
-        """Returns the tierers with a heartbeat within the service timeout."""
-
-    def is_known(self, tierer_id: str) -> bool:
-        """Returns whether a process with this id sent a heartbeat within the service timeout."""
-
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
-        """Gives no more tables to the known processes with this id, nor to those in `incarnations`. Returns digests for the event."""
-
-
 @dataclass(frozen=True)
 class CallParts:
     """The parts of a coordinator that effects use."""
@@ -82,7 +69,7 @@ class CallParts:
     table_lock: Callable[[int], AbstractContextManager[object]]
     """Returns the lock of a table, which acks take, too."""
     tierer_connected: Callable[[], bool]
-    tierers: TiererControl
+    tierers: TiererRegistry
     notifications: ClusterNotifications
     """When the cluster may be notified of a lake snapshot."""
     visible_tables: VisibleTables

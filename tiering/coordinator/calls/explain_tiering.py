@@ -56,7 +56,7 @@ def _reasons(parts: CallParts, record: TableRecord) -> list[Explanation]:
     with records.changing():  # so that the queue and the rounds are of one moment
         waiting, running = records.waiting(), len(records.running())
     now = records.now()
-    room = tierer_room(parts.tierers.tierers(), running, now)
+    room = tierer_room(parts.tierers.all(), running, now)
     before = table_lifecycle.queued_before(waiting, record, now) if record.state is TableState.PENDING else 0
     with_numbers = parts.grants.current().sees_numbers
     return why_not_now(record, now, room, records.options, queued_before=before, with_numbers=with_numbers)

@@ -25,7 +25,7 @@ def fence_tierer(parts: CallParts, request: FenceTierer) -> FenceTiererResult:
         if (earlier := parts.operations.answer(request)) is not None:
             return earlier
         running = [record for record in records.running() if record.running is not None and record.running.tierer_id == request.tierer_id]
-        if not running and not parts.tierers.is_known(request.tierer_id):
+        if not running and all(tierer.tierer_id != request.tierer_id for tierer in parts.tierers.all()):
             raise errors.InvalidArgument(
                 f"there is no tierer {request.tierer_id[:60]!r}",
                 hint="SELECT tierer_id, state FROM sys.tierers lists the tierers.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from tiering import errors
@@ -57,38 +57,24 @@ def call(
     """
     check_callable(record)
     caller = ctx.principal or "unknown"
-    before = give_way(ctx, Change(record), f"CALL by {caller}")
-    called = _called(ctx, before.record, caller, targets, log_starts, recorded=recorded, idempotency_key=idempotency_key)
-    return replace(called, change=called.change.after(before))
-
-
-def _called(
-    ctx: Context,
-    record: TableRecord,
-    caller: str,
-    targets: TextOffsets,
-    log_starts: TextOffsets,
-    *,
-    recorded: Mapping[str, int] | None,
-    idempotency_key: str | None,
-) -> CallOutcome:
+    change = give_way(ctx, Change(record), f"CALL by {caller}")
+    record = change.record
     current = record.round
     if record.state is TableState.TIERING and current is not None:
         planned = None if current.planned_stops is None else {**(recorded or {}), **current.planned_stops}
         if current.cancelled_by is None and not record.upkeep_runs and reach_stops(planned, targets, log_starts):
-            return CallOutcome(Change(record), current.round_id, joined=True)
+            return CallOutcome(change, current.round_id, joined=True)
         if record.call is not None:
-            return CallOutcome(Change(record), record.call.round_id, joined=True)
+            return CallOutcome(change, record.call.round_id, joined=True)
         queued = QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key)
-        change = Change(record).update(call=queued)
-        return CallOutcome(change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: the next round is queued"), queued.round_id, joined=False)
+        change = change.update(call=queued).note(ctx, "CALL_QUEUED", f"CALL by {caller}: the next round is queued")
+        return CallOutcome(change, queued.round_id, joined=False)
     if record.state is TableState.PENDING and current is not None:
-        change = Change(record)
         if current.trigger is not Trigger.CALL:
             change = change.update_round(trigger=Trigger.CALL, triggered_by=caller, idempotency_key=idempotency_key)
             change = change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: its table is assigned first")
         return CallOutcome(change, current.round_id, joined=True)
-    change = Change(record).update(call=QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key))
+    change = change.update(call=QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key))
     return CallOutcome(enter_pending(change, ctx, Trigger.CALL, f"CALL by {caller}"), ctx.new_round_id, joined=False)
 
 

@@ -28,9 +28,8 @@ from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level, OperationRecord, TableRecord
 from tiering.coordinator.decisions.round_lifecycle import STATE_LOST
-from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.history import HistoryBounds
-from tiering.coordinator.memory.record_index import RecordIndex, waits
+from tiering.coordinator.memory.record_index import Deadlines, RecordIndex, waits
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions

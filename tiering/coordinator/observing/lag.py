@@ -111,8 +111,6 @@ class LagSource(Protocol):
 
     def observation(self, table_id: int) -> Observation | None: ...
 
-    def partition_count(self, table_id: int) -> int | None: ...
-
     def refresh(self, records: Sequence[TableRecord]) -> None: ...
 
 
@@ -199,11 +197,6 @@ class LagObserver:
     def observation(self, table_id: int) -> Observation | None:
         """Returns the last observation of the table's log; None if there is none yet."""
         return self._observations.get(table_id)
-
-    def partition_count(self, table_id: int) -> int | None:
-        """Returns how many partitions the table had at the last observation; None if there is none yet."""
-        observation = self._observations.get(table_id)
-        return None if observation is None else partitions_of(observation)
 
     def observe(self, record: TableRecord) -> Lag | None:
         """Observes the table now and returns its lag; None if the cluster does not know the table or does not answer."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.moment import Moment
@@ -46,18 +45,8 @@ class UpkeepExplanation:
     next_time: datetime | None
 
 
-class UpkeepSource(Protocol):
-    """The source of upkeep rounds for heartbeats."""
-
-    def is_ready(self) -> bool:
-        """Returns whether an upkeep round could begin now. It is cheap, takes no lock, and may be wrong for one tick."""
-
-    def next_work(self, now: Moment) -> tuple[TableRecord, UpkeepWork] | None:
-        """Returns the table whose upkeep round begins first, and its work; None if none may begin. Call it inside of `changing`."""
-
-
 class UpkeepNeeds:
-    """Implements `UpkeepSource`. One thread calls `refresh` and one calls `tick`; any thread may call the other methods."""
+    """The upkeep that tables need. One thread calls `refresh` and one calls `tick`; any thread may call the other methods."""
 
     def __init__(self, table_records: TableRecords, health: HealthSource, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -94,9 +83,11 @@ class UpkeepNeeds:
         self._ready = any(self._may_begin(now, record) for record in self._candidates())
 
     def is_ready(self) -> bool:
+        """Returns whether an upkeep round could begin now. It is cheap, takes no lock, and may be wrong for one tick."""
         return self._ready or bool(self._table_records.upkeep_requested())
 
     def next_work(self, now: Moment) -> tuple[TableRecord, UpkeepWork] | None:
+        """Returns the table whose upkeep round begins first, and its work; None if none may begin. Call it inside of `changing`."""
         for record in self._candidates():
             work = self.work_of(record)
             if work is not None and self._may_begin(now, record):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import Any
 
 from tiering.access.audit import current_audited_call
@@ -16,26 +15,22 @@ from tiering.model.tables import TablePath
 from tiering.procedures.base import CallRequest
 
 
-class Answer(Enum):
-    """The next step for a request that is not refused."""
+def authorize(parts: CallParts, request: CallRequest[Any]) -> bool:
+    """Authorizes the request and writes a line to the audit. Returns False if it is about a round that the caller cannot know of.
 
-    PERFORM = auto()
-    UNKNOWN_ROUND = auto()
-    """The request is about a round that does not exist, or of a table that the caller may not see: both get the same answer."""
-
-
-def authorize(parts: CallParts, request: CallRequest[Any]) -> Answer:
-    """Authorizes the request and writes a line to the audit. It blocks. Raises UnknownTable, UnknownDatabase, AccessDenied, StoreError."""
+    That is a round that does not exist, or one of a table that the caller may not see: both get the same answer.
+    It blocks. Raises UnknownTable, UnknownDatabase, AccessDenied, StoreError.
+    """
     requirement = request.requirement
     call = current_audited_call()
     if call is not None:
         call.object = _object(request)
         call.idempotency_key = getattr(request, "idempotency_key", None)
     access = parts.grants.current()  # by the identity, never by the caller's name, which is a redacted text
-    answer = Answer.PERFORM if access.is_unrestricted else _check(parts, request, requirement, access)
+    has_object = access.is_unrestricted or _check(parts, request, requirement, access)
     if call is not None and requirement.audited:
         call.start()
-    return answer
+    return has_object
 
 
 def check_still_allowed(parts: CallParts, request: CallRequest[Any]) -> None:
@@ -50,10 +45,10 @@ def check_still_allowed(parts: CallParts, request: CallRequest[Any]) -> None:
     access.require(requirement.privilege, SERVICE if path is None else Resource.of_table(path))
 
 
-def _check(parts: CallParts, request: Any, requirement: Requirement, access: Access) -> Answer:
+def _check(parts: CallParts, request: Any, requirement: Requirement, access: Access) -> bool:
     privilege = requirement.privilege
     if privilege is None:
-        return Answer.PERFORM
+        return True
     path = getattr(request, "path", None)
     if path is not None and not _is_repeat(parts, request):
         parts.visible_tables.by_path(path, access)
@@ -62,13 +57,13 @@ def _check(parts: CallParts, request: Any, requirement: Requirement, access: Acc
     elif requirement.on is PrivilegeTarget.ROUND:
         table = _table_of_round(parts, request.round_id, access)
         if table is None:
-            return Answer.UNKNOWN_ROUND
+            return False
         access.require(privilege, Resource.of_table(table))
     elif requirement.on is PrivilegeTarget.SERVICE or path is None:
         access.require(privilege, SERVICE)
     else:
         access.require(privilege, Resource.of_table(path))
-    return Answer.PERFORM
+    return True
 
 
 def _is_repeat(parts: CallParts, request: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tiering.coordinator import calls
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.server.authorization import Answer, authorize, check_still_allowed
+from tiering.coordinator.server.authorization import authorize, check_still_allowed
 from tiering.errors import LakewardError
 from tiering.procedures.base import CallRequest, Pool, Progress, ResultT
 from tiering.procedures.cancel_tiering import CancelOutcome, CancelTiering, CancelTieringResult
@@ -58,7 +58,7 @@ class Control:
 
     async def _authorized(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
         """Performs the request if its caller is authorized. Raises UnknownTable, UnknownDatabase, AccessDenied."""
-        if await self._parts.threads.run(Pool.STORE, partial(authorize, self._parts, request)) is Answer.UNKNOWN_ROUND:
+        if not await self._parts.threads.run(Pool.STORE, partial(authorize, self._parts, request)):
             assert isinstance(request, CancelTiering), "no other request is about a round"
             yield CancelTieringResult(request.round_id, None, CancelOutcome.UNKNOWN)  # type: ignore[misc]  # it is this request's result
             return

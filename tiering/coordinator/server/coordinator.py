@@ -44,7 +44,7 @@ from tiering.coordinator.status.status_columns import StatusColumns
 from tiering.coordinator.tierers.assignment_relay import AssignmentRelay
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
-from tiering.coordinator.tierers.leases import Leases, UnleasedSnapshots
+from tiering.coordinator.tierers.leases import Leases
 from tiering.coordinator.tierers.progress import Progress
 
 
@@ -83,7 +83,7 @@ class Coordinator:
         self.heartbeats = Heartbeats(self.table_records, self.commits.note_passed_head, self.observer.waiting_since, self.upkeep)
         self.relay = None if assignments is None else self._new_relay(assignments, notifications)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
-        self.leases = Leases(cluster, UnleasedSnapshots(self.table_records).report)
+        self.leases = Leases(cluster, self.table_records)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
         self.call_parts = CallParts(
             self.table_records,
@@ -93,8 +93,8 @@ class Coordinator:
             self.observer,
             IdempotentOperations(self.table_records),
             table_lock=self.commits.table_lock,
-            tierer_connected=lambda: self.heartbeats.connected(self.table_records.now()),
-            tierers=self.heartbeats,
+            tierer_connected=lambda: self.heartbeats.tierers.connected(self.table_records.now()),
+            tierers=self.heartbeats.tierers,
             notifications=notifications,
             validator=validator,
             grants=self.grants,
@@ -106,7 +106,7 @@ class Coordinator:
         self._keep_logs(cluster)
 
     def _new_relay(self, assignments: TableAssignments, notifications: ClusterNotifications) -> AssignmentRelay:
-        return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly, notifications)
+        return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers.all, self.discovery.run_quietly, notifications)
 
     def _keep_logs(self, cluster: ClusterOwner) -> None:
         if isinstance(cluster, LogRetention):
@@ -118,7 +118,7 @@ class Coordinator:
     def view(self) -> View:
         """Returns a view of the present moment, as the current caller may see it (`access.identity`). It never waits."""
         now = self.table_records.now()
-        connected, calls = self.heartbeats.connected(now), self.open_calls.list()
+        connected, calls = self.heartbeats.tierers.connected(now), self.open_calls.list()
         return View(
             now,
             self.table_records.all(),
@@ -129,7 +129,7 @@ class Coordinator:
             self.lake_health,
             tierer_connected=connected,
             open_calls=calls,
-            tierers=self.heartbeats.shown_tierers(now),
+            tierers=self.heartbeats.tierers.shown(now),
             splits=self.progress.splits.of_round,
             options=self.options,
             validations=self.table_records.store.validations,

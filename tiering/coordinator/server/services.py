@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
@@ -47,38 +48,35 @@ Result = TypeVar("Result")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
+class Wait(StrEnum):
+    """What blocking work may wait for. Each has threads of its own."""
+
+    STORE = "tierers"
+    PROGRESS = "progress"
+    """Reports of progress, which may be long: no heartbeat waits for them."""
+    CLUSTER = "cluster"
+    """Tierers' requests to the cluster, which may hang."""
+    READER = "readers"
+    LOOKUP = "lookups"
+    """Readers' requests to the cluster: no commit waits for them."""
+
+
+_THREADS = {Wait.STORE: 8, Wait.PROGRESS: 2, Wait.CLUSTER: 4, Wait.READER: 8, Wait.LOOKUP: 4}
+
+
 class Pools:
     """Threads for blocking work."""
 
     def __init__(self) -> None:
-        self._tierers = ThreadPoolExecutor(8, thread_name_prefix="tierers")
-        self._progress = ThreadPoolExecutor(2, thread_name_prefix="progress")
-        self._cluster = ThreadPoolExecutor(4, thread_name_prefix="cluster")
-        self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
-        self._lookups = ThreadPoolExecutor(4, thread_name_prefix="lookups")
+        self._pools = {wait: ThreadPoolExecutor(number, thread_name_prefix=wait) for wait, number in _THREADS.items()}
 
-    async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Runs work that waits only for the store."""
-        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(carried(contained(work)), *args))
-
-    async def for_progress(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Runs reports of progress, which may be long, so that no heartbeat waits for them."""
-        return await asyncio.get_running_loop().run_in_executor(self._progress, partial(carried(contained(work)), *args))
-
-    async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Runs tierers' requests to the cluster, which may hang."""
-        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(carried(contained(work)), *args))
-
-    async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(carried(contained(work)), *args))
-
-    async def for_lookup(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Runs readers' requests to the cluster, so that no commit waits for them."""
-        return await asyncio.get_running_loop().run_in_executor(self._lookups, partial(carried(contained(work)), *args))
+    def run(self, wait: Wait, work: Callable[..., Result], *args: Any) -> asyncio.Future[Result]:
+        """Runs work in the threads that may wait so. Call it in an event loop."""
+        return asyncio.get_running_loop().run_in_executor(self._pools[wait], partial(carried(contained(work)), *args))
 
     def close(self) -> None:
-        for pool in (self._tierers, self._progress, self._cluster, self._readers, self._lookups):
-            pool.shutdown(wait=False, cancel_futures=True)
+        for threads in self._pools.values():
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 class StatusService(status_pb2_grpc.TieringStatusServicer):
@@ -103,7 +101,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def ListKvSnapshotLeases(
         self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
-        page = await self._pools.for_lookup(self._leases_page, request)
+        page = await self._pools.run(Wait.LOOKUP, self._leases_page, request)
         return status_pb2.ListKvSnapshotLeasesResponse(
             leases=map(LEASE.to_pb, join_parts(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
@@ -123,8 +121,8 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.HasField("table_path") and not request.page_token:
             path = _path(request.table_path)
             if not self._is_known(path):
-                await self._pools.for_lookup(self._coordinator.discovery.refresh)
-        return await self._pools.for_reader(self._page, request)
+                await self._pools.run(Wait.LOOKUP, self._coordinator.discovery.refresh)
+        return await self._pools.run(Wait.READER, self._page, request)
 
     def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
         """Returns a page of the token's listing, or else of a new one; without page_size the whole new one."""
@@ -186,7 +184,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
     ) -> coordinator_pb2.BeginLakeCommitResponse:
         self._is_about(request.round)
-        return await self._pools.for_cluster(self._coordinator.commits.begin_lake_commit, request)
+        return await self._pools.run(Wait.CLUSTER, self._coordinator.commits.begin_lake_commit, request)
 
     async def CommitLakeSnapshot(
         self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
@@ -199,22 +197,22 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self, request: coordinator_pb2.ReportProgressRequest, context: Context
     ) -> coordinator_pb2.ReportProgressResponse:
         bind_tierer(request.round)
-        return await self._pools.for_progress(self._coordinator.progress.report, request)
+        return await self._pools.run(Wait.PROGRESS, self._coordinator.progress.report, request)
 
     async def AcquireKvSnapshotLease(
         self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
-        return await self._pools.for_cluster(self._coordinator.leases.acquire, request)
+        return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.acquire, request)
 
     async def ReleaseKvSnapshotLease(
         self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
-        return await self._pools.for_cluster(self._coordinator.leases.release, request)
+        return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.release, request)
 
     async def DropKvSnapshotLease(
         self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
-        return await self._pools.for_cluster(self._coordinator.leases.drop, request)
+        return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.drop, request)
 
     async def GetServiceConfig(
         self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
@@ -242,7 +240,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         if commits.names_another_lake_table(request):
             await asyncio.wrap_future(commits.submit_plan(request))
         else:
-            await self._pools.for_tierer(commits.record_plan, request)
+            await self._pools.run(Wait.STORE, commits.record_plan, request)
 
     async def _ack(self, request: coordinator_pb2.CommitLakeSnapshotRequest) -> None:
         commits = self._coordinator.commits
@@ -255,10 +253,10 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
         if not heartbeats.may_be_held(request):  # most of them: no later change has to wake them
-            response, _ = await self._pools.for_tierer(heartbeats.handle, request)
+            response, _ = await self._pools.run(Wait.STORE, heartbeats.handle, request)
             return response
         with self._held_requests.room(peer) as may_wait, self._coordinator.table_records.wake_ups.subscribe() as changes:
-            response, hold = await self._pools.for_tierer(heartbeats.handle, request)
+            response, hold = await self._pools.run(Wait.STORE, heartbeats.handle, request)
             while hold is not None and may_wait:
                 await changes.wait()
                 if not heartbeats.worth_trying(hold):
@@ -272,7 +270,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         """Tries held requests one after the other. Mostly the first one takes the table, and the others need no thread to see that."""
         heartbeats = self._coordinator.heartbeats
         async with self._trying:
-            return await self._pools.for_tierer(heartbeats.try_again, hold) if heartbeats.worth_trying(hold) else None
+            return await self._pools.run(Wait.STORE, heartbeats.try_again, hold) if heartbeats.worth_trying(hold) else None
 
 
 def _path(message: common_pb2.PbTablePath) -> TablePath:

@@ -20,7 +20,7 @@ from tiering.coordinator.decisions.next_action import CatalogNames, next_action_
 from tiering.coordinator.decisions.records import ErrorRecord, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
-from tiering.coordinator.observing.lag import LagSource
+from tiering.coordinator.observing.lag import LagSource, partitions_of
 from tiering.coordinator.observing.lake_health import HealthSource
 from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.coordinator.options import CoordinatorOptions
@@ -129,8 +129,8 @@ class View:
         live = [record for record in partitioned if record.state is not None and self._access.sees(record.path)]
         if live and not _on_event_loop():
             self._observer.refresh(live)
-        counts = ((record.table_id, self._observer.partition_count(record.table_id)) for record in live)
-        return {table_id: count for table_id, count in counts if count is not None}
+        observations = ((record.table_id, self._observer.observation(record.table_id)) for record in live)
+        return {table_id: partitions_of(observation) for table_id, observation in observations if observation is not None}
 
     def _sees_database(self, name: str) -> bool:
         """Returns whether the caller may see the database or one of its tables."""

@@ -16,7 +16,7 @@ from tiering.cluster.base import LogOffsets
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.sql_store import SqlStore
-from tiering.coordinator.observing.lag import Lag, Observation, lag_of, observe_log, partitions_of
+from tiering.coordinator.observing.lag import Lag, Observation, lag_of, observe_log
 from tiering.coordinator.observing.lake_health import observed_health
 from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.status.live_view import StatusSource, View
@@ -77,12 +77,8 @@ class _OfflineLags:
         """Returns the observation that `lag` or `refresh` made; None if there is none."""
         return self._observations.get(table_id)
 
-    def partition_count(self, table_id: int) -> int | None:
-        observation = self._observations.get(table_id)
-        return None if observation is None else partitions_of(observation)
-
     def refresh(self, records: Sequence[TableRecord]) -> None:
-        """Observes the tables, so that `partition_count` has their partitions."""
+        """Observes the tables."""
         for record in records:
             self._observe(record)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_type_hints
 from weakref import WeakKeyDictionary
@@ -69,7 +68,6 @@ class StatusColumns:
         self._order = _Order()
         self._last_records: tuple[Mapping[int, TableRecord], Rows] = ({}, Version([]))
         self._last_lags: tuple[Rows, int, Lags] | None = None
-        self._last_resting: tuple[Rows, Positions, _Resting] | None = None
         self._visible: WeakKeyDictionary[Access, tuple[Positions, Positions]] = WeakKeyDictionary()
 
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
@@ -88,33 +86,15 @@ class StatusColumns:
         self._last_lags = (rows, generation, version)
         return version
 
-    def ordered(self, name: str, rows: Rows, order: Positions) -> AnyArray:
-        """Returns a stored or steady column of the tables that are not removed, by path."""
-        column = self._columns[name]
-        if (cached := column.cached(rows, order)) is not None:
-            return cached
-        with self._lock:
-            return column.at(rows, order)
-
-    def chosen(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
+    def stored(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
         """Returns a stored or steady column of the rows at `positions`."""
         with self._lock:
-            return self._columns[name].array(rows).take(pa.array(positions))
+            return self._columns[name].at(rows, positions)
 
-    def observed(self, name: str, lags: Lags, order: Positions) -> AnyArray:
-        """Returns an observed column except `lag_ms`, in this order."""
-        column = self._observed[name]
-        if (cached := column.cached(lags, order)) is not None:
-            return cached
+    def observed(self, name: str, lags: Lags, positions: Positions) -> AnyArray:
+        """Returns an observed column except `lag_ms` of the rows at `positions`."""
         with self._lock:
-            return column.at(lags, order)
-
-    def resting(self, rows: Rows, order: Positions, find: Callable[[], _Resting]) -> _Resting:
-        """Returns the result of `find`, cached for the next call with the same rows and order."""
-        last = self._last_resting
-        if last is None or last[0] is not rows or last[1] is not order:
-            last = self._last_resting = (rows, order, find())
-        return last[2]
+            return self._observed[name].at(lags, positions)
 
     def visible(self, rows: Rows, access: Access) -> Positions:
         """Returns the positions of `order` that a caller may see; the same array while neither tables nor policies change."""
@@ -123,7 +103,7 @@ class StatusColumns:
             return order
         cached = self._visible.get(access)
         if cached is None or cached[0] is not order:
-            databases, names = (self.chosen(name, rows, order) for name in ("database_name", "table_name"))
+            databases, names = (self.stored(name, rows, order) for name in ("database_name", "table_name"))
             mask = access.visible(databases, names)
             cached = self._visible[access] = (order, order if mask.all() else order[mask])
         return cached[1]
@@ -203,7 +183,7 @@ class StatusView:
         if self.num_rows <= DIRECT_ROWS:
             cell = _CELLS[name]
             return _array(name, [_plain(cell(record)) for record in self._records()])
-        return self._kept.ordered(name, self._rows, self._all) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
+        return self._kept.stored(name, self._rows, self._positions)
 
     def _named(self, statements: AnyArray) -> AnyArray:
         """Returns the statements with the names of the reader's catalogs."""
@@ -258,31 +238,17 @@ class StatusView:
         """Returns `status_reason` of all rows. Most tables are scheduled and differ only in the time left, so each text is made once."""
         if self.num_rows <= DIRECT_ROWS or self._connected is None or self._assigned_format is not None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
-        resting = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
-        left_ms = np.maximum(0, (resting.due_us - to_microseconds(self._moment.steady)) // 1_000)
-        texts, text_indices = next_check_texts(left_ms)
-        reasons = pa.array([self._reason(self._rows.rows[position]) for position in resting.others], pa.string())
-        return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), resting.is_other, reasons)
-
-    def _resting(self) -> _Resting:
         deadlines = self._stored(_BEGIN)
         scheduled = pc.equal(self._stored("status"), pa.scalar(TableState.SCHEDULED.value))
         rests: AnyArray = pc.and_(pc.and_(scheduled, pc.invert(self._stored("paused"))), pc.is_valid(deadlines))
-        plain = rests.to_numpy(zero_copy_only=False)
-        due_us = pc.fill_null(deadlines.cast(pa.int64()), 0).to_numpy()
-        return _Resting(np.where(plain, due_us, 0), pa.array(~plain), self._positions[~plain].tolist())
+        is_resting = rests.to_numpy(zero_copy_only=False)
+        due_us = np.where(is_resting, pc.fill_null(deadlines.cast(pa.int64()), 0).to_numpy(), 0)
+        texts, text_indices = next_check_texts(np.maximum(0, (due_us - to_microseconds(self._moment.steady)) // 1_000))
+        others = [self._reason(self._rows.rows[position]) for position in self._positions[~is_resting].tolist()]
+        return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), pa.array(~is_resting), pa.array(others, pa.string()))
 
     def _reason(self, record: TableRecord) -> str | None:
         return status_reason(record, self._moment, tierer_connected=self._connected, assigned_format=self._assigned_format)
-
-
-@dataclass(frozen=True)
-class _Resting:
-    """Which tables only wait for their next check. `due_us` is 0 for all others, whose positions are in `others`."""
-
-    due_us: Positions
-    is_other: AnyArray
-    others: Sequence[int]
 
 
 class _Order:

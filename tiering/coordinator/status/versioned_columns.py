@@ -46,7 +46,7 @@ class VersionedColumn(Generic[RowT]):
         self._version: Version[RowT] | None = None
         self._cells: list[Any] = []
         self._array: AnyArray | None = None
-        self._selection: tuple[Version[RowT], Positions, AnyArray] | None = None
+        self._selection: tuple[AnyArray, Positions, AnyArray] | None = None
 
     def array(self, version: Version[RowT]) -> AnyArray:
         """Returns the column of this version."""
@@ -56,17 +56,12 @@ class VersionedColumn(Generic[RowT]):
             self._array = pa.array(self._cells, type=self._kind)
         return self._array
 
-    def cached(self, version: Version[RowT], positions: Positions) -> AnyArray | None:
-        """Returns the result of `at` if it is cached, otherwise None. Unlike all other methods, any thread may call it at any time."""
-        selection = self._selection
-        return selection[2] if selection is not None and selection[0] is version and selection[1] is positions else None
-
     def at(self, version: Version[RowT], positions: Positions) -> AnyArray:
         """Returns the cells at `positions`, and caches them for the next call with the same positions."""
-        array, selection = self.array(version), self._selection
-        cells = selection[2] if selection is not None and selection[1] is positions else array.take(pa.array(positions))
-        self._selection = (version, positions, cells)
-        return cells
+        array = self.array(version)
+        if self._selection is None or self._selection[0] is not array or self._selection[1] is not positions:
+            self._selection = (array, positions, array.take(pa.array(positions)))
+        return self._selection[2]
 
     def _renew(self, version: Version[RowT]) -> None:
         rows, cells = version.rows, self._cells
@@ -79,4 +74,4 @@ class VersionedColumn(Generic[RowT]):
         cells += map(self._read, rows[len(cells) :])
         self._version = version
         if stale:
-            self._array = self._selection = None
+            self._array = None

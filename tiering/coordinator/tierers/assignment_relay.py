@@ -110,7 +110,7 @@ class AssignmentRelay:
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
                 if record.has_turn and not record.unresolved_commit and not self._notifications.is_under_way(record.table_id):
-                    self._put(assignments.stop(self._context(), record))
+                    self._table_records.put(assignments.stop(self._table_records.context(), record))
             report = assignments.report_of(
                 self._assigned(), wants_table=False, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
             )
@@ -160,7 +160,7 @@ class AssignmentRelay:
         self._renewals = {}
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
-                self._put(assignments.end_session(self._table_records.context(), record))
+                self._table_records.put(assignments.end_session(self._table_records.context(), record))
 
     def _report(self) -> AssignmentReport | None:
         """Returns the next heartbeat; None if there is nothing to report."""
@@ -168,12 +168,12 @@ class AssignmentRelay:
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
                 if assignments.is_stale(record):
-                    self._put(assignments.released(record))
+                    self._table_records.put(assignments.released(record))
             tierers = self._tierers()
             connected = any(assignments.takes_tables(tierer, now) for tierer in tierers)
             back = assignments.to_hand_back(self._assigned(), options, now, connected=connected)
             for record in back:
-                self._put(assignments.hand_back(record))
+                self._table_records.put(assignments.hand_back(record))
                 self._pace = self._pace.after_hand_back(now)
             records = [*self._assigned(), *(record for record in self._table_records.running() if record.assignment is None)]
             wants = self._pace.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
@@ -221,10 +221,10 @@ class AssignmentRelay:
         if record is None or judged.judgement is Judgement.UNDECIDED:
             return
         if judged.judgement is Judgement.ACCEPTED:
-            self._put(assignments.renewed(record, session))
+            self._table_records.put(assignments.renewed(record, session))
         else:
             why = f"the cluster says that the table is not assigned to this service any more: {judged.reason}"
-            self._put(assignments.lose(self._context(), record, why))
+            self._table_records.put(assignments.lose(self._table_records.context(), record, why))
 
     def _release(self, judged: JudgedAssignment) -> None:
         if judged.judgement is Judgement.UNDECIDED:
@@ -235,7 +235,7 @@ class AssignmentRelay:
         if record is not None:
             if judged.judgement is Judgement.GONE:
                 _log.warning("the cluster had taken an assigned table away", table=str(record.path), reason=judged.reason)
-            self._put(assignments.released(record))
+            self._table_records.put(assignments.released(record))
 
     def _assign(self, new: NewAssignment, session: str) -> None:
         record = self._table_records.get(new.ref.table_id)
@@ -244,13 +244,13 @@ class AssignmentRelay:
             self._unknown.append(new.ref)
             self._pace = self._pace.after_hand_back(self._table_records.now())
             return
-        change = assignments.assign(self._context(), record, new.ref, session)
+        change = assignments.assign(self._table_records.context(), record, new.ref, session)
         if change.record.has_turn:
             self._pace = self._pace.after_begin()
-            change = _due(self._context(), change)
+            change = _due(self._table_records.context(), change)
         else:
             self._pace = self._pace.after_hand_back(self._table_records.now())
-        self._put(change)
+        self._table_records.put(change)
 
     def _assigned(self) -> list[TableRecord]:
         return [record for record in self._table_records.assigned() if record.state is not None]
@@ -259,12 +259,6 @@ class AssignmentRelay:
         """Returns the record with exactly this assignment; None if there is none."""
         record = self._table_records.get(ref.table_id)
         return record if record is not None and record.assignment_ref == ref else None
-
-    def _put(self, change: Change) -> None:
-        self._table_records.put(change)
-
-    def _context(self) -> Context:
-        return self._table_records.context()
 
 
 def _due(ctx: Context, change: Change) -> Change:

@@ -7,7 +7,7 @@ runs the round, so a repeated, overtaken or forged report does no harm. A reques
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -17,13 +17,13 @@ import structlog
 from tiering import errors
 from tiering.coordinator.decisions import backlog, retries, round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import TIERER_FENCED, cancel_text
-from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
+from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, QueueFacts, RoundRef
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.observing.upkeep_needs import UpkeepSource
+from tiering.coordinator.memory.tierer_registry import KEPT_TIERERS, Sender, TiererKey, TiererRegistry, key_of
+from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.tierers.messages import (
     assignment_of,
     checked_round_id,
@@ -34,7 +34,6 @@ from tiering.coordinator.tierers.messages import (
     report_ref_from_pb,
 )
 from tiering.coordinator.tierers.named_epochs import note_named_epochs
-from tiering.coordinator.tierers.tierer_registry import KEPT_TIERERS, Sender, TiererKey, TiererRegistry, key_of
 from tiering.coordinator.tierers.upkeep_slots import UpkeepSlots
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -108,8 +107,7 @@ class Verdicts:
 class Heartbeats:
     """Judges heartbeats and assigns tables. `note_passed_head` is called with the heads that base checks of rounds passed.
 
-    `waiting_since` returns a lower bound for the time of the oldest row that a table's lake lacks; None if unknown. `upkeep` is the source
-    of upkeep rounds for slots that no table needs; None if there are no such rounds.
+    `waiting_since` returns a lower bound for the time of the oldest row that a table's lake lacks; None if unknown.
     """
 
     def __init__(
@@ -117,13 +115,13 @@ class Heartbeats:
         table_records: TableRecords,
         note_passed_head: Callable[[TableRecord, int | None], None],
         waiting_since: Callable[[TableRecord], datetime | None],
-        upkeep: UpkeepSource | None = None,
+        upkeep: UpkeepNeeds,
     ) -> None:
         self._table_records = table_records
         self._note_passed_head = note_passed_head
         self._waiting_since = waiting_since
-        self._tierers = TiererRegistry(table_records.options.service_timeout_ms, table_records.now())
-        self.upkeep_slots = UpkeepSlots(table_records, self._tierers, upkeep, self._pick)
+        self.tierers = TiererRegistry(table_records.options.service_timeout_ms, table_records.now())
+        self.upkeep_slots = UpkeepSlots(table_records, self.tierers, upkeep, self._pick)
         self._restore_fences()
         self._closing = False
 
@@ -176,7 +174,7 @@ class Heartbeats:
                 return response
             self._assign(response, hold.tierer, hold.incarnation, hold.listed)
             if response.HasField("tiering_table") or self._table_records.now().passed(hold.deadline):
-                self._tierers.renew(hold.tierer, self._table_records.now())
+                self.tierers.renew(hold.tierer, self._table_records.now())
                 return response
             return None
 
@@ -191,42 +189,19 @@ class Heartbeats:
             or self._table_records.now().passed(hold.deadline)
         )
 
-    def tierers(self) -> list[TiererRecord]:
-        """Returns all tierers with a heartbeat within the service timeout, by id."""
-        return self._tierers.all()
-
-    def shown_tierers(self, now: Moment) -> list[TiererRecord]:
-        """Returns these tierers, and those that were lost within the last day, by id."""
-        return sorted((*self._tierers.all(), *self._tierers.lost(now)), key=lambda tierer: tierer.key)
-
-    def connected(self, now: Moment) -> bool:
-        """Returns whether any tierer could take a table."""
-        return self._tierers.connected(now)
-
-    def is_known(self, tierer_id: str) -> bool:
-        """Returns whether a process with this id sent a heartbeat within the service timeout."""
-        return any(tierer.tierer_id == tierer_id for tierer in self._tierers.all())
-
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
-        """Gives no more tables to the known processes with this id, nor to those in `incarnations`. Their held requests wait.
-
-        Returns the digests for their event, so that they stay fenced when a coordinator starts. Call it under the records' lock.
-        """
-        return self._tierers.fence(tierer_id, incarnations)
-
     def _restore_fences(self) -> None:
         """Restores fences from the events of `fence_tierer`, as far as history goes back. A process that hangs meanwhile stays fenced."""
         events = self._table_records.store.read_events(HistoryRange(fields={"event_type": TIERER_FENCED}))
         for event in reversed(list(islice(events, KEPT_TIERERS))):
             tierer_id, digests = event.details.get("tierer_id"), event.details.get("processes", ())
             if isinstance(tierer_id, str):
-                self._tierers.restore_fences(tierer_id, (digest for digest in digests if isinstance(digest, str)))
+                self.tierers.restore_fences(tierer_id, (digest for digest in digests if isinstance(digest, str)))
 
     def forget_lost(self) -> None:
         """Forgets tierers that were silent for the service timeout. It takes no lock while there are none."""
-        if self._tierers.any_lost(self._table_records.now()):
+        if self.tierers.any_lost(self._table_records.now()):
             with self._table_records.changing():
-                self._tierers.forget_lost(self._table_records.now())
+                self.tierers.forget_lost(self._table_records.now())
 
     def close(self) -> None:
         """Answers all held requests without a table from now on."""
@@ -234,18 +209,18 @@ class Heartbeats:
         self._table_records.wake_ups.notify()
 
     def _meet(self, request: pb.LakeTieringHeartbeatRequest) -> Sender:
-        sender = self._tierers.meet(request.tierer, self._table_records.now(), stopping=request.stopping)
+        sender = self.tierers.meet(request.tierer, self._table_records.now(), stopping=request.stopping)
         if not sender.overtaken:
             self._table_records.wake_ups.notify()
         return sender
 
     def _is_fenced(self, key: TiererKey) -> bool:
-        tierer = self._tierers.get(key)
+        tierer = self.tierers.get(key)
         return tierer is not None and tierer.fenced
 
     def _is_over(self, hold: HeldRequest) -> bool:
         """Returns whether the request's process sent a newer heartbeat, stopped, or was forgotten."""
-        tierer = self._tierers.get(hold.tierer)
+        tierer = self.tierers.get(hold.tierer)
         return tierer is None or tierer.stopped or tierer.sequence != hold.sequence
 
     def _hold(
@@ -282,7 +257,7 @@ class Heartbeats:
 
     def _pick(self, key: TiererKey) -> TableRecord | None:
         """Returns the waiting table that this tierer's next request gets; None if there is none."""
-        slots, leaves_slots, now = self._slots(key), self._leaves_slots(key), self._table_records.now()
+        slots, leaves_slots, now = self.tierers.slots_of(key), self._leaves_slots(key), self._table_records.now()
         # A tierer's only slot alternates between tables in backlog and others, with rounds of the usual length.
         turns = BacklogTurns(allowed=leaves_slots or slots == 1, apart=self._table_records.options.backlog_waits_apart)
         waiting = self._table_records.first_waiting(now)
@@ -292,12 +267,8 @@ class Heartbeats:
 
     def _queue_facts(self, record: TableRecord) -> QueueFacts:
         queued, now = record.round, self._table_records.now().wall
-        absent_ms = 0 if queued is None else self._tierers.absent_ms(queued.pending_time, now)
+        absent_ms = 0 if queued is None else self.tierers.absent_ms(queued.pending_time, now)
         return QueueFacts(self._waiting_since(record), absent_ms)
-
-    def _slots(self, key: TiererKey) -> int:
-        tierer = self._tierers.get(key)
-        return 1 if tierer is None else max(tierer.slots, 1)
 
     def _leaves_slots(self, key: TiererKey) -> bool:
         """Returns whether one more long round of a backlog leaves a slot of its tierer to tables that promise freshness."""
@@ -305,20 +276,20 @@ class Heartbeats:
             return True
         now = self._table_records.now()
         running = sum(backlog.takes_backlog_slot(record, now) for record in self._running(key[0]))
-        return running < self._slots(key) - 1
+        return running < self.tierers.slots_of(key) - 1
 
     def _may_retry(self) -> bool:
-        return retries.may_retry(self._table_records.running(), self._tierers.slots(), *self._table_records.failing())
+        return retries.may_retry(self._table_records.running(), self.tierers.slots(), *self._table_records.failing())
 
     def _take_over(self, key: TiererKey, incarnation: str | None) -> None:
         """With a process's first request, ends the rounds of earlier processes with its id, which have usually ended.
 
         It happens only once, so that of two living processes neither repeatedly ends the other's rounds.
         """
-        tierer = self._tierers.get(key)
+        tierer = self.tierers.get(key)
         if tierer is None or tierer.took_over:
             return
-        self._tierers.put(replace(tierer, took_over=True))
+        self.tierers.put(replace(tierer, took_over=True))
         for record in self._running(tierer.tierer_id):
             if record.running is not None and record.running.incarnation not in (None, incarnation):
                 self._table_records.put(round_lifecycle.take_over(self._table_records.context(), record))
@@ -364,7 +335,7 @@ class Heartbeats:
             self._note_passed_head(record, passed_head_from_pb(report))
             finished = finished_from_pb(report, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
-            self._tierers.count_round(key_of(tierer))
+            self.tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_WELL, former):
             return self._refused(ref)
         return Verdict(ref)
@@ -376,7 +347,7 @@ class Heartbeats:
             self._note_passed_head(record, passed_head_from_pb(report))
             failure = failure_from_pb(report, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, failure))
-            self._tierers.count_round(key_of(tierer))
+            self.tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_BADLY, former):
             return self._refused(ref)
         return Verdict(ref)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 
 import structlog
@@ -32,14 +32,41 @@ MOST_TABLES = 100
 """Upper bound of tables of one request that get an event. A tierer's rounds have some dozens; other tables may not exist."""
 
 
-class UnleasedSnapshots:
-    """Writes a log line and an event for each table with KV snapshots that could not be leased."""
+class Leases:
+    """The lease calls. It is thread-safe; every call may raise ClusterUnavailable."""
 
-    def __init__(self, table_records: TableRecords) -> None:
+    def __init__(self, cluster: KvSnapshotLeases, table_records: TableRecords) -> None:
+        self._cluster = cluster
         self._table_records = table_records
 
-    def report(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
-        """Reports snapshot ids by bucket, of any tables. Raises StoreError, Fenced."""
+    def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
+        """Acquires or renews a lease, and returns the unavailable snapshots.
+
+        Raises InvalidArgument (lease id, duration), UnknownLease (a renewal of a lease that expired), StoreError, Fenced.
+        """
+        check_size(len(request.snapshots_to_lease))
+        snapshots = SNAPSHOTS_TO_LEASE.from_pb(request.snapshots_to_lease)
+        owner = informative(request.owner) if request.HasField("owner") else None
+        lease_id = bound_lease_id(request.lease_id)
+        buckets = self._cluster.acquire_lease(lease_id, request.lease_duration_ms, snapshots, owner)
+        unavailable = {bucket: snapshots[bucket] for bucket in buckets}
+        if unavailable:
+            self.report_unleased(lease_id, unavailable)
+        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=SNAPSHOTS_TO_LEASE.to_pb(unavailable))
+
+    def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
+        """Releases buckets and returns those that were leased. Raises InvalidArgument for too many."""
+        check_size(len(request.buckets_to_release))
+        buckets = [TABLE_BUCKET.from_pb(bucket) for bucket in request.buckets_to_release]
+        released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets)
+        return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=map(TABLE_BUCKET.to_pb, released))
+
+    def drop(self, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
+        """Drops a lease and returns whether it existed."""
+        return pb.DropKvSnapshotLeaseResponse(dropped=self._cluster.drop_lease(bound_lease_id(request.lease_id)))
+
+    def report_unleased(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
+        """Writes a log line and an event for each table with KV snapshots that could not be leased. Raises StoreError, Fenced."""
         by_table: dict[int, dict[str, int]] = {}
         for bucket in sorted(snapshots, key=lambda bucket: (bucket.table_id, str(bucket.bucket))):
             by_table.setdefault(bucket.table_id, {})[str(bucket.bucket)] = snapshots[bucket]
@@ -64,41 +91,3 @@ class UnleasedSnapshots:
             round_id=record.running.round_id if record and record.running else None,
             details={"table_id": table_id, "lease_id": lease_id, "snapshots": dict(islice(by_bucket.items(), MOST_DETAILED))},
         )
-
-
-class Leases:
-    """The lease calls. It is thread-safe; every call may raise ClusterUnavailable. `report_unleased` gets the unavailable snapshots."""
-
-    def __init__(
-        self,
-        cluster: KvSnapshotLeases,
-        report_unleased: Callable[[str, Mapping[TableBucket, int]], None] = lambda lease_id, snapshots: None,
-    ) -> None:
-        self._cluster = cluster
-        self._report_unleased = report_unleased
-
-    def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
-        """Acquires or renews a lease, and returns the unavailable snapshots.
-
-        Raises InvalidArgument (lease id, duration), UnknownLease (a renewal of a lease that expired), StoreError, Fenced.
-        """
-        check_size(len(request.snapshots_to_lease))
-        snapshots = SNAPSHOTS_TO_LEASE.from_pb(request.snapshots_to_lease)
-        owner = informative(request.owner) if request.HasField("owner") else None
-        lease_id = bound_lease_id(request.lease_id)
-        buckets = self._cluster.acquire_lease(lease_id, request.lease_duration_ms, snapshots, owner)
-        unavailable = {bucket: snapshots[bucket] for bucket in buckets}
-        if unavailable:
-            self._report_unleased(lease_id, unavailable)
-        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=SNAPSHOTS_TO_LEASE.to_pb(unavailable))
-
-    def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
-        """Releases buckets and returns those that were leased. Raises InvalidArgument for too many."""
-        check_size(len(request.buckets_to_release))
-        buckets = [TABLE_BUCKET.from_pb(bucket) for bucket in request.buckets_to_release]
-        released = self._cluster.release_lease(bound_lease_id(request.lease_id), buckets)
-        return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=map(TABLE_BUCKET.to_pb, released))
-
-    def drop(self, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
-        """Drops a lease and returns whether it existed."""
-        return pb.DropKvSnapshotLeaseResponse(dropped=self._cluster.drop_lease(bound_lease_id(request.lease_id)))

@@ -7,29 +7,17 @@ made-up number does no harm. It leaves a gap in the epochs, with room for all th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from tiering.coordinator.decisions import round_lifecycle
+from tiering.coordinator.decisions.round_lifecycle import RoundRef
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
 MOST_COORDINATORS = 10**9
 """Highest believed coordinator epoch: one start per second for thirty years. Coordinator epochs are 32-bit numbers."""
 
 
-class NamesEpochs(Protocol):
-    """A message about a round, with its epochs."""
-
-    @property
-    def table_id(self) -> int: ...
-
-    @property
-    def coordinator_epoch(self) -> int: ...
-
-    @property
-    def tiering_epoch(self) -> int: ...
-
-
-def note_named_epochs(table_records: TableRecords, messages: Iterable[NamesEpochs]) -> None:
+def note_named_epochs(table_records: TableRecords, messages: Iterable[pb.PbHeartbeatReqForTable | RoundRef]) -> None:
     """Raises the stored epochs above those in the messages, durably, before the messages are applied. Call it inside of `changing`.
 
     Raises StoreError and Fenced. For an unknown table there is no epoch to raise: its tierer gets an error and gives up.

@@ -14,8 +14,8 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.decisions.upkeep import rounds
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.observing.upkeep_needs import UpkeepSource
-from tiering.coordinator.tierers.tierer_registry import TiererKey, TiererRegistry
+from tiering.coordinator.memory.tierer_registry import TiererKey, TiererRegistry
+from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 
 FULL_SLOTS_MS = 500
 """How long a table waits for a slot before an upkeep round gives way, if no slot is free.
@@ -31,21 +31,18 @@ GIVEN_WAY_MS = 4_000
 
 
 class UpkeepSlots:
-    """Gives slots to upkeep rounds and takes them back. `pick` returns the waiting table that a tierer's next request gets.
-
-    `source` is None if there are no upkeep rounds.
-    """
+    """Gives slots to upkeep rounds and takes them back. `pick` returns the waiting table that a tierer's next request gets."""
 
     def __init__(
         self,
         table_records: TableRecords,
         tierers: TiererRegistry,
-        source: UpkeepSource | None,
+        needs: UpkeepNeeds,
         pick: Callable[[TiererKey], TableRecord | None],
     ) -> None:
         self._table_records = table_records
         self._tierers = tierers
-        self._source = source
+        self._needs = needs
         self._pick = pick
         self._way_given: tuple[datetime, ...] = ()
         """When upkeep rounds recently gave way (steady times)."""
@@ -56,9 +53,9 @@ class UpkeepSlots:
         Call it inside of `changing`, after waiting tables.
         """
         now = self._table_records.now()
-        if self._source is None or not self._is_spare(key) or self._table_records.first_waiting(now):
+        if not self._is_spare(key) or self._table_records.first_waiting(now):
             return None
-        work = self._source.next_work(now)
+        work = self._needs.next_work(now)
         if work is None:
             return None
         change = rounds.begin(self._table_records.context(), *work, key[0], incarnation)
@@ -67,7 +64,7 @@ class UpkeepSlots:
 
     def is_ready(self, key: TiererKey) -> bool:
         """Returns whether `next` may begin a round. It takes no lock."""
-        return self._source is not None and self._source.is_ready() and self._is_spare(key)
+        return self._needs.is_ready() and self._is_spare(key)
 
     def give_way(self) -> None:
         """Ends an upkeep round if a table waits and finds no free slot. It takes no lock if no table waits or no upkeep round runs."""
@@ -77,8 +74,7 @@ class UpkeepSlots:
 
     def _is_spare(self, key: TiererKey) -> bool:
         """Returns whether an upkeep round leaves a slot of its tierer to tables that become due. A tierer's only slot serves both."""
-        tierer = self._tierers.get(key)
-        slots = 1 if tierer is None else max(tierer.slots, 1)
+        slots = self._tierers.slots_of(key)
         running = sum(record.running is not None and record.running.tierer_id == key[0] for record in self._table_records.running())
         return slots == 1 or running + 1 < slots
 

@@ -146,10 +146,11 @@ class TiererRegistry:
         """Returns all known tierers, sorted by id."""
         return sorted(self._tierers.copy().values(), key=lambda tierer: tierer.key)
 
-    def lost(self, now: Moment) -> list[TiererRecord]:
-        """Returns the tierers that were lost within the last day, in the order of their loss. They are only displayed."""
-        recent = (tierer for tierer in self._lost.copy().values() if now.wall - tierer.heartbeat_time < SHOWN_AFTER_LOSS)
-        return [tierer for tierer in recent if tierer.key not in self._tierers]
+    def shown(self, now: Moment) -> list[TiererRecord]:
+        """Returns the known tierers, and those that were lost within the last day, sorted by id."""
+        lost = (tierer for key, tierer in self._lost.copy().items() if key not in self._tierers)
+        recent = (tierer for tierer in lost if now.wall - tierer.heartbeat_time < SHOWN_AFTER_LOSS)
+        return sorted((*self.all(), *recent), key=lambda tierer: tierer.key)
 
     def connected(self, now: Moment) -> bool:
         """Returns whether any tierer could take a table now."""
@@ -163,10 +164,15 @@ class TiererRegistry:
         """Returns the number of slots of all tierers. Each has at least one, also an older one that sends no number."""
         return sum(max(tierer.slots, 1) for tierer in self._tierers.values() if not tierer.stopped and not tierer.fenced)
 
-    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
-        """Fences the known processes with this id, and those in `incarnations`, which may not have sent a heartbeat yet.
+    def slots_of(self, key: TiererKey) -> int:
+        """Returns the number of slots of a tierer; 1 if it was forgotten."""
+        tierer = self._tierers.get(key)
+        return 1 if tierer is None else max(tierer.slots, 1)
 
-        Returns their digests, with which `restore_fences` identifies them after a restart.
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> list[str]:
+        """Gives no more tables to the known processes with this id, nor to those in `incarnations`, which may have sent no heartbeat yet.
+
+        Returns their digests, with which `restore_fences` identifies them after a restart. Call it under the records' lock.
         """
         known_keys = [key for key in self._tierers if key[0] == tierer_id]
         for key in known_keys:
