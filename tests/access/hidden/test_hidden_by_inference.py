@@ -19,7 +19,7 @@ from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.memory.history import HistoryRange
-from tiering.coordinator.reasons.why_not_now import TiererCapacity, why_not_now
+from tiering.coordinator.reasons import TiererCapacity, why_not_now
 from tiering.errors import AccessDenied, AlreadyExists, LakewardError
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath

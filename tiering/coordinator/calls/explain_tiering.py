@@ -16,7 +16,7 @@ from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.backlog import assigned_backlog
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.reasons.why_not_now import HOLDS_UP, tierer_room, why_not_now
+from tiering.coordinator.reasons import HOLDS_UP, tierer_room, why_not_now
 from tiering.counts import counted
 from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base

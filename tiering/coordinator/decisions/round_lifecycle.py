@@ -34,7 +34,7 @@ from tiering.coordinator.decisions.records import (
 )
 from tiering.coordinator.decisions.retries import backoff_ms
 from tiering.coordinator.decisions.upkeep import rounds as upkeep
-from tiering.coordinator.decisions.upkeep.turns import keep_turn
+from tiering.coordinator.decisions.upkeep.schedule import keep_turn
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 

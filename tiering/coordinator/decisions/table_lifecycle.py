@@ -14,8 +14,7 @@ from tiering.coordinator.decisions.lake_acks import record_passed_head
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger, UpkeepRecord
 from tiering.coordinator.decisions.upkeep.rounds import give_way
-from tiering.coordinator.decisions.upkeep.schedule import LONGEST_REST_MS, is_over
-from tiering.coordinator.decisions.upkeep.turns import end_kept_turn
+from tiering.coordinator.decisions.upkeep.schedule import LONGEST_REST_MS, end_kept_turn, is_over
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.model.rounds import RoundState
 from tiering.model.splits import BacklogCause

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Subscription:
     """The subscription of one coroutine. A change between two waits is not missed."""
 
-    def __init__(self, wake_ups: WakeUps) -> None:
-        self._wake_ups = wake_ups
-        self._loop = asyncio.get_running_loop()
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
 
     async def wait(self) -> None:
@@ -23,21 +23,9 @@ class Subscription:
         await self._event.wait()
         self._event.clear()
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of the coroutine."""
-        return self._loop
-
     def wake(self) -> None:
         """Ends the current or the next wait. Call it in the subscription's loop."""
         self._event.set()
-
-    def __enter__(self) -> Subscription:
-        self._wake_ups.add(self)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._wake_ups.remove(self)
 
 
 class WakeUps:
@@ -48,9 +36,17 @@ class WakeUps:
         self._waiting: set[Subscription] = set()
         self._waking: set[asyncio.AbstractEventLoop] = set()
 
-    def subscribe(self) -> Subscription:
-        """Returns a context manager. Call it in the coroutine that waits."""
-        return Subscription(self)
+    @contextmanager
+    def subscribe(self) -> Iterator[Subscription]:
+        """Subscribes the coroutine that enters the block, until its end."""
+        subscription = Subscription()
+        with self._lock:
+            self._waiting.add(subscription)
+        try:
+            yield subscription
+        finally:
+            with self._lock:
+                self._waiting.discard(subscription)
 
     def notify(self) -> None:
         """Wakes all subscribers, because something changed or time passed. Call it from any thread.
@@ -73,14 +69,6 @@ class WakeUps:
             waiting = [subscription for subscription in self._waiting if subscription.loop is loop]
         for subscription in waiting:
             subscription.wake()
-
-    def add(self, subscription: Subscription) -> None:
-        with self._lock:
-            self._waiting.add(subscription)
-
-    def remove(self, subscription: Subscription) -> None:
-        with self._lock:
-            self._waiting.discard(subscription)
 
     @property
     def waiting(self) -> int:

@@ -74,9 +74,7 @@ class Coordinator:
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self.lake_health = LakeHealthObserver(self.table_records, lakes, self.discovery)
         notifications, lake_was_read = ClusterNotifications(self.table_records), self.observer.lake_was_read
-        self.commits = Commits(
-            self.table_records, cluster, lakes, lake_was_read, confirm_turn=self._confirm_turn, notifications=notifications
-        )
+        self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, self._confirm_turn, notifications)
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
@@ -103,14 +101,11 @@ class Coordinator:
         )
         self.control = Control(self.call_parts)
         self.repair_inspector, self.sweeps = RepairInspector(self.call_parts), BackgroundSweeps(self.call_parts)
-        self._keep_logs(cluster)
+        if isinstance(cluster, LogRetention):
+            cluster.ask_before_cut(self._lake_is_confirmed)
 
     def _new_relay(self, assignments: TableAssignments, notifications: ClusterNotifications) -> AssignmentRelay:
         return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers.all, self.discovery.run_quietly, notifications)
-
-    def _keep_logs(self, cluster: ClusterOwner) -> None:
-        if isinstance(cluster, LogRetention):
-            cluster.ask_before_cut(self._lake_is_confirmed)
 
     def _lake_is_confirmed(self, table_id: int) -> bool:
         return self.table_records.fenced is None and lake_is_confirmed(self.table_records.get(table_id), self.table_records.now())

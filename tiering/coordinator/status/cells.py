@@ -15,7 +15,7 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.observing.lag import Lag
-from tiering.coordinator.reasons.status_reason import status_reason
+from tiering.coordinator.reasons import status_reason
 from tiering.model.refused_records import without_record
 from tiering.model.status import TableStatus
 

@@ -26,7 +26,7 @@ from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
-from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
+from tiering.coordinator.reasons import next_check_texts, status_reason
 from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, differing_positions
 from tiering.instants import EPOCH, to_microseconds

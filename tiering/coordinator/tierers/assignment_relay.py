@@ -45,13 +45,13 @@ class AssignmentRelay:
         cluster: TableAssignments,
         tierers: Callable[[], Sequence[TiererRecord]],
         discover: Callable[[], None],
-        notifications: ClusterNotifications | None = None,
+        notifications: ClusterNotifications,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._tierers = tierers
         self._discover = discover
-        self._notifications = notifications or ClusterNotifications(table_records)
+        self._notifications = notifications
         self._session: str | None = None
         self._turn = threading.Lock()
         self._closed = False

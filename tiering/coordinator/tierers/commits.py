@@ -72,17 +72,16 @@ class Commits:
         cluster: ClusterOwner,
         lakes: Lakes,
         lake_read: Callable[[int, int], None],
-        locks: TableLocks | None = None,
-        confirm_turn: Callable[[int], None] = lambda table_id: None,
-        notifications: ClusterNotifications | None = None,
+        confirm_turn: Callable[[int], None],
+        notifications: ClusterNotifications,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._lake_read = lake_read
         self._confirm_turn = confirm_turn
-        self._notifications = notifications or ClusterNotifications(table_records)
-        self.locks = locks or TableLocks()
+        self._notifications = notifications
+        self.locks = TableLocks()
         self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
         self._guard = threading.RLock()
         self._running: dict[RoundKey, Future[LakeContents]] = {}

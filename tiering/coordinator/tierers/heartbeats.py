@@ -22,7 +22,7 @@ from tiering.coordinator.decisions.round_lifecycle import Failure, QueueFacts, R
 from tiering.coordinator.decisions.table_lifecycle import BacklogTurns
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.memory.tierer_registry import KEPT_TIERERS, Sender, TiererKey, TiererRegistry, key_of
+from tiering.coordinator.memory.tierer_registry import KEPT_TIERERS, TiererKey, TiererRegistry, key_of
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.tierers.messages import (
     assignment_of,
@@ -140,7 +140,10 @@ class Heartbeats:
     def _handle(
         self, request: pb.LakeTieringHeartbeatRequest, former: FormerRounds
     ) -> tuple[pb.LakeTieringHeartbeatResponse, Verdicts, HeldRequest | None]:
-        tierer, sender = request.tierer, self._meet(request)
+        tierer = request.tierer
+        sender = self.tierers.meet(tierer, self._table_records.now(), stopping=request.stopping)
+        if not sender.overtaken:
+            self._table_records.wake_ups.notify()
         note_named_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
         verdicts = Verdicts(  # judged in the order of the module's docstring
@@ -207,12 +210,6 @@ class Heartbeats:
         """Answers all held requests without a table from now on."""
         self._closing = True
         self._table_records.wake_ups.notify()
-
-    def _meet(self, request: pb.LakeTieringHeartbeatRequest) -> Sender:
-        sender = self.tierers.meet(request.tierer, self._table_records.now(), stopping=request.stopping)
-        if not sender.overtaken:
-            self._table_records.wake_ups.notify()
-        return sender
 
     def _is_fenced(self, key: TiererKey) -> bool:
         tierer = self.tierers.get(key)

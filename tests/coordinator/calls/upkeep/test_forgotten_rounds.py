@@ -11,8 +11,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tiering.coordinator.lake_repair.former_rounds import Ledger, SweptRounds
-from tiering.coordinator.lake_repair.sweeper import files_of_rounds
+from tiering.coordinator.lake_repair.sweeper import Ledger, SweptRounds, files_of_rounds
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.lake.rules.upkeep.expired_files import CommittedRound, OrphanCandidates, lineage_of
