@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from tiering.model.declare import AnyField
+from tiering.model.declare import AnyField, names_in_sql
+
+RowT = TypeVar("RowT")
 
 
 def record_batch(schema: pa.Schema, rows: Sequence[object]) -> pa.RecordBatch:
     """Returns the rows' attributes named by `schema`, in its order. Raises ValueError for None in a column without NULLs."""
     arrays = [array_of(field, [getattr(row, field.name) for row in rows]) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def row_from(row_class: type[RowT], source: object, **values: object) -> RowT:
+    """Returns a row with these values. Its other columns are the attributes of `source` with the same names."""
+    same = {name: getattr(source, name) for name in names_in_sql(row_class) if name not in values}
+    return row_class(**same, **values)
 
 
 def array_of(field: AnyField, values: list[Any]) -> pa.Array[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sys_tables.declare.columns import row_from
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import DESCRIBE_EACH_TABLE, OPERATE_ON_SERVICE
@@ -41,13 +42,9 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRo
     lease_id = scan.equals("lease_id")
     for lease in view.leases():
         if lease_id in (None, lease.lease_id):
-            yield KvSnapshotLeaseRow(
-                lease_id=lease.lease_id,
-                owner=lease.owner,
-                acquired_at=lease.acquired_at,
-                renewed_at=lease.renewed_at,
-                expires_at=lease.expires_at,
-                ttl_ms=lease.ttl_ms,
+            yield row_from(
+                KvSnapshotLeaseRow,
+                lease,
                 remaining_ms=max(0, (lease.expires_at - view.now) // timedelta(milliseconds=1)),
                 tables=len({snapshot.table_bucket.table_id for snapshot in lease.snapshots}),
                 buckets=len(lease.snapshots),

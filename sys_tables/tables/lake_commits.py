@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from sys_tables.declare.columns import row_from
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
@@ -48,20 +49,4 @@ class LakeCommitRow:
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[LakeCommitRow]:
     for commit in view.history.read_commits(history_range(scan, "prepared_at", "state")):
-        yield LakeCommitRow(
-            round_id=commit.round_id,
-            database_name=commit.database_name,
-            table_name=commit.table_name,
-            table_id=commit.table_id,
-            tiering_epoch=commit.tiering_epoch,
-            base_round_id=commit.base_round_id,
-            state=commit.state.value,
-            prepared_at=commit.prepared_at,
-            lake_snapshot_id=commit.lake_snapshot_id,
-            lake_committed_at=commit.lake_committed_at,
-            acked_at=commit.acked_at,
-            offsets=commit.offsets,
-            files=commit.files,
-            records=commit.records,
-            reconciled_by=commit.reconciled_by,
-        )
+        yield row_from(LakeCommitRow, commit, state=commit.state.value)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from sys_tables.declare.columns import row_from
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
+from sys_tables.tables.tiering_rounds import span_ms
 from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.model.declare import INT, column
@@ -79,23 +81,16 @@ def row_of(record: RoundRecord) -> LakeUpkeepRow:
     """Returns the upkeep of a stored round as its row."""
     error, place = record.error, None if record.stats is None else record.stats.place
     shown_error = None if record.upkeep is None else error
-    return LakeUpkeepRow(
-        round_id=record.round_id,
-        database_name=record.database_name,
-        table_name=record.table_name,
-        table_id=record.table_id,
+    return row_from(
+        LakeUpkeepRow,
+        record,
         trigger=_trigger(record),
         triggered_by=None if record.upkeep is None else record.triggered_by,
         actions=", ".join(_actions(record)),
         reason=record.upkeep_reason,
         outcome=_outcome(record),
         budget_bytes=None if record.upkeep is None or not record.upkeep.rewrite else record.upkeep.budget_bytes,
-        pending_time=record.pending_time,
-        started_time=record.started_time,
-        finished_time=record.finished_time,
-        duration_ms=_span_ms(record.started_time, record.finished_time),
-        lake_snapshot_id=record.lake_snapshot_id,
-        tierer_id=record.tierer_id,
+        duration_ms=span_ms(record.started_time, record.finished_time),
         ran_on=None if place is None else place.ran_on.value,
         error_class=None if shown_error is None else shown_error.error_class,
         error_message=None if shown_error is None else shown_error.message,
@@ -162,7 +157,3 @@ def _counts(record: RoundRecord) -> dict[str, Any]:
     if did is None:
         return dict.fromkeys((*_COUNTS, "dropped_buckets"))
     return {name: getattr(did, name) for name in _COUNTS} | {"dropped_buckets": did.dropped}
-
-
-def _span_ms(start: datetime | None, end: datetime | None) -> int | None:
-    return None if start is None or end is None else max(0, (end - start) // timedelta(milliseconds=1))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from sys_tables.declare.columns import row_from
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
@@ -47,18 +48,4 @@ class TieringErrorRow:
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringErrorRow]:
     for error in view.history.read_errors(history_range(scan, "last_seen", "phase", "error_class")):
-        yield TieringErrorRow(
-            database_name=error.database_name,
-            table_name=error.table_name,
-            phase=error.phase,
-            error_class=error.error_class,
-            message=error.message,
-            hint=error.hint or None,
-            next_action=view.next_action_against(error, scan.names),
-            retryable=error.retryable,
-            count=error.count,
-            first_seen=error.first_seen,
-            last_seen=error.last_seen,
-            last_round_id=error.last_round_id,
-            resolved_at=error.resolved_at,
-        )
+        yield row_from(TieringErrorRow, error, hint=error.hint or None, next_action=view.next_action_against(error, scan.names))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from sys_tables.declare.columns import row_from
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
@@ -45,15 +46,5 @@ class TieringEventRow:
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringEventRow]:
     for event in view.history.read_events(history_range(scan, "occurred_at", "level", "event_type", "principal")):
-        yield TieringEventRow(
-            event_id=event.event_id,
-            occurred_at=event.occurred_at,
-            level=event.level.value,
-            event_type=event.event_type,
-            principal=event.principal,
-            database_name=event.database_name,
-            table_name=event.table_name,
-            round_id=event.round_id,
-            message=event.message,
-            details=json.dumps(dict(event.details), default=str),
-        )
+        details = json.dumps(dict(event.details), default=str)
+        yield row_from(TieringEventRow, event, level=event.level.value, details=details)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from sys_tables.declare.columns import row_from
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.history_ranges import history_range
@@ -98,31 +99,14 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringRoundRow]:
 def row_of(record: RoundRecord) -> TieringRoundRow:
     """Returns a stored round as its row."""
     error, place = record.error, None if record.stats is None else record.stats.place
-    return TieringRoundRow(
-        round_id=record.round_id,
-        database_name=record.database_name,
-        table_name=record.table_name,
-        table_id=record.table_id,
-        tiering_epoch=record.tiering_epoch,
-        coordinator_epoch=record.coordinator_epoch,
+    return row_from(
+        TieringRoundRow,
+        record,
         trigger=record.trigger.value,
-        triggered_by=record.triggered_by,
-        tierer_id=record.tierer_id,
         state=record.state.value,
-        pending_time=record.pending_time,
-        started_time=record.started_time,
-        finished_time=record.finished_time,
-        duration_ms=_span_ms(record.started_time, record.finished_time),
-        completion_target=record.completion_target,
-        splits_total=record.splits_total,
-        splits_done=record.splits_done,
-        lake_snapshot_id=record.lake_snapshot_id,
-        idempotency_key=record.idempotency_key,
+        duration_ms=span_ms(record.started_time, record.finished_time),
         error_class=None if error is None else error.error_class,
         error_message=None if error is None else error.message,
-        attempt=record.attempt,
-        deadline=record.deadline,
-        missed_by_ms=record.missed_by_ms,
         mode=None if record.mode is None else record.mode.value,
         ran_on=None if place is None else place.ran_on.value,
         spark_application_id=None if place is None else place.spark_application_id,
@@ -158,5 +142,6 @@ def _reported(record: RoundRecord) -> dict[str, Any]:
     return values | {"bytes_read": stats.bytes_read or (None if stats.records_read else 0)}
 
 
-def _span_ms(start: datetime | None, end: datetime | None) -> int | None:
+def span_ms(start: datetime | None, end: datetime | None) -> int | None:
+    """Returns the milliseconds from `start` to `end`, at least 0; None without one of them."""
     return None if start is None or end is None else max(0, (end - start) // timedelta(milliseconds=1))

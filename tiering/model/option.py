@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiering.errors import InvalidArgument
+from tiering.model.declare import column
 
 _OPTION = "option"
 
@@ -66,9 +67,9 @@ class EffectiveOption:
     `source` tells whether a user set the option.
     """
 
-    scope: str
-    name: str
-    value: str | None
-    default: str | None
-    source: str | None
-    description: str
+    scope: str = column("coordinator; tierer for settings that the coordinator sends to tierers; table for the defaults of table options.")
+    name: str = column("Name of the option.")
+    value: str | None = column("Its redacted value; NULL if only a running coordinator knows it, or if it depends on the lake format.")
+    default: str | None = column("The default; NULL if there is none.")
+    source: str | None = column("default or set; NULL if unknown.")
+    description: str = column("What it means.")

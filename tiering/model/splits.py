@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from tiering.model.declare import INT, column
 from tiering.model.tables import BucketKey, Offsets, TablePath
 
 
@@ -194,19 +195,19 @@ class SplitProgress:
 class SplitStatus:
     """A split of a running round, as `sys.tiering_splits` shows it."""
 
-    round_id: str
-    split_id: str
-    split_type: SplitType
-    database_name: str
-    table_name: str
-    partition_name: str | None
-    bucket_id: int
-    snapshot_id: int | None
-    starting_offset: int | None
-    stopping_offset: int
-    current_offset: int | None
-    backlog_offset: int | None
-    fraction_completed: float
-    executor: str | None
-    attempt: int
-    state: SplitState
+    round_id: str = column("The running round.")
+    split_id: str = column("Identifies the split within its round.")
+    split_type: SplitType = column("LOG: a range of a bucket's log; SNAPSHOT: a whole KV snapshot of a primary-key bucket.")
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    partition_name: str | None = column("Name of the partition; NULL in a table without partitions.")
+    bucket_id: int = column("The bucket.", arrow_type=INT)
+    snapshot_id: int | None = column("The KV snapshot that is read; NULL for a range of the log.")
+    starting_offset: int | None = column("First offset to read; NULL for a KV snapshot.")
+    stopping_offset: int = column("End of the range, exclusive. A KV snapshot has the bucket's state at this offset.")
+    current_offset: int | None = column("The next offset to read, as last reported; NULL for a KV snapshot, whose rows have none.")
+    backlog_offset: int | None = column("End of the bucket's log when reading of the bucket began; NULL if it has no backlog (left).")
+    fraction_completed: float = column("The completed part, between 0 and 1; for a KV snapshot a lower bound.")
+    executor: str | None = column("The executor that reads it, as id@host, with Spark's id; NULL before it is read.")
+    attempt: int = column("Number of the attempt, from 0: Spark retries a failed task.", arrow_type=INT)
+    state: SplitState = column("QUEUED, RUNNING, DONE; STOPPED: ended early, and a later round continues; FAILED: this attempt failed.")
