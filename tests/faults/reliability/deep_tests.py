@@ -35,7 +35,7 @@ VALUES = (
     "tests/cluster/fluss/log/test_batches.py",
     "tests/cluster/fluss/log/test_far_times.py",
     "tests/cluster/fluss/log/test_packed_rows.py",
-    "tests/coordinator/calls/upkeep/test_forgotten_rounds.py",
+    "tests/coordinator/upkeep/test_forgotten_rounds.py",
     "tests/coordinator/decisions",
     "tests/coordinator/memory/test_deadlines.py",
     "tests/coordinator/memory/test_waiting_queue.py",

@@ -28,7 +28,7 @@ USER_PAGE = ROOT / "docs" / "reliability.md"
 """The page that states the promises to users, without tests and faults. It is written by hand."""
 _ROW = re.compile(r"^\| `(?P<fault>[a-z0-9-]+)` \| (?P<where>[\w, ]+) \| (?P<count>[0-9,]+) \|", re.MULTILINE)
 
-LATE_COMMITS = "tests/coordinator/calls/lake_repair/test_sweeps_before_late_commits.py"
+LATE_COMMITS = "tests/coordinator/lake_repair/test_sweeps_before_late_commits.py"
 
 PROMISES = (
     (
