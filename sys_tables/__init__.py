@@ -2,8 +2,8 @@
 
 Where to go:
 - add a table: one module in `tables/`: the dataclass of its rows and the function that makes them (`declare.system_table`).
-- add a column: a field of that dataclass, in `tables/<name>.py`, and the line of its `rows` that fills it. The columns of
-  `lake_tiering_status` are declared in the tiering model.
+- add a column: a field of that dataclass, in `tables/<name>.py`, and the line of its `rows` that fills it. Some tables, such
+  as `lake_tiering_status` and `tierers`, show a dataclass of the tiering model, which then declares the columns.
 - add a procedure: not here, but in `tiering/procedures`; `procedures` makes all of them callable from SQL.
 - nothing is registered by hand: `registry` finds the modules and declarations. The reference page, `sys.help` and DuckDB use the registry.
 

@@ -79,7 +79,8 @@ class CallRequest(Generic[ResultT]):
 
     `procedure` is its name in SQL. `pool` has the threads of its effect; None for an effect that reports progress, which chooses a pool for
     each of its steps. `answer_seconds` is a client's time limit, to which the client adds the argument `timeout_ms`. `row_class` has the
-    columns in SQL; it is the class of the result unless `rows` returns other rows. `in_sql` False: only programs can call it.
+    columns in SQL; it is the class of the result, or of a tuple's items, unless `rows` returns other rows. `in_sql` False: only programs
+    can call it.
     """
 
     procedure: ClassVar[str]
@@ -100,7 +101,8 @@ class CallRequest(Generic[ResultT]):
             for argument in typing.get_args(base):
                 if not isinstance(argument, TypeVar):
                     cls.result_class = argument
-                    cls.row_class = cls.__dict__.get("row_class", argument)
+                    item = typing.get_args(argument)[0] if typing.get_origin(argument) is tuple else argument
+                    cls.row_class = cls.__dict__.get("row_class", item)
 
     def __post_init__(self) -> None:
         """Redacts texts for people. Raises InvalidArgument for a negative time, and for a text that is longer than an error message.
@@ -120,8 +122,8 @@ class CallRequest(Generic[ResultT]):
         object.__setattr__(self, "caller", caller_name(self.caller))
 
     def rows(self, result: ResultT) -> Iterable[object]:
-        """Returns the rows of `row_class` for a result. A text among them is a line of progress."""
-        return (result,)
+        """Returns the rows of `row_class` for a result: a tuple's items, or the result itself. A text among rows is a line of progress."""
+        return result if isinstance(result, tuple) else (result,)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,9 +53,4 @@ class ExplainTiering(CallRequest[tuple[Explanation, ...]]):
     requirement = DESCRIBE_TABLE
     pool = Pool.EXPLANATION
     answer_seconds = LOOK_SECONDS
-    row_class = Explanation
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-
-    def rows(self, result: tuple[Explanation, ...]) -> Iterable[Explanation]:
-        """Returns a row per line."""
-        return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -58,9 +57,4 @@ class ExplainUpkeep(CallRequest[tuple[UpkeepLine, ...]]):
     requirement = DESCRIBE_TABLE
     pool = Pool.EXPLANATION
     answer_seconds = LOOK_SECONDS
-    row_class = UpkeepLine
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-
-    def rows(self, result: tuple[UpkeepLine, ...]) -> Iterable[UpkeepLine]:
-        """Returns a row per line."""
-        return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tiering.access.privileges import Privilege
@@ -36,12 +36,7 @@ class SweepLake(CallRequest[tuple[SweepResult, ...]]):
     requirement = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE_OR_SERVICE, audited=True)
     pool = Pool.REPAIR
     answer_seconds = SWEEP_SECONDS
-    row_class = SweepResult
     in_sql = False
     path: TablePath | None = parameter("The table: db.t or cat.db.t; NULL = all lake tables.", name="table", default=None)
     older_than_ms: int = parameter("The age below which files stay, in milliseconds.", default=DEFAULT_AGE_MS)
     dry_run: bool = parameter("Whether to say only what would be done.", default=False)
-
-    def rows(self, result: tuple[SweepResult, ...]) -> Iterable[SweepResult]:
-        """Returns a row per table."""
-        return result

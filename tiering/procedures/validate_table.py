@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -50,11 +50,6 @@ class ValidateTable(CallRequest[tuple[CheckResult, ...]]):
     comment = "Proves with DuckDB that a lake table equals its log."
     requirement = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, audited=True)
     answer_seconds = VALIDATION_SECONDS
-    row_class = CheckResult
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     level: str = parameter("counts: rows per bucket. offsets: each offset once. rows: all values too.", default="offsets")
     snapshot_id: int | None = parameter("A lake snapshot; the newest if not given.", default=None)
-
-    def rows(self, result: tuple[CheckResult, ...]) -> Iterable[CheckResult]:
-        """Returns a row per check."""
-        return result

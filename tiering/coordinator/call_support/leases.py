@@ -7,12 +7,11 @@ between the two, a repeat does the same again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import TypeVar
 
 from tiering.access.acting_for import kept_name
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.call_support.record_change import call_event
 from tiering.counts import counted
 from tiering.errors import InvalidArgument, UnknownLease
 from tiering.model.leases import KvSnapshotLease
@@ -35,7 +34,9 @@ def change_lease(parts: CallParts, request: Mutation[LeaseT], change: Callable[[
         result = change()
         if not request.dry_run:
             with parts.table_records.changing():
-                event = _event(request, result, parts.table_records.now().wall, path)
+                message = f"lease {result.lease_id}: {counted(result.buckets, 'bucket')}, {result.state}"
+                details = {"lease_id": result.lease_id, "unavailable": result.unavailable}
+                event = call_event(parts, request, request.procedure.upper(), message, details, path=path)
                 parts.table_records.put(operations=parts.operations.done(request, None, result), events=[event])
         return result
 
@@ -71,17 +72,3 @@ def primary_key_table(parts: CallParts, path: TablePath) -> TableInfo:
 
 def _by_id(parts: CallParts) -> Mapping[str, KvSnapshotLease]:
     return {lease.lease_id: lease for lease in parts.cluster.leases()}
-
-
-def _event(request: Mutation[LeaseT], result: LeaseT, now: datetime, path: TablePath | None) -> EventRecord:
-    return EventRecord(
-        occurred_at=now,
-        level=Level.INFO,
-        event_type=request.procedure.upper(),
-        message=f"lease {result.lease_id}: {counted(result.buckets, 'bucket')}, {result.state}",
-        principal=request.caller,
-        database_name=None if path is None else path.database_name,
-        table_name=None if path is None else path.table_name,
-        round_id=None,
-        details={"lease_id": result.lease_id, "unavailable": result.unavailable},
-    )

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from tiering import errors
 from tiering.coordinator.call_support.lake_outlook import outlook_of, planned_stats
 from tiering.coordinator.call_support.parts import CallParts, end_of_wait
-from tiering.coordinator.call_support.record_change import lake_table_record
+from tiering.coordinator.call_support.record_change import lake_table, living_record
 from tiering.coordinator.call_support.tier_table_rows import error_of, in_context
 from tiering.coordinator.decisions.records import EndedUpkeep, ErrorInfo, OperationRecord, RoundRecord, TableRecord, UpkeepOutcome
 from tiering.coordinator.decisions.upkeep import requests as upkeep
@@ -145,8 +145,7 @@ class _Steps:
             return answer
         if earlier is not None and earlier.table_id is not None and earlier.round_id is not None:
             return self._attached(earlier, since)
-        record = lake_table_record(self._parts, request.path)
-        info = self._parts.cluster.table(request.path)
+        info, record = lake_table(self._parts, request.path)
         order = self._order_of(self._parts, info)
         upkeep.check_may_request(record)
         if order.partitions is not None and not order.partitions:
@@ -248,10 +247,7 @@ class _Steps:
         return ErrorInfo("RoundCancelled", text, None, "Call again to request it again.", retryable=True, time=now)
 
     def _live(self, goal: Goal) -> TableRecord:
-        record = self._table_records.get(goal.table_id)
-        if record is None:
-            raise errors.UnknownTable(f"{self._request.path} was dropped, recreated, or its lake disabled", table_id=goal.table_id)
-        return record
+        return living_record(self._parts, self._request.path, goal.table_id)
 
 
 def _overtaken(goal: Goal, ended: EndedUpkeep, outlook: ExpiryOutlook | None) -> int:

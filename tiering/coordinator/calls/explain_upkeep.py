@@ -8,7 +8,7 @@ from datetime import datetime
 from tiering import errors
 from tiering.coordinator.call_support.lake_outlook import outlook_of, upkeep_plan
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.call_support.record_change import lake_table_record
+from tiering.coordinator.call_support.record_change import lake_table
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.counts import counted
@@ -24,8 +24,7 @@ LEFT_ALONE = "upkeep cannot rewrite them, because of another writer, a former pa
 
 def explain_upkeep(parts: CallParts, request: ExplainUpkeep) -> tuple[UpkeepLine, ...]:
     """Returns the explanation. A problem of the lake is a line. Raises UnknownTable, UnknownDatabase, LakeDisabled, ClusterUnavailable."""
-    record = lake_table_record(parts, request.path)
-    info = parts.cluster.table(request.path)
+    info, record = lake_table(parts, request.path)
     explanation = parts.upkeep.explain(record, tierer_connected=parts.tierer_connected())
     lines = [*_next(record, explanation, parts.table_records.now().wall), *_requests(record), *_last(record), *_options(info)]
     try:

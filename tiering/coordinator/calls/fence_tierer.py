@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.record_change import call_event
 from tiering.coordinator.decisions import round_lifecycle
 from tiering.coordinator.decisions.change import TIERER_FENCED
 from tiering.coordinator.decisions.records import EventRecord, Level
@@ -44,12 +45,6 @@ def fence_tierer(parts: CallParts, request: FenceTierer) -> FenceTiererResult:
 
 def _event(parts: CallParts, request: FenceTierer, result: FenceTiererResult, processes: Sequence[str]) -> EventRecord:
     """Returns the event. It is stored in one write with the effect, and a starting coordinator reads from it who is fenced."""
-    because = f": {request.reason}" if request.reason else ""
-    return EventRecord(
-        occurred_at=parts.table_records.now().wall,
-        level=Level.WARN,
-        event_type=TIERER_FENCED,
-        message=f"the tierer {request.tierer_id} was fenced{because}",
-        principal=request.caller,
-        details={"tierer_id": request.tierer_id, "tables_fenced": result.tables_fenced, "processes": list(processes)},
-    )
+    message = f"the tierer {request.tierer_id} was fenced" + (f": {request.reason}" if request.reason else "")
+    details = {"tierer_id": request.tierer_id, "tables_fenced": result.tables_fenced, "processes": list(processes)}
+    return call_event(parts, request, TIERER_FENCED, message, details, level=Level.WARN)

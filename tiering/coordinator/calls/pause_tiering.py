@@ -19,6 +19,6 @@ def pause_tiering(parts: CallParts, request: PauseTiering) -> PauseTieringResult
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseTieringResult]:
         change = operator_requests.pause(ctx, record, request.reason, until)
-        return change, pause_result(PauseTieringResult, record, change)
+        return change, pause_result(PauseTieringResult, change, record.pause, change.record.pause)
 
     return change_record(parts, request, request.path, decide)

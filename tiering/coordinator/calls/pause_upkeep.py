@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.call_support.record_change import change_record, upkeep_pause_result
+from tiering.coordinator.call_support.record_change import change_record, pause_result
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.upkeep import requests as upkeep
@@ -15,6 +15,6 @@ def pause_upkeep(parts: CallParts, request: PauseUpkeep) -> PauseUpkeepResult:
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseUpkeepResult]:
         change = upkeep.pause_upkeep(ctx, record, request.reason)
-        return change, upkeep_pause_result(PauseUpkeepResult, record, change)
+        return change, pause_result(PauseUpkeepResult, change, record.upkeep.pause, change.record.upkeep.pause)
 
     return change_record(parts, request, request.path, decide)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.call_support.record_change import lake_table_record
+from tiering.coordinator.call_support.record_change import lake_table
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.lake_repair.background_sweeps import DEAD_ROUNDS_MS, EXPIRED_MS
 from tiering.coordinator.lake_repair.sweeper import Sweeper, SweepLimits, SweptFiles
@@ -34,7 +34,7 @@ def remove_orphan_files(parts: CallParts, request: RemoveOrphanFiles) -> RemoveO
     if (earlier := parts.operations.answer(request)) is not None:
         return earlier  # even if the table was dropped since
     dead_rounds_ms = _checked_age_ms(request.older_than, parts.table_records.now().wall)
-    record = lake_table_record(parts, request.path)
+    _, record = lake_table(parts, request.path)
     turn = f"{RemoveOrphanFiles.procedure}/{record.table_id}"
     return parts.operations.in_turn(turn, request, lambda: _remove(parts, request, record, dead_rounds_ms))
 

@@ -15,6 +15,6 @@ def resume_tiering(parts: CallParts, request: ResumeTiering) -> ResumeTieringRes
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, ResumeTieringResult]:
         change = operator_requests.resume(ctx, record, request.reason)
-        return change, pause_result(ResumeTieringResult, record, change)
+        return change, pause_result(ResumeTieringResult, change, record.pause, change.record.pause)
 
     return change_record(parts, request, request.path, decide)

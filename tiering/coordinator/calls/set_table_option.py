@@ -7,12 +7,11 @@ the two, a repeat does the same again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 
 from tiering import errors
 from tiering.cluster.capabilities import TableOptionSetting
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.call_support.record_change import call_event
 from tiering.lake.iceberg_options import lake_table_properties
 from tiering.model.tables import TableInfo, TablePath
 from tiering.procedures.base import Mutation, ResultT
@@ -69,8 +68,9 @@ def _set(
     cluster.set_table_option(path, name, value)
     with records.changing():
         changes = before.properties.get(name) != after.properties.get(name)
-        events = [_event(request.caller, path, name, value, records.now().wall)] if changes else []
-        records.put(operations=parts.operations.done(request, before.table_id, result), events=events)
+        message = f"{name} is back to its default" if value is None else f"{name} is {value!r}"
+        event = call_event(parts, request, "TABLE_OPTION_SET", message, {"name": name, "value": value}, path=path)
+        records.put(operations=parts.operations.done(request, before.table_id, result), events=[event] if changes else [])
     parts.discovery.run_quietly()  # so that a new freshness or an enabled lake has its effect at once
     return result
 
@@ -87,19 +87,4 @@ def _check_lake_table(parts: CallParts, name: str, before: TableInfo, after: Tab
         f"the option {name} of {before.path} cannot change any more: its lake table exists, and got the option when it was created",
         hint="Create a new table with that format, and load it." if is_other_format else own_way,
         table_path=before.path,
-    )
-
-
-def _event(caller: str, path: TablePath, name: str, value: str | None, now: datetime) -> EventRecord:
-    became = "is back to its default" if value is None else f"is {value!r}"
-    return EventRecord(
-        occurred_at=now,
-        level=Level.INFO,
-        event_type="TABLE_OPTION_SET",
-        message=f"{name} {became}",
-        principal=caller,
-        database_name=path.database_name,
-        table_name=path.table_name,
-        round_id=None,
-        details={"name": name, "value": value},
     )

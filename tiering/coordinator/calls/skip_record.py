@@ -12,12 +12,12 @@ rewritten, another record at the same offset is not left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from tiering.access.privileges import Privilege
 from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkipRequest
 from tiering.cluster.log_state import traces_at
 from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.record_change import call_event
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.lake_acks import late_commits
@@ -57,7 +57,7 @@ def _skip_in_cluster(parts: CallParts, cluster: RecordSkipping, request: SkipRec
         with records.changing():
             operations = parts.operations.done(request, skipped.table_id, result)
             changes = _retried(parts, request, records.get(skipped.table_id))
-            records.put(*changes, operations=operations, events=[_event(request, result, records.now().wall)])
+            records.put(*changes, operations=operations, events=[_event(parts, request, result)])
     return result
 
 
@@ -90,7 +90,7 @@ def _skip_in_rounds(parts: CallParts, info: TableInfo, request: SkipRecord, refu
             changed = replace(record, lake=lake)
             changes = _fenced(parts, request, changed, bucket) or _retried(parts, request, changed) or [Change(changed)]
             operations = parts.operations.done(request, info.table_id, result)
-            records.put(*changes, operations=operations, events=[_event(request, result, records.now().wall)])
+            records.put(*changes, operations=operations, events=[_event(parts, request, result)])
     return result
 
 
@@ -192,20 +192,7 @@ def _place(request: SkipRecord) -> str:
     return f"bucket {request.bucket_id}" + ("" if request.partition is None else f" of partition {request.partition}")
 
 
-def _event(request: SkipRecord, result: SkipRecordResult, now: datetime) -> EventRecord:
-    return EventRecord(
-        occurred_at=now,
-        level=Level.WARN,
-        event_type="RECORD_SKIPPED",
-        message=f"{_place(request)}: the record at offset {request.offset} is left out" + (f": {request.reason}" if request.reason else ""),
-        principal=request.caller,
-        database_name=request.path.database_name,
-        table_name=request.path.table_name,
-        round_id=None,
-        details={
-            "partition_name": request.partition,
-            "bucket_id": request.bucket_id,
-            "offset": request.offset,
-            "outcome": result.outcome,
-        },
-    )
+def _event(parts: CallParts, request: SkipRecord, result: SkipRecordResult) -> EventRecord:
+    message = f"{_place(request)}: the record at offset {request.offset} is left out" + (f": {request.reason}" if request.reason else "")
+    details = {"partition_name": request.partition, "bucket_id": request.bucket_id, "offset": request.offset, "outcome": result.outcome}
+    return call_event(parts, request, "RECORD_SKIPPED", message, details, level=Level.WARN, path=request.path)

@@ -6,12 +6,10 @@ repeat takes snapshots of the buckets that changed meanwhile.
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from tiering.cluster.capabilities import KvSnapshotsOnDemand
 from tiering.coordinator.call_support.leases import primary_key_table
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.call_support.record_change import call_event
 from tiering.counts import counted
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
@@ -38,7 +36,10 @@ def _take(parts: CallParts, request: TakeKvSnapshot) -> TakeKvSnapshotResult:
     result = TakeKvSnapshotResult(request.path, len(newest.items() - before.items()), len(newest))
     with records.changing():
         operations = parts.operations.done(request, table.table_id, result)
-        records.put(operations=operations, events=[_event(request, result, records.now().wall)])
+        message = f"KV snapshots taken of {counted(result.taken, 'bucket')}, with one: {counted(result.buckets, 'bucket')}"
+        numbers = {"taken": result.taken, "buckets": result.buckets}
+        event = call_event(parts, request, "KV_SNAPSHOT_TAKEN", message, numbers, path=request.path)
+        records.put(operations=operations, events=[event])
     return result
 
 
@@ -47,17 +48,3 @@ def _would_take(parts: CallParts, table: TableInfo) -> TakeKvSnapshotResult:
     covered = {bucket: snapshot.log_offset for bucket, snapshot in newest.items()}
     changed = {bucket for bucket, log in parts.cluster.offsets(table).items() if log.log_end > covered.get(bucket, 0)}
     return TakeKvSnapshotResult(table.path, len(changed), len(changed | newest.keys()))
-
-
-def _event(request: TakeKvSnapshot, result: TakeKvSnapshotResult, now: datetime) -> EventRecord:
-    return EventRecord(
-        occurred_at=now,
-        level=Level.INFO,
-        event_type="KV_SNAPSHOT_TAKEN",
-        message=f"KV snapshots taken of {counted(result.taken, 'bucket')}, with one: {counted(result.buckets, 'bucket')}",
-        principal=request.caller,
-        database_name=request.path.database_name,
-        table_name=request.path.table_name,
-        round_id=None,
-        details={"taken": result.taken, "buckets": result.buckets},
-    )

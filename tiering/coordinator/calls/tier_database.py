@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -16,8 +17,9 @@ from hashlib import sha256
 from tiering import errors
 from tiering.access.privileges import Privilege, Resource
 from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.record_change import call_event
 from tiering.coordinator.calls.tier_table import tier_table
-from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
+from tiering.coordinator.decisions.records import EventRecord, TableRecord
 from tiering.counts import counted
 from tiering.model.names import table_path
 from tiering.model.rounds import RoundState
@@ -155,12 +157,6 @@ def _end(parts: CallParts, request: TierDatabase, result: TierDatabaseResult) ->
 
 
 def _event(parts: CallParts, request: TierDatabase, chosen: Tables) -> EventRecord:
-    return EventRecord(
-        occurred_at=parts.table_records.now().wall,
-        level=Level.INFO,
-        event_type="DATABASE_CALLED",
-        message=f"CALL by {request.caller}: {counted(len(chosen), 'table')} of {request.database_name}",
-        principal=request.caller,
-        database_name=request.database_name,
-        details={"include": request.include, "exclude": request.exclude, "only_stale": request.only_stale},
-    )
+    message = f"CALL by {request.caller}: {counted(len(chosen), 'table')} of {request.database_name}"
+    details = {"include": request.include, "exclude": request.exclude, "only_stale": request.only_stale}
+    return replace(call_event(parts, request, "DATABASE_CALLED", message, details), database_name=request.database_name)

@@ -20,6 +20,7 @@ import structlog
 
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts, end_of_wait
+from tiering.coordinator.call_support.record_change import lake_table, living_record, table_dropped
 from tiering.coordinator.call_support.tier_table_rows import (
     Goal,
     cancelled_error,
@@ -40,7 +41,7 @@ from tiering.coordinator.observing.lake_probes import LakeProbe, Side, SideRepor
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
-from tiering.model.tables import TableInfo, TableType
+from tiering.model.tables import TableType
 from tiering.procedures.base import Pool, Progress
 from tiering.procedures.tier_table import TierTable, TierTableResult
 
@@ -115,13 +116,13 @@ class _Call:
     """
 
     def __init__(self, parts: CallParts, request: TierTable) -> None:
+        self._parts = parts
         self._request = request
         self._probes = parts.probes
         self._threads = parts.threads
         self._table_records = parts.table_records
         self._cluster = parts.cluster
         self._lakes = parts.lakes
-        self._discovery = parts.discovery
         self._observer = parts.observer
         self._operations = parts.operations
         self._since = parts.table_records.now().steady
@@ -220,7 +221,7 @@ class _Call:
         asking(Side.CLUSTER)
         info = self._cluster.table(record.path)
         if info.table_id != goal.table_id:
-            raise _table_dropped(goal)
+            raise table_dropped(goal.path, goal.table_id)
         base = self._lakes.base(record, info, asking)
         living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
         if not reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living):
@@ -244,10 +245,7 @@ class _Call:
 
     def _new_goal(self) -> Goal:
         path, since = self._request.path, self._table_records.now().steady
-        info = self._cluster.table(path)
-        if not info.lake_enabled:
-            raise errors.LakeDisabled(f"{path} has its lake disabled", table_id=info.table_id)
-        record = self._record(info)
+        info, record = lake_table(self._parts, path)
         offsets = self._cluster.offsets(info)
         # Records that a log table's log lost at its start are out of reach. A primary-key table's KV snapshot still has them.
         starts = {bucket: log.log_start for bucket, log in offsets.items() if info.table_type is TableType.LOG}
@@ -346,21 +344,8 @@ class _Call:
             return record.round
         return self._table_records.store.round(goal.round_id) if goal.round_id else None
 
-    def _record(self, info: TableInfo) -> TableRecord:
-        """Returns the table's record, even if the table is new."""
-        record = self._table_records.get(info.table_id)
-        if record is None:
-            self._discovery.run()
-            record = self._table_records.get(info.table_id)
-        if record is None:
-            raise errors.UnknownTable(f"{info.path} is not a lake table any more", table_id=info.table_id)
-        return record
-
     def _live(self, goal: Goal) -> TableRecord:
-        record = self._table_records.get(goal.table_id)
-        if record is None:
-            raise _table_dropped(goal)
-        return record
+        return living_record(self._parts, goal.path, goal.table_id)
 
 
 @dataclass(frozen=True)
@@ -369,7 +354,3 @@ class _NewCall:
 
     goal: Goal
     record: TableRecord
-
-
-def _table_dropped(goal: Goal) -> errors.UnknownTable:
-    return errors.UnknownTable(f"{goal.path} was dropped or recreated, or its lake was disabled", table_id=goal.table_id)

@@ -14,6 +14,7 @@ from functools import partial
 
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.record_change import lake_table, living_record, table_dropped
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.observing.lake_probes import LakeProbe, Side, SideReporter
 from tiering.lake.marker import TieredRange
@@ -74,7 +75,7 @@ async def _probe_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal)
         return await parts.probes.within(request.timeout_ms - _waited_ms(parts, goal), probe)
     except errors.TransientTieringError as error:  # the lake did not answer in time
         again_at = parts.table_records.now().after(LOOK_AGAIN_MS)
-        return _LakeState(False, _live(parts, request, goal).shown_snapshot_id, again_at, error.message)
+        return _LakeState(False, living_record(parts, request.path, goal.table_id).shown_snapshot_id, again_at, error.message)
 
 
 def _waited_ms(parts: CallParts, goal: _Goal) -> int:
@@ -95,7 +96,7 @@ def _signature(parts: CallParts, goal: _Goal) -> object:
 
 def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, state: _LakeState) -> str:
     """Returns why the lake lacks the rows, as a text."""
-    record, now = _live(parts, request, goal), parts.table_records.now()
+    record, now = living_record(parts, request.path, goal.table_id), parts.table_records.now()
     if goal.until is not None and now.wall <= goal.until:
         return f"{request.path}: rows written until {goal.until:%Y-%m-%d %H:%M:%S} UTC may still come"
     if state.problem is not None:
@@ -117,19 +118,13 @@ def _goal(parts: CallParts, request: WaitForTiering) -> _Goal:
     if request.timestamp is not None and request.offsets is not None:
         raise errors.InvalidArgument("a timestamp and offsets are two goals", hint="Give one, or neither to wait for the present rows.")
     since = parts.table_records.now().steady
-    info = parts.cluster.table(request.path)
-    if not info.lake_enabled:
-        raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=info.table_id)
-    if parts.table_records.get(info.table_id) is None:
-        parts.discovery.run()
+    info, _ = lake_table(parts, request.path)
     targets: Offsets = {}
     if request.offsets is not None:
         targets = _checked_offsets(parts, info, request.offsets)
     elif request.timestamp is None:
         targets = {bucket: log.log_end for bucket, log in parts.cluster.offsets(info).items()}
-    goal = _Goal(info.table_id, since, request.timestamp, targets)
-    _live(parts, request, goal)
-    return goal
+    return _Goal(info.table_id, since, request.timestamp, targets)
 
 
 def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, int]) -> Offsets:
@@ -158,7 +153,7 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: SideRe
     """Reads the lake. A problem of the lake is not raised here: a round reports it, and the call waits."""
     if parts.table_records.fenced is not None:
         raise parts.table_records.fenced
-    record, now = _live(parts, request, goal), parts.table_records.now()
+    record, now = living_record(parts, request.path, goal.table_id), parts.table_records.now()
     present = _LakeState(False, record.shown_snapshot_id)
     if goal.until is not None and now.wall <= goal.until:
         return _LakeState(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
@@ -166,7 +161,7 @@ def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: SideRe
         asking(Side.CLUSTER)
         info = parts.cluster.table(request.path)
         if info.table_id != goal.table_id:
-            raise _table_dropped(request, goal)
+            raise table_dropped(request.path, goal.table_id)
         base = parts.lakes.base(record, info, asking)
         log = parts.cluster.offsets(info)
         is_reached = _has(parts, info, base, goal, log)
@@ -210,14 +205,3 @@ def _has_until(
 def _tiered(ranges: Mapping[BucketKey, TieredRange], bucket: BucketKey, starts: Offsets) -> int | None:
     """Returns the next offset that the lake lacks; None for a bucket whose first round begins with a KV snapshot."""
     return ranges[bucket].tiered if bucket in ranges else starts.get(bucket)
-
-
-def _live(parts: CallParts, request: WaitForTiering, goal: _Goal) -> TableRecord:
-    record = parts.table_records.get(goal.table_id)
-    if record is None:
-        raise _table_dropped(request, goal)
-    return record
-
-
-def _table_dropped(request: WaitForTiering, goal: _Goal) -> errors.UnknownTable:
-    return errors.UnknownTable(f"{request.path} was dropped or recreated, or its lake was disabled", table_id=goal.table_id)
