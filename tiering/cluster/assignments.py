@@ -40,35 +40,15 @@ class AssigningCluster(Protocol):
         """The cluster's scheduler; None if this deployment schedules its tables itself."""
 
 
-class ServiceStatuses(Protocol):
-    """Returns the tiering status of tables that are assigned to another service."""
+def service_status(cluster: TableCatalog, table: TableInfo) -> ServiceStatus:
+    """Returns the tiering status of a table that is assigned to another service. Raises ClusterUnavailable, UnknownTable.
 
-    def status(self, table: TableInfo) -> ServiceStatus:
-        """Returns the status of one table. Raises ClusterUnavailable, UnknownTable."""
-
-
-class DerivedStatuses:
-    """Derives the statuses from the lake snapshots that services reported to the cluster. Fluss 0.9 tells nothing else about other
-    services.
-
-    A cluster with a status call of its own gets another implementation of `ServiceStatuses`.
+    It is derived from the lake snapshot that the service reported. Fluss 0.9 tells nothing else about other services.
     """
-
-    source = "derived"
-
-    def __init__(self, cluster: TableCatalog) -> None:
-        self._cluster = cluster
-
-    def status(self, table: TableInfo) -> ServiceStatus:
-        try:
-            return ServiceStatus(self.source, self._cluster.lake_snapshot(table))
-        except LakeRecordUnreadable:  # the record's file does not exist any more; the next base check repairs the record
-            return ServiceStatus(self.source, None)
-
-
-def statuses_of(cluster: TableCatalog) -> ServiceStatuses:
-    """Returns the source of tiering statuses for this cluster."""
-    return DerivedStatuses(cluster)
+    try:
+        return ServiceStatus("derived", cluster.lake_snapshot(table))
+    except LakeRecordUnreadable:  # the record's file does not exist any more; the next base check repairs the record
+        return ServiceStatus("derived", None)
 
 
 def assignments_of(cluster: object) -> TableAssignments | None:

@@ -170,12 +170,9 @@ def log_rows(source: SplitSource, table: TableInfo, left_out: LeftOut) -> LogRow
         answer_without_rows = None if split.starting_offset > start or split.stopping_offset < stop else False
         if split.starting_offset >= split.stopping_offset:
             return answer_without_rows
+        reader = reader_without(partial(source.reader, table), split, left_out().get(bucket, ()))
         try:
-            return (
-                True
-                if any(batch.num_rows for batch in reader_without(partial(source.reader, table), split, left_out().get(bucket, ())).read())
-                else answer_without_rows
-            )
+            return any(batch.num_rows for batch in reader.read()) or answer_without_rows
         except LogTruncated:  # retention removed records during the read
             return None
 

@@ -39,7 +39,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def described(document: object) -> TableDescription:
-    return TableDescription(PATH, 7, 1, json.dumps(document).encode(), 1_700_000_000_123, 1_700_000_000_123)
+    return TableDescription(PATH, 7, 1, json.dumps(document).encode(), 1_700_000_000_123)
 
 
 def with_type(kind: dict[str, Any]) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def test_of_a_new_table_that_gets_no_leader_it_is_said_what_helps(
         raise ClusterUnavailable(f"bucket 0 of {table.path} has no leader now", hint="It gets one.")
 
     monkeypatch.setattr("tiering.cluster.fluss.writing.writer.READY_SECONDS", 0.3)
-    monkeypatch.setattr(writer._source, "offsets", without_leader)
+    monkeypatch.setattr(writer, "offsets", without_leader)
     with pytest.raises(ClusterUnavailable, match=f"bucket 0 of {path} has no leader") as overlooked:
         writer.create_table(path, TableSpec(PLACES, 1))
     assert "restart Fluss's coordinator" in overlooked.value.hint

@@ -14,8 +14,8 @@ from support.flink.flink_committer import FlinkFailed
 from support.flink.flink_files import FlinkFiles
 from support.running.processes import wait_for
 from support.worlds.lake_world import LakeWorld
-from tiering.cluster.fluss.lake_record import path_to_pb
 from tiering.cluster.fluss.source import FlussSource
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY

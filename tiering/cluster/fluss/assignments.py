@@ -42,7 +42,7 @@ class FlussAssignments:
         self._session = ""
 
     def session(self) -> str:
-        """Returns the id of the present session, which changes with each new connection. Implements `TableAssignments.session`."""
+        """Returns the id of the present session, which changes with each new connection."""
         with _answered_or_unavailable():
             connection = self._client.coordinator_connection()
         if connection is not self._connection:

@@ -13,16 +13,17 @@ from tiering.clock import SystemClock
 from tiering.cluster.assignments import TableAssignments
 from tiering.cluster.fluss import table_options
 from tiering.cluster.fluss.assignments import FlussAssignments
-from tiering.cluster.fluss.lake_record import LakeRecord, path_to_pb, summary_properties
+from tiering.cluster.fluss.lake_record import LakeRecord
 from tiering.cluster.fluss.leases import FlussLeases, LeaseLedger
 from tiering.cluster.fluss.memory import FlussMemory, RecordedTable
 from tiering.cluster.fluss.offsets_files import OffsetsFileLedger, clean_up
 from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
-from tiering.cluster.fluss.tables import FlussTables
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable
+from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -34,29 +35,26 @@ _SET, _DELETE = 0, 1
 
 
 class FlussCluster(FlussSource):
-    """A `ClusterOwner` with `TableOptionSetting` and `LakeCommitCleanUp`.
+    """A `ClusterOwner` with `AssigningCluster`, `TableOptionSetting` and `LakeCommitCleanUp`.
 
     `memory` is the state in the data folder; its opener closes it.
-
-    Implements `SplitSource`, `LeaseListing` and `KvSnapshotLeases`.
     """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
-        tables = FlussTables(client, self._check_identity, lambda: self._own_options, settings.upkeep)
-        super().__init__(connection, client, settings, tables)
+        super().__init__(connection, client, settings)
         self._memory = memory
         self._offsets_files = OffsetsFileLedger(memory.engine)
         self._lake_record = LakeRecord(client, self._offsets_files)
         self._leases = FlussLeases(client, LeaseLedger(memory.engine), SystemClock())
         self._known_lock = threading.Lock()
         self._known_tables = dict(memory.known_tables())
-        self._own_options = memory.table_options()
+        self._table_options = memory.table_options()
         shared = settings.mode is ServiceMode.SHARED
         self._assignments = FlussAssignments(FlussClient(connection)) if shared else None
 
     @property
     def assignments(self) -> TableAssignments | None:
-        """Returns the scheduler of tables; None unless the cluster is shared. Implements `AssigningCluster.assignments`."""
+        """Returns the scheduler of tables; None unless the cluster is shared."""
         return self._assignments
 
     def close(self) -> None:
@@ -65,19 +63,14 @@ class FlussCluster(FlussSource):
         super().close()
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
-        """Returns Fluss's commit user, and the path of an offsets file that is never registered (R6). Implements
-        `ClusterOwner.prepare_lake_commit`.
-        """
-        return summary_properties(self._lake_record.prepare(table, offsets))
+        """Returns Fluss's commit user, and the path of an offsets file that is never registered (R6)."""
+        return {FLUSS_COMMIT_USER_KEY: FLUSS_COMMIT_USER, FLUSS_OFFSETS_KEY: self._lake_record.prepare(table, offsets)}
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """Registers a lake snapshot with Fluss. Implements `ClusterOwner.record_lake_snapshot`."""
         self._lake_record.write(table, snapshot, self._living(table))
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """Registers a lake snapshot whose offsets may be lower. Tablet servers keep the highest offset that they received. Implements
-        `ClusterOwner.rewind_lake_snapshot`.
-        """
+        """Registers a lake snapshot whose offsets may be lower. Tablet servers keep the highest offset that they received."""
         self._lake_record.write(table, snapshot, self._living(table), may_go_back=True)
 
     def clean_up_lake_commits(self, table: TableInfo, newest_snapshot_id: int, snapshots: Mapping[int, str]) -> None:
@@ -96,11 +89,9 @@ class FlussCluster(FlussSource):
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
-        """Leases KV snapshots; returns the buckets whose snapshot is unavailable. Implements `KvSnapshotLeases.acquire_lease`."""
         return self._leases.acquire_lease(lease_id, ttl_ms, snapshots, owner)
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """Releases buckets of a lease; returns the released ones. Implements `KvSnapshotLeases.release_lease`."""
         return self._leases.release_lease(lease_id, buckets)
 
     def drop_lease(self, lease_id: str) -> bool:
@@ -110,11 +101,11 @@ class FlussCluster(FlussSource):
         table_options.check_option(name, value)
         table = self.table(path)
         if dry_run:
-            options = {**{key: kept for key, kept in table.properties.items() if key != name}, **_as_option(name, value)}
+            options = {key: kept for key, kept in table.properties.items() if key != name} | ({} if value is None else {name: value})
             return with_options(table, options, self._settings.upkeep)
         if not table_options.is_of_fluss(name):
             self._memory.set_table_option(table.table_id, name, value)
-            self._own_options = self._memory.table_options()
+            self._table_options = self._memory.table_options()
         elif table.properties.get(name) != value:
             request = fluss.AlterTableRequest(table_path=path_to_pb(path), ignore_if_not_exists=False)
             if value is None:
@@ -131,7 +122,10 @@ class FlussCluster(FlussSource):
         partitions = self.partitions(table)
         return frozenset(partition.partition_id for partition in partitions) if table.partition_keys else None
 
-    def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
+    def _own_options(self) -> Mapping[int, Mapping[str, str]]:
+        return self._table_options
+
+    def _check(self, descriptions: Sequence[TableDescription]) -> None:
         """Raises ClusterUnavailable for tables of another cluster; remembers new tables of this one."""
         listed = _as_known_tables(descriptions)
         with self._known_lock:
@@ -145,12 +139,10 @@ class FlussCluster(FlussSource):
 class ReadOnlyFlussCluster(FlussSource):
     """A `ReadOnlyCluster`: reads from the cluster's servers, and from `memory` what only the coordinator knows. `close` also closes
     `memory`.
-
-    Implements `LeaseListing` and `SplitSource`.
     """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
-        super().__init__(connection, client, settings, FlussTables(client, self._check_identity, memory.table_options))
+        super().__init__(connection, client, settings)
         self._memory = memory
 
     def leases(self) -> Sequence[KvSnapshotLease]:
@@ -160,17 +152,16 @@ class ReadOnlyFlussCluster(FlussSource):
         super().close()
         self._memory.close()
 
-    def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
+    def _own_options(self) -> Mapping[int, Mapping[str, str]]:
+        return self._memory.table_options()
+
+    def _check(self, descriptions: Sequence[TableDescription]) -> None:
         """Raises ClusterUnavailable for tables of a cluster other than the coordinator's."""
         check_identity(self.cluster_id, self._memory.known_tables(), _as_known_tables(descriptions))
 
 
 def _as_known_tables(descriptions: Sequence[TableDescription]) -> list[RecordedTable]:
     return [RecordedTable(table.table_id, table.path, table.created_ms) for table in descriptions]
-
-
-def _as_option(name: str, value: str | None) -> Mapping[str, str]:
-    return {} if value is None else {name: value}
 
 
 CLOCK_SKEW_MS = 600_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,7 @@ from tiering.cluster.fluss.settings import (
     CLUSTER_ID,
     MODE,
     USERNAME_VARIABLE,
+    FlussConnection,
     FlussSettings,
     read_settings,
 )
@@ -34,7 +35,6 @@ from tiering.model.tables import TableInfo
 if TYPE_CHECKING:
     from tiering.cluster.fluss.cluster import FlussCluster
     from tiering.cluster.fluss.memory import FlussMemory
-    from tiering.cluster.fluss.settings import FlussConnection
 
 _log = structlog.get_logger(__name__)
 
@@ -58,26 +58,15 @@ class FlussKind:
         from tiering.cluster.fluss.wire.client import FlussClient
 
         chosen = read_settings(settings)
-        memory = FlussMemory(folder, url=settings.get(STATE_URL))
-        client = cluster = None
-        try:
+        properties = chosen.as_text()
+        with closing(FlussMemory(folder, url=settings.get(STATE_URL))) as memory:
             is_first_start = _check_cluster_id(memory, chosen.cluster_id)
             connection = _connection(chosen)
-            client = FlussClient(connection)
-            cluster = FlussCluster(connection, client, chosen, memory)
-            _check_reachable(cluster, chosen, is_first_start=is_first_start)
-            memory.set_fact(CLUSTER_ID, chosen.cluster_id)
-            memory.set_fact(BOOTSTRAP_SERVERS, ",".join(chosen.bootstrap_servers))
-            memory.set_fact(MODE, chosen.mode)
-            for name in REMOTE_FILE_PROPERTIES:
-                memory.set_fact(name, chosen.storage.get(name, ""))
-            yield HostedCluster(cluster, properties=chosen.as_text())
-        finally:
-            if cluster is not None:
-                cluster.close()
-            elif client is not None:
-                client.close()
-            memory.close()
+            with closing(FlussCluster(connection, FlussClient(connection), chosen, memory)) as cluster:
+                _check_reachable(cluster, chosen, is_first_start=is_first_start)
+                for name in (CLUSTER_ID, BOOTSTRAP_SERVERS, MODE, *REMOTE_FILE_PROPERTIES):
+                    memory.set_fact(name, properties.get(name, ""))
+                yield HostedCluster(cluster, properties=properties)
 
     def connect(self, address: ClusterAddress) -> SplitSource:
         """Connects to the cluster's own servers, as the user of the tierer's environment."""
@@ -135,8 +124,6 @@ class FlussKind:
 
 
 def _connection(settings: FlussSettings) -> FlussConnection:
-    from tiering.cluster.fluss.settings import FlussConnection
-
     return FlussConnection.parse(",".join(settings.bootstrap_servers), os.environ.get(USERNAME_VARIABLE))
 
 
@@ -174,9 +161,9 @@ def _check_reachable(cluster: FlussCluster, settings: FlussSettings, *, is_first
     except ClusterAccessDenied as error:
         raise SetupError(error.message, hint=error.hint) from error
     except ClusterUnavailable as error:
-        another = error.ids.get("cluster_id") is not None
-        if is_first_start or another:
-            raise SetupError(f"{error.message}", hint=error.hint or "Check that the Fluss cluster runs at that address.") from error
+        is_another = error.ids.get("cluster_id") is not None
+        if is_first_start or is_another:
+            raise SetupError(error.message, hint=error.hint or "Check that the Fluss cluster runs at that address.") from error
         _log.warning("the Fluss cluster does not answer; going on until it does", servers=settings.bootstrap_servers, error=error.message)
 
 

@@ -10,21 +10,20 @@ Fluss fences none of these calls (H2): the caller must hold the table's lock, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from tiering import crash_points
 from tiering.cluster.base import check_goes_on
 from tiering.cluster.fluss.offsets_files import OffsetsFileLedger
+from tiering.cluster.fluss.wire.api import bucket_of, path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, error_code, error_of
+from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, UNKNOWN_SERVER_ERROR, error_code, error_of
 from tiering.errors import LakeRecordUnreadable, LakewardError, UnknownTable
-from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
+from tiering.model.tables import BucketKey, Offsets, TableInfo
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
-UNKNOWN_SERVER_ERROR = -1
 NO_FILE_SIGNS = ("FileNotFoundException", "NoSuchFileException", "NoSuchKey")
 BROKEN_FILE_SIGNS = ("UncheckedIOException", "NullPointerException", "UnsupportedFileSystemSchemeException")
 """Fluss has no error code for an offsets file that does not exist, on a disk or in an object store, or that has other content. Only the
@@ -95,7 +94,7 @@ class LakeRecord:
                 if self._ledger is not None:
                     self._ledger.add(table.table_id, path, snapshot_id)
                 return path
-        raise error_of(-1, f"the cluster prepared no offsets file for {table.path}")
+        raise error_of(UNKNOWN_SERVER_ERROR, f"the cluster prepared no offsets file for {table.path}")
 
     def write(self, table: TableInfo, snapshot: RecordedLakeSnapshot, living: Collection[int] | None, *, may_go_back: bool = False) -> None:
         """Registers `snapshot`, unless it is registered already; the record is read first, so the call is idempotent.
@@ -133,21 +132,6 @@ class LakeRecord:
         )
         for of_table in self._client.coordinator(request).table_resp:
             _check(of_table, table)
-
-
-def path_to_pb(path: TablePath) -> fluss.PbTablePath:
-    """Returns a table's path as a message of Fluss."""
-    return fluss.PbTablePath(database_name=path.database_name, table_name=path.table_name)
-
-
-def bucket_of(message: Any) -> BucketKey:
-    """Returns the bucket of a message with `partition_id` and `bucket_id`."""
-    return BucketKey(message.partition_id if message.HasField("partition_id") else None, message.bucket_id)
-
-
-def summary_properties(path: str) -> Mapping[str, str]:
-    """Returns the properties for Fluss in the summary of a lake snapshot whose offsets file is at `path`."""
-    return {FLUSS_COMMIT_USER_KEY: FLUSS_COMMIT_USER, FLUSS_OFFSETS_KEY: path}
 
 
 def _are_equal(recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot) -> bool:

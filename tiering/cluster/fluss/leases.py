@@ -7,8 +7,8 @@ until it expires; an existing lease is never missing. Times are wall times, as i
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,12 +17,12 @@ import sqlalchemy as sa
 
 from tiering.clock import Clock
 from tiering.cluster.fluss.kv.snapshots import log_offsets_of
-from tiering.cluster.fluss.memory import SCHEMA
+from tiering.cluster.fluss.memory import SCHEMA, ledger_errors
 from tiering.cluster.fluss.wire.api import LEASES
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.cluster.fluss.wire.errors import UNKNOWN_TABLE_OR_BUCKET, error_code
+from tiering.cluster.fluss.wire.errors import UNKNOWN_SERVER_ERROR, UNKNOWN_TABLE_OR_BUCKET, error_code
 from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_lease, check_room
-from tiering.errors import ClusterUnavailable, PeerTooOld, StoreError, UnknownLease
+from tiering.errors import ClusterUnavailable, PeerTooOld, UnknownLease
 from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, TableBucket
@@ -71,19 +71,19 @@ class LeaseLedger:
         self._engine = engine
 
     def leases(self, now: datetime) -> Sequence[KvSnapshotLease]:
-        """Returns all leases, without those that Fluss has deleted by now. Implements `LeaseListing.leases`."""
-        with _border("read"), self._engine.connect() as connection:
+        """Returns all leases, without those that Fluss has deleted by now."""
+        with ledger_errors("read the ledger of leases"), self._engine.connect() as connection:
             leases = connection.execute(sa.select(_leases).where(~_swept(now)).order_by(_leases.c.lease_id)).all()
             rows = connection.execute(sa.select(_leased).order_by(_leased.c.table_id, _leased.c.partition_id, _leased.c.bucket_id)).all()
-        snapshots: dict[str, list[LeasedSnapshot]] = {}
+        snapshots: defaultdict[str, list[LeasedSnapshot]] = defaultdict(list)
         for row in rows:
             available = False if row.is_gone else None
-            snapshots.setdefault(row.lease_id, []).append(LeasedSnapshot(_place(row), row.snapshot_id, row.log_offset, available))
-        return [_lease(row, tuple(snapshots.get(row.lease_id, ()))) for row in leases]
+            snapshots[row.lease_id].append(LeasedSnapshot(_place(row), row.snapshot_id, row.log_offset, available))
+        return [_lease(row, tuple(snapshots[row.lease_id])) for row in leases]
 
     def entries(self, lease_id: str) -> Mapping[TableBucket, SnapshotEntry] | None:
         """Returns the snapshots of a lease; None if the lease does not exist."""
-        with _border("read"), self._engine.connect() as connection:
+        with ledger_errors("read the ledger of leases"), self._engine.connect() as connection:
             if connection.execute(sa.select(_leases.c.lease_id).where(_leases.c.lease_id == lease_id)).first() is None:
                 return None
             rows = connection.execute(sa.select(_leased).where(_leased.c.lease_id == lease_id)).all()
@@ -91,19 +91,19 @@ class LeaseLedger:
 
     def count(self) -> int:
         """Returns the number of leases."""
-        with _border("read"), self._engine.connect() as connection:
+        with ledger_errors("read the ledger of leases"), self._engine.connect() as connection:
             return connection.execute(sa.select(sa.func.count()).select_from(_leases)).scalar_one()
 
     def sweep(self, now: datetime) -> None:
         """Deletes leases that Fluss has deleted by now."""
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of leases"), self._engine.begin() as connection:
             connection.execute(sa.delete(_leases).where(_swept(now)))
             connection.execute(sa.delete(_leased).where(_leased.c.lease_id.not_in(sa.select(_leases.c.lease_id))))
 
     def renew(self, lease_id: str, ttl_ms: int, owner: str | None, now: datetime, entries: Mapping[TableBucket, SnapshotEntry]) -> None:
         """Creates or renews a lease, and replaces its entries of the buckets in `entries`. An owner of None keeps the former owner."""
         renewal = {"renewed_us": to_microseconds(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of leases"), self._engine.begin() as connection:
             if not connection.execute(sa.update(_leases).where(_leases.c.lease_id == lease_id).values(renewal)).rowcount:
                 connection.execute(sa.insert(_leases).values(lease_id=lease_id, acquired_us=to_microseconds(now), **renewal))
             for place, entry in entries.items():
@@ -112,7 +112,7 @@ class LeaseLedger:
 
     def remove(self, lease_id: str, places: Collection[TableBucket]) -> None:
         """Removes buckets of a lease, and the lease if none is left."""
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of leases"), self._engine.begin() as connection:
             for place in places:
                 connection.execute(sa.delete(_leased).where(_is_entry(lease_id, place)))
             is_empty = ~sa.exists().where(_leased.c.lease_id == lease_id)
@@ -120,7 +120,7 @@ class LeaseLedger:
 
     def drop(self, lease_id: str) -> bool:
         """Removes a lease; returns False if it did not exist."""
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of leases"), self._engine.begin() as connection:
             connection.execute(sa.delete(_leased).where(_leased.c.lease_id == lease_id))
             return connection.execute(sa.delete(_leases).where(_leases.c.lease_id == lease_id)).rowcount > 0
 
@@ -159,17 +159,6 @@ def _is_entry(lease_id: str, place: TableBucket) -> sa.ColumnElement[bool]:
     return sa.and_(_leased.c.lease_id == lease_id, *(_leased.c[name] == value for name, value in _key(place).items()))
 
 
-@contextmanager
-def _border(doing: str) -> Iterator[None]:
-    """Converts errors of the database to StoreError, with the cause kept."""
-    try:
-        yield
-    except sa.exc.SQLAlchemyError as error:
-        text = str(getattr(error, "orig", None) or error)
-        raise StoreError(f"cannot {doing} the ledger of leases: {text}", hint="Check the disk of the coordinator's data folder.") from error
-
-
-_UNKNOWN_FAILURE = -1
 _NULL_TABLE_LEASE = "KvSnapshotTableLease"
 """Part of the failure with which 0.9.1 answers a release if the lease holds nothing of the table."""
 
@@ -188,13 +177,13 @@ class FlussLeases:
         self._changing = threading.Lock()
 
     def leases(self) -> Sequence[KvSnapshotLease]:
-        """Returns the leases in the ledger. Raises StoreError. Implements `LeaseListing.leases`."""
+        """Returns the leases in the ledger. Raises StoreError."""
         return self._ledger.leases(self._clock.now())
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
-        """Leases KV snapshots; returns the buckets whose snapshot is unavailable. Implements `KvSnapshotLeases.acquire_lease`.
+        """Leases KV snapshots; returns the buckets whose snapshot is unavailable.
 
         Fluss renews a lease by acquiring it again, so each call names all snapshots of the lease. Raises PeerTooOld for a Fluss without
         leases, StoreError.
@@ -212,9 +201,7 @@ class FlussLeases:
             return self._renew(lease_id, ttl_ms, owner, dict(snapshots), held_entries or {})
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """Releases buckets of a lease; returns the released ones. Raises PeerTooOld, StoreError. Implements
-        `KvSnapshotLeases.release_lease`.
-        """
+        """Releases buckets of a lease; returns the released ones. Raises PeerTooOld, StoreError."""
         self._check_offered()
         with self._changing:
             held_entries = self._ledger.entries(lease_id) or {}
@@ -223,7 +210,7 @@ class FlussLeases:
             return list(released)
 
     def drop_lease(self, lease_id: str) -> bool:
-        """Ends a lease. Raises PeerTooOld, StoreError. Implements `KvSnapshotLeases.drop_lease`."""
+        """Ends a lease. Raises PeerTooOld, StoreError."""
         self._check_offered()
         with self._changing:
             self._client.coordinator(pb.DropKvSnapshotLeaseRequest(lease_id=lease_id))
@@ -285,7 +272,7 @@ class FlussLeases:
         """Returns whether the error of a refused release means that there is nothing to release."""
         if error_code(error) == UNKNOWN_TABLE_OR_BUCKET:  # a dropped table; or a table just after a start of Fluss's coordinator
             return not log_offsets_of(self._client, snapshots)
-        return error_code(error) == _UNKNOWN_FAILURE and _NULL_TABLE_LEASE in error.message
+        return error_code(error) == UNKNOWN_SERVER_ERROR and _NULL_TABLE_LEASE in error.message
 
 
 def _leased_to_pb(snapshots: Mapping[TableBucket, int]) -> list[pb.PbKvSnapshotLeaseForTable]:

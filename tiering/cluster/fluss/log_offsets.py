@@ -1,6 +1,7 @@
-"""Reads the log ends of many tables: ListOffsets, one request for all buckets of a table or partition that one server leads.
+"""Reads the log ends of many tables: ListOffsets, two requests for all buckets of a table or partition that one server leads.
 
-A request of Fluss covers one table or partition, and one end of the log; so the requests are sent concurrently.
+A request of Fluss covers one table or partition, and one end of the log. Requests for several tables, partitions or servers are sent
+concurrently.
 """
 
 from __future__ import annotations
@@ -9,24 +10,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from tiering.cluster.fluss.log.batches import BatchHeader, read_header
-from tiering.cluster.fluss.log.bucket_log import BucketLog
+from tiering.cluster.fluss.log.bucket_log import EARLIEST, LATEST, BucketLog, offsets_request
 from tiering.cluster.fluss.log.fetch import remote_log, segment_gone
 from tiering.cluster.fluss.log.headers import HeaderResponse, header_answers
 from tiering.cluster.fluss.log.remote_segments import RemoteSegmentMissing, remote_header
+from tiering.cluster.fluss.settings import ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, UnknownPartition, UnknownTable
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo
-from tiering.rpc.fluss import fluss_pb2 as fluss
+from tiering.instants import from_milliseconds
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath
 
-EARLIEST, LATEST = 0, 1
-"""`offset_type` of ListOffsets."""
-CLIENT = -1
-"""`follower_server_id` of a caller that is not a replica."""
 THREADS = 16
 """Maximum number of concurrent requests: they wait for servers, and share one connection for each server."""
 ATTEMPTS = 2
@@ -35,13 +33,13 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class _OffsetRequest:
-    """A request for one end of the logs of the buckets that one server leads."""
+    """A request for the ends of the logs of those buckets of a table or partition that one server leads."""
 
-    table: TableInfo
+    path: TablePath
+    table_id: int
     partition_id: int | None
-    server: Any
+    server: ServerAddress
     bucket_ids: tuple[int, ...]
-    offset_type: int
 
 
 class FlussLogOffsets:
@@ -56,101 +54,82 @@ class FlussLogOffsets:
 
         Partitions that vanish in the meantime are left out of their table. Raises ClusterUnavailable if no table's log answers.
         """
-        buckets_by_table = {table.table_id: _buckets(table, partitions) for table, partitions in tables}
-        infos = {table.table_id: table for table, _ in tables}
-        ends: dict[tuple[int, BucketKey, int], int] = {}
+        missing = {
+            TableBucket(table.table_id, bucket): table.path for table, partitions in tables for bucket in _buckets(table, partitions)
+        }
+        bounds: dict[TableBucket, BucketOffsets] = {}
         gone: set[tuple[int, int | None]] = set()
         errors: dict[int, LakewardError] = {}
         for _ in range(ATTEMPTS):
-            missing = {
-                table_id: [
-                    bucket for bucket in buckets if (table_id, bucket, LATEST) not in ends or (table_id, bucket, EARLIEST) not in ends
-                ]
-                for table_id, buckets in buckets_by_table.items()
-            }
             errors = {}
-            questions = self._questions(infos, missing, gone, errors)
-            for question, answer in zip(questions, self._pool.map(self._ask, questions), strict=True):
-                self._take(question, answer, ends, errors)
+            questions = self._questions(missing, gone, errors)
+            for question, answers in zip(questions, self._pool.map(self._ask, questions), strict=True):
+                for bucket_id, answer in answers.items():
+                    bucket = BucketKey(question.partition_id, bucket_id)
+                    if isinstance(answer, LakewardError):
+                        errors[question.table_id] = self._error_of(question, bucket, answer)
+                    else:
+                        bounds[TableBucket(question.table_id, bucket)] = answer
             if not errors:
                 break
-        return _whole(buckets_by_table, ends, gone, errors)
+            missing = {place: path for place, path in missing.items() if place not in bounds}
+        return _whole(tables, bounds, gone, errors)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _questions(
-        self,
-        infos: Mapping[int, TableInfo],
-        missing: Mapping[int, Sequence[BucketKey]],
-        gone: set[tuple[int, int | None]],
-        errors: dict[int, LakewardError],
+        self, missing: Mapping[TableBucket, TablePath], gone: set[tuple[int, int | None]], errors: dict[int, LakewardError]
     ) -> list[_OffsetRequest]:
-        by_server: dict[tuple[int, int | None, Any], list[int]] = defaultdict(list)
-        for table_id, buckets in missing.items():
-            for bucket in buckets:
-                if (table_id, bucket.partition_id) in gone or (table_id, None) in gone:
-                    continue
-                try:
-                    server = self._client.leader_of(infos[table_id].path, table_id, bucket)
-                except UnknownTable:
-                    gone.add((table_id, None))
-                except UnknownPartition:
-                    gone.add((table_id, bucket.partition_id))
-                except ClusterUnavailable as error:
-                    errors[table_id] = error
-                else:
-                    by_server[table_id, bucket.partition_id, server].append(bucket.bucket_id)
-        return [
-            _OffsetRequest(infos[table_id], partition_id, server, tuple(bucket_ids), offset_type)
-            for (table_id, partition_id, server), bucket_ids in by_server.items()
-            for offset_type in (EARLIEST, LATEST)  # the start first: retention may move it up to an end that was read before
-        ]
-
-    def _ask(self, question: _OffsetRequest) -> Any:
-        """Returns the answer, or the LakewardError that came instead."""
-        request = fluss.ListOffsetsRequest(
-            follower_server_id=CLIENT,
-            offset_type=question.offset_type,
-            table_id=question.table.table_id,
-            partition_id=question.partition_id,
-            bucket_id=question.bucket_ids,
-        )
-        try:
-            return self._client.call(question.server, request)
-        except LakewardError as error:
-            return error
-
-    def _take(
-        self,
-        question: _OffsetRequest,
-        answer: Any,
-        ends: dict[tuple[int, BucketKey, int], int],
-        errors: dict[int, LakewardError],
-    ) -> None:
-        table = question.table
-        if isinstance(answer, LakewardError):
-            for bucket_id in question.bucket_ids:
-                self._record_error(table, BucketKey(question.partition_id, bucket_id), answer, errors)
-            return
-        for of_bucket in answer.buckets_resp:
-            bucket = BucketKey(question.partition_id, of_bucket.bucket_id)
-            if of_bucket.HasField("error_code") and of_bucket.error_code:
-                error = error_of(of_bucket.error_code, f"{table.path} bucket {bucket}: {of_bucket.error_message}")
-                self._record_error(table, bucket, error, errors)
+        by_server: dict[tuple[TablePath, int, int | None, ServerAddress], list[int]] = defaultdict(list)
+        for place, path in missing.items():
+            table_id, partition_id = place.table_id, place.bucket.partition_id
+            if (table_id, partition_id) in gone or (table_id, None) in gone:
+                continue
+            try:
+                server = self._client.leader_of(path, table_id, place.bucket)
+            except UnknownTable:
+                gone.add((table_id, None))
+            except UnknownPartition:
+                gone.add((table_id, partition_id))
+            except ClusterUnavailable as error:
+                errors[table_id] = error
             else:
-                ends[table.table_id, bucket, question.offset_type] = of_bucket.offset
+                by_server[path, table_id, partition_id, server].append(place.bucket.bucket_id)
+        return [_OffsetRequest(*key, tuple(bucket_ids)) for key, bucket_ids in by_server.items()]
 
-    def _record_error(self, table: TableInfo, bucket: BucketKey, error: LakewardError, errors: dict[int, LakewardError]) -> None:
-        """Records the error of a bucket whose leader may have moved, or which may not exist any more: the next attempt asks Fluss's
+    def _ask(self, question: _OffsetRequest) -> Mapping[int, BucketOffsets | LakewardError]:
+        """Returns the bounds of each bucket's log, or the error that came instead."""
+        try:
+            starts, ends = (  # the start first: retention may move it up to an end that was read before
+                self._client.call(
+                    question.server, offsets_request(question.table_id, question.partition_id, question.bucket_ids, offset_type)
+                ).buckets_resp
+                for offset_type in (EARLIEST, LATEST)
+            )
+        except LakewardError as error:
+            return dict.fromkeys(question.bucket_ids, error)
+        ends_by_id = {end.bucket_id: end for end in ends}
+        return {start.bucket_id: _bounds(question, start, ends_by_id[start.bucket_id]) for start in starts}
+
+    def _error_of(self, question: _OffsetRequest, bucket: BucketKey, error: LakewardError) -> LakewardError:
+        """Returns the error of a bucket whose leader may have moved, or which may not exist any more: the next attempt asks Fluss's
         coordinator.
 
         The statement of a single tablet server is no proof (fluss-facts H4): a living bucket that is treated as vanished would be tiered
         again from its start.
         """
-        self._client.forget_leader(table.path, table.table_id, bucket)
+        self._client.forget_leader(question.path, question.table_id, bucket)
         unproved = isinstance(error, UnknownTable | UnknownPartition)
-        errors[table.table_id] = ClusterUnavailable(error.message, **error.ids) if unproved else error
+        return ClusterUnavailable(error.message, **error.ids) if unproved else error
+
+
+def _bounds(question: _OffsetRequest, start: Any, end: Any) -> BucketOffsets | LakewardError:
+    for answer in (start, end):
+        if answer.error_code:
+            bucket = BucketKey(question.partition_id, answer.bucket_id)
+            return error_of(answer.error_code, f"{question.path} bucket {bucket}: {answer.error_message}")
+    return BucketOffsets(start.offset, max(start.offset, end.offset))  # the log may have lost its end in between
 
 
 def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKey]:
@@ -159,29 +138,24 @@ def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKe
 
 
 def _whole(
-    buckets_by_table: Mapping[int, Sequence[BucketKey]],
-    ends: Mapping[tuple[int, BucketKey, int], int],
+    tables: Sequence[tuple[TableInfo, Sequence[Partition]]],
+    bounds: Mapping[TableBucket, BucketOffsets],
     gone: set[tuple[int, int | None]],
     errors: Mapping[int, LakewardError],
 ) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
     """Returns the tables with all buckets of their remaining partitions."""
-    offsets: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
-    for table_id, buckets in buckets_by_table.items():
-        if table_id in errors or (table_id, None) in gone:
-            continue
-        offsets[table_id] = {
-            # If the end was read before records came, and retention has moved the start since, the former records are gone and the log is
-            # empty.
-            bucket: BucketOffsets(ends[table_id, bucket, EARLIEST], max(ends[table_id, bucket, EARLIEST], ends[table_id, bucket, LATEST]))
-            for bucket in buckets
-            if (table_id, bucket.partition_id) not in gone
+    offsets = {
+        table.table_id: {
+            bucket: bounds[TableBucket(table.table_id, bucket)]
+            for bucket in _buckets(table, partitions)
+            if (table.table_id, bucket.partition_id) not in gone
         }
+        for table, partitions in tables
+        if table.table_id not in errors and (table.table_id, None) not in gone
+    }
     if errors and not offsets:
         raise next(iter(errors.values()))
     return offsets
-
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def oldest_headers(
@@ -209,7 +183,7 @@ def oldest_headers(
 
 def commit_time(header: BatchHeader) -> datetime:
     """Returns when the records of a batch were written."""
-    return _EPOCH + timedelta(milliseconds=header.commit_ms)
+    return from_milliseconds(header.commit_ms)
 
 
 def header_of(client: FlussClient, table: TableInfo, answer: HeaderResponse, properties: Mapping[str, str]) -> BatchHeader | None:

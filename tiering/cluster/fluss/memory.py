@@ -7,14 +7,15 @@ process, or tables in the PostgreSQL database that `--state` names. Other module
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tiering.errors import SetupError
+from tiering.errors import SetupError, StoreError
 from tiering.files.sqlite_files import harden, read_only_url, sqlite_url
 from tiering.library_guards.sql_timeouts import bound_waits
 from tiering.model.tables import TablePath
@@ -69,7 +70,8 @@ class FlussMemory:
                 harden(self.engine)
             if not read_only:
                 SCHEMA.create_all(self.engine)
-                self._remember("format_version", FORMAT_VERSION)
+                if self.fact("format_version") is None:
+                    self.set_fact("format_version", FORMAT_VERSION)
             version = self.fact("format_version")
         except sa.exc.SQLAlchemyError as error:
             self.engine.dispose()
@@ -132,11 +134,15 @@ class FlussMemory:
     def close(self) -> None:
         self.engine.dispose()
 
-    def _remember(self, name: str, value: str) -> None:
-        """Sets a fact that is not known yet."""
-        with self.engine.begin() as connection:
-            if connection.execute(sa.select(_facts.c.value).where(_facts.c.name == name)).scalar() is None:
-                connection.execute(sa.insert(_facts).values(name=name, value=value))
+
+@contextmanager
+def ledger_errors(action: str) -> Iterator[None]:
+    """Converts errors of the database to StoreError, which names the `action` that failed. The cause is kept."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        text = str(getattr(error, "orig", None) or error)
+        raise StoreError(f"cannot {action}: {text}", hint="Check the disk of the coordinator's data folder.") from error
 
 
 def _file_engine(file: Path, read_only: bool) -> sa.Engine:

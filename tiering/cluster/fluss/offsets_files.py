@@ -7,18 +7,20 @@ A file whose path never arrived is not in the ledger and stays: files of other s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import sqlalchemy as sa
 import structlog
 
-from tiering.cluster.fluss.memory import SCHEMA
+from tiering.cluster.fluss.memory import SCHEMA, ledger_errors
 from tiering.cluster.fluss.remote_files import open_remote
-from tiering.errors import LakewardError, StoreError
+from tiering.errors import LakewardError
 from tiering.model.tables import TableInfo
+
+_log = structlog.get_logger(__name__)
 
 _files = sa.Table(
     "prepared_offsets_files",
@@ -51,38 +53,25 @@ class OffsetsFileLedger:
     def files(self, table_id: int) -> Sequence[PreparedFile]:
         """Returns the files of one table, oldest first."""
         query = sa.select(_files).where(_files.c.table_id == table_id).order_by(_files.c.number)
-        with _border("read"), self._engine.connect() as connection:
+        with ledger_errors("read the ledger of offsets files"), self._engine.connect() as connection:
             return [PreparedFile(row.number, row.path, row.lake_snapshot_id) for row in connection.execute(query)]
 
     def add(self, table_id: int, path: str, lake_snapshot_id: int | None) -> None:
         """Adds a file that Fluss has just written."""
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of offsets files"), self._engine.begin() as connection:
             connection.execute(sa.insert(_files).values(table_id=table_id, path=path, lake_snapshot_id=lake_snapshot_id))
 
     def learn(self, snapshots: Mapping[str, int]) -> None:
         """Records which snapshots of the lake name these paths."""
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of offsets files"), self._engine.begin() as connection:
             for path, lake_snapshot_id in snapshots.items():
                 connection.execute(sa.update(_files).where(_files.c.path == path).values(lake_snapshot_id=lake_snapshot_id))
 
     def forget(self, paths: Collection[str]) -> None:
         """Removes files from the ledger, if they are in it."""
-        with _border("write"), self._engine.begin() as connection:
+        with ledger_errors("write the ledger of offsets files"), self._engine.begin() as connection:
             connection.execute(sa.delete(_files).where(_files.c.path.in_(paths)))
 
-
-@contextmanager
-def _border(doing: str) -> Iterator[None]:
-    """Converts errors of the database to StoreError, with the cause kept."""
-    try:
-        yield
-    except sa.exc.SQLAlchemyError as error:
-        text = str(getattr(error, "orig", None) or error)
-        hint = "Check the disk of the coordinator's data folder."
-        raise StoreError(f"cannot {doing} the ledger of offsets files: {text}", hint=hint) from error
-
-
-_log = structlog.get_logger(__name__)
 
 _NAME = re.compile(r"[0-9A-Za-z-]+\.offsets")
 
@@ -102,17 +91,9 @@ def superseded(files: Sequence[PreparedFile], newest_path: str, is_registered: C
     newest = next((file for file in files if file.path == newest_path), None)
     if newest is None:
         return []
-    answers: dict[int, bool] = {}
-
-    def is_needed(file: PreparedFile) -> bool:
-        snapshot_id = file.lake_snapshot_id
-        if snapshot_id is None:
-            return False
-        if snapshot_id not in answers:
-            answers[snapshot_id] = is_registered(snapshot_id)
-        return answers[snapshot_id]
-
-    return [file for file in files if file.number < newest.number and not is_needed(file)]
+    is_needed = cache(is_registered)
+    older = [file for file in files if file.number < newest.number]
+    return [file for file in older if file.lake_snapshot_id is None or not is_needed(file.lake_snapshot_id)]
 
 
 def clean_up(

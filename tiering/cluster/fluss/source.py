@@ -22,6 +22,7 @@ from tiering.cluster.fluss.log.schemas import parse_schema_json
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets, commit_time, header_of, oldest_headers
 from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.tables import FlussTables
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import (
     ClusterUnavailable,
@@ -36,8 +37,10 @@ from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo
 from tiering.rpc.fluss import fluss_pb2 as fluss
+
+_log = structlog.get_logger(__name__)
 
 SETTLE_SECONDS = 2.0
 """Delay before a log is read again whose state may be temporary: an election is over in that time."""
@@ -47,16 +50,13 @@ again (H1).
 """
 
 
-class FlussSource:
-    """A `SplitSource`. `tables` lists its tables; it closes its client. Implements `TableCatalog`, `LogOffsets` and `RewritableLogs`."""
+class FlussSource(FlussTables):
+    """A `SplitSource`; it closes its client. Implements `TableCatalog`, `LogOffsets`, `RewritableLogs` and `ServiceModes`."""
 
-    def __init__(
-        self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, tables: FlussTables | None = None
-    ) -> None:
+    def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings) -> None:
+        super().__init__(client, settings.upkeep)
         self._connection = connection
-        self._client = client
         self._settings = settings
-        self._tables = tables or FlussTables(client, defaults=settings.upkeep)
         self._offsets = FlussLogOffsets(client)
         self._sizes = RecordSizes(client)
         self._schemas = SchemaHistory(client)
@@ -71,26 +71,11 @@ class FlussSource:
 
     @property
     def service_mode(self) -> ServiceMode:
-        """Returns whether the cluster is shared with another tiering service. Implements `ServiceModes.service_mode`."""
+        """Returns whether the cluster is shared with another tiering service."""
         return self._settings.mode
 
-    def databases(self) -> Sequence[str]:
-        return self._tables.databases()
-
-    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """Returns tables, sorted by path. Implements `TableCatalog.tables`."""
-        return self._tables.tables(database_name)
-
-    def table(self, path: TablePath) -> TableInfo:
-        return self._tables.table(path)
-
-    def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        return self._tables.partitions(table)
-
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """Returns the registered lake snapshot. Raises LakeRecordUnreadable, except on an exclusive cluster. Implements
-        `TableCatalog.lake_snapshot`.
-        """
+        """Returns the registered lake snapshot. Raises LakeRecordUnreadable, except on an exclusive cluster."""
         try:
             return self._lake_record.read(table)
         except LakeRecordUnreadable:
@@ -99,7 +84,7 @@ class FlussSource:
             return UNREADABLE
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """Returns the offsets of all buckets, with sampled record sizes. Implements `LogOffsets.offsets`."""
+        """Returns the offsets of all buckets, with sampled record sizes."""
         partitions = self.partitions(table)
         offsets = self._offsets.of([(table, partitions)])
         if table.table_id not in offsets:
@@ -110,7 +95,7 @@ class FlussSource:
         return bounds
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """Returns the offsets of several tables, with record sizes that are already known. Implements `LogOffsets.offsets_of`."""
+        """Returns the offsets of several tables, with record sizes that are already known."""
         listed: list[tuple[TableInfo, Sequence[Partition]]] = []
         for table in tables:
             try:
@@ -126,10 +111,31 @@ class FlussSource:
         return {bucket: commit_time(header) for bucket, header in headers.items()}
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
-        return record_traces(self._client, table, offsets, self._settings.storage)
+        """Returns the traces of records, with one call for each tablet server that reads headers of record batches."""
+        traces: dict[BucketKey, str] = {}
+        answered: set[BucketKey] = set()
+        for answer in header_answers(self._client, table, {bucket: offset - 1 for bucket, offset in offsets.items()}):
+            answered.add(answer.bucket)
+            try:
+                header = header_of(self._client, table, answer, self._settings.storage)
+            except (ClusterUnavailable, DataCorrupt, SetupError, UnsupportedLogVersion) as error:
+                # A segment of tiered records that is damaged, unreadable or unreachable must not stop a round, because no round reads it
+                # any more.
+                _log.debug("a record's trace cannot be read", table=str(table.path), bucket=str(answer.bucket), error=error.message)
+                continue
+            if header is not None and header.starting_offset <= answer.offset < header.stopping_offset:
+                traces[answer.bucket] = _trace(header)
+        for bucket in set(offsets) - answered:
+            raise ClusterUnavailable(
+                f"no server returns the records of bucket {bucket} of {table.path} now",
+                hint="The bucket gets a leader when a tablet server with one of its replicas runs.",
+                table_id=table.table_id,
+                bucket=bucket,
+            )
+        return traces
 
     def settle(self, table: TableInfo) -> None:
-        """Waits until a new leader knows which segments are remote, and how far its replicas are. Implements `RewritableLogs.settle`."""
+        """Waits until a new leader knows which segments are remote, and how far its replicas are."""
         with self._bounds_lock:
             buckets = tuple(self._known_bounds.get(table.table_id, ()))
         for bucket in buckets:
@@ -162,8 +168,6 @@ class FlussSource:
         self._client.close()
 
 
-_log = structlog.get_logger(__name__)
-
 _BYTES = 8
 """Size of a trace; every marker has one for each bucket."""
 
@@ -171,33 +175,6 @@ _BYTES = 8
 # A trace is a hash that distinguishes a record from any other at its offset, made from the header of its record batch. Fluss 0.9.1 may
 # lose the end of a log whose bucket has no replicas when its tablet server is killed, and reuses the offsets. A record batch never
 # changes, wherever it is copied: its first offset, its commit time and its checksum identify it.
-def record_traces(client: FlussClient, table: TableInfo, offsets: Offsets, remote_properties: Mapping[str, str]) -> Mapping[BucketKey, str]:
-    """Returns the traces of records, with one call for each tablet server that reads headers of record batches. Implements
-    `RewritableLogs.record_traces`.
-    """
-    traces: dict[BucketKey, str] = {}
-    answered: set[BucketKey] = set()
-    for answer in header_answers(client, table, {bucket: offset - 1 for bucket, offset in offsets.items()}):
-        answered.add(answer.bucket)
-        try:
-            header = header_of(client, table, answer, remote_properties)
-        except (ClusterUnavailable, DataCorrupt, SetupError, UnsupportedLogVersion) as error:
-            # A segment of tiered records that is damaged, unreadable or unreachable must not stop a round, because no round reads it any
-            # more.
-            _log.debug("a record's trace cannot be read", table=str(table.path), bucket=str(answer.bucket), error=error.message)
-            continue
-        if header is not None and header.starting_offset <= answer.offset < header.stopping_offset:
-            traces[answer.bucket] = _trace(header)
-    for bucket in set(offsets) - answered:
-        raise ClusterUnavailable(
-            f"no server returns the records of bucket {bucket} of {table.path} now",
-            hint="The bucket gets a leader when a tablet server with one of its replicas runs.",
-            table_id=table.table_id,
-            bucket=bucket,
-        )
-    return traces
-
-
 def _trace(header: BatchHeader) -> str:
     return blake2b(struct.pack("<qqI", header.starting_offset, header.commit_ms, header.crc), digest_size=_BYTES).hexdigest()
 
@@ -227,7 +204,7 @@ class SchemaHistory:
         """Requests the missing schemas. GetTableSchema takes a name, so the table id is checked afterwards: schemas of another table with
         that name are never used.
         """
-        path = fluss.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
+        path = path_to_pb(table.path)
         newest = self._client.coordinator(fluss.GetTableInfoRequest(table_path=path)).schema_id
         schemas = dict(known_schemas)
         for schema_id in range(1, newest + 1):
@@ -240,5 +217,4 @@ class SchemaHistory:
 
 
 def _has_columns(schema_json: bytes, table: TableInfo) -> bool:
-    names = {column.name for column in parse_schema_json(schema_json).columns}
-    return names.issuperset(table.schema.names)
+    return set(parse_schema_json(schema_json).names).issuperset(table.schema.names)

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from tiering.cluster.fluss.log.packed_rows import unreadable_format
 from tiering.cluster.fluss.log.schemas import arrow_type
 from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
 from tiering.errors import InvalidArgument, UnsupportedType
+from tiering.instants import from_milliseconds
 from tiering.lake import table_options
 from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE, FORMAT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, TABLE_OPTIONS
 from tiering.model.tables import TableInfo, TablePath, TableType
@@ -28,19 +28,17 @@ _log = structlog.get_logger(__name__)
 
 _CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
 """Options from `datalake.<format>.<name>` in the cluster's configuration (observed on 0.9.1)."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class TableDescription:
-    """The description of a table in GetTableInfo and Metadata. Times are milliseconds since the epoch."""
+    """The description of a table in GetTableInfo and Metadata. `created_ms` are milliseconds since the epoch."""
 
     path: TablePath
     table_id: int
     schema_id: int
     table_json: bytes
     created_ms: int
-    modified_ms: int
 
 
 def table_info(
@@ -62,7 +60,7 @@ def table_info(
             table_type=TableType.PRIMARY_KEY if primary_key else TableType.LOG,
             schema=schema,
             bucket_count=int(document["bucket_count"]),
-            created_at=_time(description.created_ms),
+            created_at=from_milliseconds(description.created_ms),
             bucket_keys=tuple(document.get("bucket_key") or ()),
             primary_key=primary_key,
             partition_keys=tuple(document.get("partition_key") or ()),
@@ -76,7 +74,7 @@ def table_info(
             table_type=TableType.LOG,
             schema=pa.schema([]),
             bucket_count=1,
-            created_at=_time(description.created_ms),
+            created_at=from_milliseconds(description.created_ms),
             refusal=f"its description by the Fluss cluster cannot be read: {error!r}",
         )
 
@@ -142,7 +140,3 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
 
 def _lake_field(field: pa.Field[Any]) -> pa.Field[Any]:
     return field.with_type(lake_type(field.type))
-
-
-def _time(milliseconds: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=milliseconds)

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tiering.cluster.fluss.lake_record import path_to_pb
-from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
+from tiering.cluster.fluss.settings import UpkeepDefaults
 from tiering.cluster.fluss.table_json import TableDescription, table_info
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_code
+from tiering.cluster.partition_names import VALUE_SEPARATOR
 from tiering.errors import LakewardError, UnknownDatabase, UnknownTable
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 METADATA_TABLES = 200
 """Number of tables in one Metadata request: with a hundred columns each, the answer has some megabytes."""
-PARTITION_SEPARATOR = "$"
 
 
 class FlussTables:
     """Lists databases, tables and partitions. Unchanged descriptions are not parsed again. Safe to use from several threads.
 
-    `check` is called with each listing, and raises if it cannot be of this cluster. `own_options` returns table options that Fluss does not
-    keep, by table id. `defaults` apply to tables without these options.
+    `defaults` apply to tables without these options.
     """
 
-    def __init__(
-        self,
-        client: FlussClient,
-        check: Callable[[Sequence[TableDescription]], None] = lambda descriptions: None,
-        own_options: Callable[[], Mapping[int, Mapping[str, str]]] = dict,
-        defaults: UpkeepDefaults = FLUSS_DEFAULTS,
-    ) -> None:
+    def __init__(self, client: FlussClient, defaults: UpkeepDefaults) -> None:
         self._client = client
-        self._check = check
-        self._own_options = own_options
         self._defaults = defaults
         self._lock = threading.Lock()
         self._infos: dict[int, tuple[TableDescription, Mapping[str, str], TableInfo]] = {}
@@ -55,7 +46,7 @@ class FlussTables:
         databases = self.databases()
         listed = self._read(self._paths(databases))
         with self._lock:
-            self._forget(listed)
+            self._infos = {info.table_id: self._infos[info.table_id] for info in listed if info.table_id in self._infos}
             if list(self._listed) != list(listed):
                 self._listed = listed
             return self._listed
@@ -82,6 +73,13 @@ class FlussTables:
         if current != table.table_id:
             raise UnknownTable(f"{table.path} was dropped and recreated", table_id=table.table_id, new_table_id=current)
 
+    def _check(self, descriptions: Sequence[TableDescription]) -> None:
+        """Raises ClusterUnavailable if the described tables cannot be of this cluster. A tierer does not check this."""
+
+    def _own_options(self) -> Mapping[int, Mapping[str, str]]:
+        """Returns table options that Fluss does not keep, by table id. Only the coordinator knows them."""
+        return {}
+
     def _paths(self, databases: Sequence[str]) -> list[TablePath]:
         paths: list[TablePath] = []
         for name in databases:
@@ -95,7 +93,8 @@ class FlussTables:
         return sorted(paths)
 
     def _read(self, paths: Sequence[TablePath]) -> Sequence[TableInfo]:
-        descriptions = [description for chunk in _chunks(paths) for description in self._describe_all(chunk)]
+        starts = range(0, len(paths), METADATA_TABLES)
+        descriptions = [description for start in starts for description in self._describe_all(paths[start : start + METADATA_TABLES])]
         self._check(descriptions)
         options = self._own_options()
         return tuple(self._info(description, options) for description in sorted(descriptions, key=lambda description: description.path))
@@ -111,7 +110,6 @@ class FlussTables:
             if error_code(error) is None:
                 raise
             # One of the tables does not exist any more: the server then answers for none, with any error code.
-            pass
         else:
             described = {(description := _of_metadata(message)).path: description for message in answer.table_metadata}
         for path in paths:
@@ -124,7 +122,7 @@ class FlussTables:
 
     def _describe(self, path: TablePath) -> TableDescription:
         answer = self._client.coordinator(fluss.GetTableInfoRequest(table_path=path_to_pb(path)))
-        return TableDescription(path, answer.table_id, answer.schema_id, answer.table_json, answer.created_time, answer.modified_time)
+        return _described(path, answer)
 
     def _info(self, description: TableDescription, options: Mapping[int, Mapping[str, str]]) -> TableInfo:
         own = options.get(description.table_id, {})
@@ -136,22 +134,16 @@ class FlussTables:
             self._infos[description.table_id] = (description, own, info)
             return info
 
-    def _forget(self, listed: Sequence[TableInfo]) -> None:
-        living = {info.table_id for info in listed}
-        for table_id in [table_id for table_id in self._infos if table_id not in living]:
-            del self._infos[table_id]
-
 
 def _of_metadata(message: Any) -> TableDescription:
-    path = TablePath(message.table_path.database_name, message.table_path.table_name)
-    return TableDescription(path, message.table_id, message.schema_id, message.table_json, message.created_time, message.modified_time)
+    return _described(TablePath(message.table_path.database_name, message.table_path.table_name), message)
+
+
+def _described(path: TablePath, message: Any) -> TableDescription:
+    return TableDescription(path, message.table_id, message.schema_id, message.table_json, message.created_time)
 
 
 def _name(table: TableInfo, spec: Any) -> str:
     """Returns the values of a partition's columns in the order of the partition keys, which is Fluss's name of the partition."""
     values = {value.key: value.value for value in spec.partition_key_values}
-    return PARTITION_SEPARATOR.join(values[key] for key in table.partition_keys)
-
-
-def _chunks(paths: Sequence[TablePath]) -> Sequence[Sequence[TablePath]]:
-    return [paths[start : start + METADATA_TABLES] for start in range(0, len(paths), METADATA_TABLES)]
+    return VALUE_SEPARATOR.join(values[key] for key in table.partition_keys)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from tiering.cluster.assignments import ServiceStatuses
+from tiering.cluster.assignments import service_status
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions import assignments
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
@@ -17,9 +18,9 @@ _log = structlog.get_logger(__name__)
 class OtherServices:
     """The observer of other services. One thread runs it."""
 
-    def __init__(self, table_records: TableRecords, statuses: ServiceStatuses, discovery: Discovery) -> None:
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog, discovery: Discovery) -> None:
         self._table_records = table_records
-        self._statuses = statuses
+        self._cluster = cluster
         self._discovery = discovery
 
     def observe(self, throttle: Throttling = unthrottled) -> None:
@@ -29,7 +30,7 @@ class OtherServices:
             if record is None or record.has_turn or record.running is not None:
                 continue
             try:
-                status = self._statuses.status(info)
+                status = service_status(self._cluster, info)
             except LakewardError as error:
                 _log.debug("what another service did could not be observed", table=str(info.path), error=error.message)
             else:

@@ -14,7 +14,7 @@ from functools import partial
 from tiering.access.audit import AuditTrail
 from tiering.access.grants import Grants
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.assignments import TableAssignments, assignments_of, statuses_of
+from tiering.cluster.assignments import TableAssignments, assignments_of
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import LogRetention
 from tiering.coordinator.call_support.parts import CallParts, Validator
@@ -80,7 +80,7 @@ class Coordinator:
         self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
         self.heartbeats = Heartbeats(self.table_records, self.commits.note_passed_head, self.observer.waiting_since, self.upkeep)
         self.relay = None if assignments is None else self._new_relay(assignments, notifications)
-        self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
+        self.other_services = OtherServices(self.table_records, cluster, self.discovery)
         self.leases = Leases(cluster, self.table_records)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
         self.call_parts = CallParts(

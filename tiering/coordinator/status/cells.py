@@ -21,7 +21,7 @@ from tiering.model.status import TableStatus
 
 OWN_RECORD = "coordinator"
 """Value of `status_source` for a row from the coordinator's own record. If another service tiered the table further, the row has what the
-cluster reports about that (`tiering.cluster.assignments.ServiceStatuses`)."""
+cluster reports about that (`tiering.cluster.assignments.service_status`)."""
 
 REASON = "status_reason"
 NEXT_ACTION = "next_action"

@@ -30,20 +30,15 @@ TYPES: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 def parsed(kind: dict[str, Any]) -> Any:
-    return parse_schema_json(json.dumps({"columns": [{"name": "c", "id": 5, "data_type": kind}]})).columns[0]
+    return parse_schema_json(json.dumps({"columns": [{"name": "c", "id": 5, "data_type": kind}]})).field(0)
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_each_type_is_the_one_that_the_log_is_written_in(name: str) -> None:
     described, expected = TYPES[name]
     column = parsed(described)
-    assert (column.type, column.column_id, column.is_nullable) == (expected, 5, True)
-    assert parsed({**described, "nullable": False}).is_nullable is False
-
-
-def test_the_primary_key_is_part_of_the_schema() -> None:
-    document = {"columns": [{"name": "c", "data_type": {"type": "BIGINT", "nullable": False}}], "primary_key": ["c"]}
-    assert parse_schema_json(json.dumps(document)).primary_key == ("c",)
+    assert (column.type, column.nullable) == (expected, True)
+    assert parsed({**described, "nullable": False}).nullable is False
 
 
 def test_a_type_of_a_later_fluss_is_refused_by_its_name() -> None:

@@ -23,7 +23,7 @@ _TIMESTAMP_US = SNAPSHOT_OFFSET * 1_000
 
 @dataclass(frozen=True)
 class FlussSnapshotReader:
-    """Implements `SplitReader`. It can be pickled: it contains the list of files, not a connection."""
+    """Implements `SplitReader` and `CountingReader`. It can be pickled: it contains the list of files, not a connection."""
 
     split: TieringSnapshotSplit
     schema: pa.Schema
@@ -43,7 +43,7 @@ class FlussSnapshotReader:
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """Yields the rows; before the first row, passes the size of all files to `count`. Implements `CountingReader`."""
+        """Yields the rows; before the first row, passes the size of all files to `count`."""
         decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas, self.encoding)
         for values in read_values(self.files, self.storage, self.split, count):
             try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import Any
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
 from tiering.cluster.fluss.kv.snapshot_reader import FlussSnapshotReader
 from tiering.cluster.fluss.log.packed_rows import RowEncoding, kv_encoding
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, KvSnapshotGone, UnknownPartition, UnknownTable
 from tiering.model.leases import KvSnapshot
@@ -20,19 +21,10 @@ _CALLS_AT_ONCE = 8
 """Maximum number of concurrent calls about partitions or snapshots; each answer takes a millisecond or two."""
 
 
-@dataclass(frozen=True)
-class SnapshotMetadata:
-    """The cluster's description of a KV snapshot."""
-
-    log_offset: int
-    files: tuple[SnapshotFile, ...]
-
-
 def newest_kv_snapshots(
     client: FlussClient, table: TableInfo, partitions: Callable[[], Sequence[Partition]]
 ) -> Mapping[BucketKey, KvSnapshot]:
-    """Returns the newest KV snapshot of each bucket; `partitions` lists the table's present partitions. Implements
-    `SplitSource.kv_snapshots`.
+    """Returns the newest KV snapshot of each bucket; `partitions` lists the table's present partitions.
 
     Returns nothing for a table with an unknown row encoding: such a table is read from its log. Raises UnknownTable, ClusterUnavailable.
     """
@@ -47,15 +39,12 @@ def newest_kv_snapshots(
     return snapshots
 
 
-def snapshot_metadata(client: FlussClient, place: TableBucket, snapshot_id: int) -> SnapshotMetadata:
-    """Returns the metadata of a snapshot. Raises KvSnapshotGone if the cluster does not have it (any more), ClusterUnavailable."""
+def _metadata(client: FlussClient, place: TableBucket, snapshot_id: int) -> Any:
+    """Returns the GetKvSnapshotMetadataResponse. Raises KvSnapshotGone if the cluster does not have it (any more), ClusterUnavailable."""
     request = pb.GetKvSnapshotMetadataRequest(
         table_id=place.table_id, partition_id=place.bucket.partition_id, bucket_id=place.bucket.bucket_id, snapshot_id=snapshot_id
     )
-    answer = client.coordinator(request)
-    return SnapshotMetadata(
-        answer.log_offset, tuple(SnapshotFile(file.remote_path, file.local_file_name) for file in answer.snapshot_files)
-    )
+    return client.coordinator(request)
 
 
 def log_offsets_of(client: FlussClient, snapshots: Mapping[TableBucket, int]) -> Mapping[TableBucket, int]:
@@ -63,7 +52,7 @@ def log_offsets_of(client: FlussClient, snapshots: Mapping[TableBucket, int]) ->
 
     def log_offset(place: TableBucket) -> int | None:
         try:
-            return snapshot_metadata(client, place, snapshots[place]).log_offset
+            return int(_metadata(client, place, snapshots[place]).log_offset)
         except KvSnapshotGone:
             return None
 
@@ -79,9 +68,9 @@ def open_snapshot_reader(
 
     Raises KvSnapshotGone, ClusterUnavailable.
     """
-    metadata = snapshot_metadata(client, TableBucket(table.table_id, split.bucket), split.snapshot_id)
-    encoding = kv_encoding(table.properties) or RowEncoding.COMPACTED
-    return FlussSnapshotReader(split, table.schema, schemas, metadata.files, storage, encoding)
+    metadata = _metadata(client, TableBucket(table.table_id, split.bucket), split.snapshot_id)
+    files = tuple(SnapshotFile(file.remote_path, file.local_file_name) for file in metadata.snapshot_files)
+    return FlussSnapshotReader(split, table.schema, schemas, files, storage, kv_encoding(table.properties) or RowEncoding.COMPACTED)
 
 
 def _partition_snapshots(
@@ -96,9 +85,8 @@ def _partition_snapshots(
 
 
 def _bucket_snapshots(client: FlussClient, table: TableInfo, partition: Partition | None) -> Iterator[tuple[BucketKey, KvSnapshot]]:
-    path = pb.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
     partition_name = None if partition is None else partition.partition_name
-    answer = client.coordinator(pb.GetLatestKvSnapshotsRequest(table_path=path, partition_name=partition_name))
+    answer = client.coordinator(pb.GetLatestKvSnapshotsRequest(table_path=path_to_pb(table.path), partition_name=partition_name))
     if answer.table_id != table.table_id:
         raise UnknownTable(f"the table {table.path} with id {table.table_id} does not exist", table_id=table.table_id)
     if partition is not None and answer.partition_id != partition.partition_id:

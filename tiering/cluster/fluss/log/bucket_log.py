@@ -6,11 +6,12 @@ Both calls change nothing, so they are repeated until the patience is over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tiering.cluster.fluss.settings import ServerAddress
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LOG_OFFSET_OUT_OF_RANGE, error_of
 from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, SourceChanged, UnknownDatabase, UnknownPartition, UnknownTable
@@ -22,7 +23,7 @@ PATIENCE_S = 30.0
 _TRUNCATED_PATIENCE_S = 5.0
 """Time for which a log must start too late before the reader reports it. A new leader does not know its remote segments at first."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
-_EARLIEST, _LATEST = 0, 1
+EARLIEST, LATEST = 0, 1
 """`offset_type` of ListOffsets."""
 _CLIENT = -1
 """`follower_server_id` of a caller that is not a replica."""
@@ -77,14 +78,8 @@ class BucketLog:
 
     def _bounds(self, server: ServerAddress) -> BucketOffsets:
         ends = []
-        for offset_type in (_EARLIEST, _LATEST):
-            request = fluss.ListOffsetsRequest(
-                follower_server_id=_CLIENT,
-                offset_type=offset_type,
-                table_id=self.table_id,
-                partition_id=self.bucket.partition_id,
-                bucket_id=[self.bucket.bucket_id],
-            )
+        for offset_type in (EARLIEST, LATEST):
+            request = offsets_request(self.table_id, self.bucket.partition_id, [self.bucket.bucket_id], offset_type)
             (answer,) = self.client.call(server, request).buckets_resp
             if answer.error_code:
                 raise self._refusal(answer.error_code, answer.error_message)
@@ -109,9 +104,8 @@ class BucketLog:
         """Raises SourceChanged if the table does not exist any more: servers give the same answer for a dropped table and for one that is
         not loaded yet.
         """
-        path = fluss.PbTablePath(database_name=self.table_path.database_name, table_name=self.table_path.table_name)
         try:
-            table_id = self.client.coordinator(fluss.GetTableInfoRequest(table_path=path)).table_id
+            table_id = self.client.coordinator(fluss.GetTableInfoRequest(table_path=path_to_pb(self.table_path))).table_id
         except ClusterUnavailable:
             return
         except (UnknownTable, UnknownDatabase) as refusal:
@@ -147,6 +141,13 @@ class BucketLog:
             self.client.forget_leader(self.table_path, self.table_id, self.bucket)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def offsets_request(table_id: int, partition_id: int | None, bucket_ids: Sequence[int], offset_type: int) -> fluss.ListOffsetsRequest:
+    """Returns a ListOffsets for one end of the logs of these buckets, EARLIEST or LATEST."""
+    return fluss.ListOffsetsRequest(
+        follower_server_id=_CLIENT, offset_type=offset_type, table_id=table_id, partition_id=partition_id, bucket_id=bucket_ids
+    )
 
 
 def fetch_request(max_bytes: int, max_wait_ms: int = _MAX_WAIT_MS) -> fluss.FetchLogRequest:

@@ -14,6 +14,7 @@ from typing import Any
 from tiering.cluster.fluss.log.batches import MAX_HEADER_BYTES, LogPlace
 from tiering.cluster.fluss.log.bucket_log import add_bucket, fetch_request
 from tiering.cluster.fluss.settings import ServerAddress
+from tiering.cluster.fluss.wire.api import bucket_of
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, Offsets, TableInfo
@@ -65,7 +66,7 @@ def _ask(client: FlussClient, server: ServerAddress, table: TableInfo, offsets: 
     answers = []
     for of_table in client.call(server, request).tables_resp:
         for content in of_table.buckets_resp:
-            bucket = BucketKey(content.partition_id if content.HasField("partition_id") else None, content.bucket_id)
+            bucket = bucket_of(content)
             if content.error_code:
                 client.forget_leader(table.path, table.table_id, bucket)
             else:

@@ -211,7 +211,7 @@ class TimestampOutOfRange(ValueError):
 def decode_rows(
     data: PackedBytes, starts: Positions, ends: Positions, types: Sequence[pa.DataType], encoding: RowEncoding = RowEncoding.COMPACTED
 ) -> list[AnyArray]:
-    """Returns the columns of the rows `[start, end)`; `types` are those with which the rows were written, as in `LogColumn.type`.
+    """Returns the columns of the rows `[start, end)`; `types` are those with which the rows were written (`schemas.arrow_type`).
 
     Raises ValueError for bytes that are not valid rows, or values that leave their row; TimestampOutOfRange.
     """

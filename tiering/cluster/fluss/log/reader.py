@@ -6,9 +6,9 @@ It serves both kinds of tables: the decoder is faster than pyfluss's scanner of 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from tiering.model.tables import BucketOffsets, TableInfo
 
 @dataclass(frozen=True)
 class FlussLogSplitReader:
-    """Implements `SplitReader`. It can be pickled: it contains addresses, not a connection."""
+    """Implements `SplitReader` and `CountingReader`. It can be pickled: it contains addresses, not a connection."""
 
     connection: FlussConnection
     table_id: int
@@ -36,13 +36,11 @@ class FlussLogSplitReader:
     patience_s: float = PATIENCE_S
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yields the records. Offsets without records are left out. Implements `SplitReader.read`."""
+        """Yields the records. Offsets without records are left out."""
         return self.read_counted(uncounted)
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """Yields the records, and passes the sizes of their record batches, in the form of servers and remote segments, to `count`.
-        Implements `CountingReader`.
-        """
+        """Yields the records, and passes the sizes of their record batches, in the form of servers and remote segments, to `count`."""
         split = self.split
         log = BucketLog(executor_client(self.connection), split.table_path, self.table_id, split.bucket, self.patience_s)
         chunks = log_chunks(log, split.starting_offset, split.stopping_offset, self.remote_properties)
@@ -81,30 +79,14 @@ def open_log_reader(
     return FlussLogSplitReader(connection, table.table_id, split, RowFormat.of(table, schemas), remote_properties)
 
 
-# Spark's Python workers are forked; a worker does not use the sockets and locks of its parent process.
-class _Clients:
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.by_connection: dict[FlussConnection, FlussClient] = {}
-
-
-_clients = _Clients()
-_of_parents: list[_Clients] = []
-"""Kept so that they are never closed: the sockets belong to the process before the fork."""
-
-
 def executor_client(connection: FlussConnection) -> FlussClient:
-    """Returns this process's client of a cluster, which lives as long as the process."""
-    with _clients.lock:
-        if connection not in _clients.by_connection:
-            _clients.by_connection[connection] = FlussClient(connection)
-        return _clients.by_connection[connection]
+    """Returns this process's client of a cluster, which lives as long as the process.
+
+    Spark's Python workers are forked, and a worker must not use the sockets and locks of its parent process.
+    """
+    return _client_of(connection, os.getpid())
 
 
-def _replace_clients() -> None:
-    global _clients
-    _of_parents.append(_clients)
-    _clients = _Clients()
-
-
-os.register_at_fork(after_in_child=_replace_clients)
+@cache  # also keeps the clients of the parent process, so that their sockets are never closed here
+def _client_of(connection: FlussConnection, _process: int) -> FlussClient:
+    return FlussClient(connection)

@@ -6,7 +6,8 @@ any size takes little memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -79,24 +80,19 @@ def _segment_chunks(
     path = segment.path(folder)
     place = replace(place, source=path)
     first = (segment.starting_offset, start) if position else (segment.starting_offset, segment.starting_offset)
-    with _File(path, properties) as file:
+    with _opened(path, properties) as read:
         while first[1] < stop:
-            data = file.read(position, BLOCK_BYTES)
+            data = read(position, BLOCK_BYTES)
             headers = list(complete_batches(data, first, stop, place))
             if not headers:
-                data = file.read(position, _next_size(data, place, first[1]))
+                header = read_header(data, 0, place, first[1])
+                data = read(position, 0 if header is None else header.size)
                 headers = list(complete_batches(data, first, stop, place))
             if not headers:
                 raise place.corrupt("the file ends within its records", first[1], segment.stopping_offset)
             yield LogChunk(data, headers, place)
             position += headers[-1].position + headers[-1].size
             first = (headers[-1].stopping_offset, headers[-1].stopping_offset)
-
-
-def _next_size(data: pa.Buffer, place: LogPlace, offset: int) -> int:
-    """Returns the size of the incomplete record batch at the beginning of `data`; 0 if even its header is incomplete."""
-    header = read_header(data, 0, place, offset)
-    return 0 if header is None else header.size
 
 
 def remote_header(remote: RemoteLog, offset: int, place: LogPlace, properties: Mapping[str, str]) -> BatchHeader:
@@ -108,9 +104,9 @@ def remote_header(remote: RemoteLog, offset: int, place: LogPlace, properties: M
     path = segment.path(remote.folder)
     place = replace(place, source=path)
     position = remote.first_position
-    with _File(path, properties) as file:
+    with _opened(path, properties) as read:
         while True:
-            window = file.read(position, _INDEX_WINDOW_BYTES)
+            window = read(position, _INDEX_WINDOW_BYTES)
             at = 0
             while (header := read_header(window, at, place, offset)) is not None:
                 if header.stopping_offset > offset:
@@ -121,36 +117,22 @@ def remote_header(remote: RemoteLog, offset: int, place: LogPlace, properties: M
             position += at
 
 
-class _File:
-    """A file that is open within a `with` block."""
+@contextmanager
+def _opened(path: str, properties: Mapping[str, str]) -> Iterator[Callable[[int, int], pa.Buffer]]:
+    """Yields a function that reads up to a number of bytes from a position on; fewer only at the end."""
+    system, place = open_remote(path, properties)
+    try:
+        with system.open_input_file(place) as file:
 
-    def __init__(self, path: str, properties: Mapping[str, str]) -> None:
-        self._path = path
-        self._properties = properties
+            def read(position: int, size: int) -> pa.Buffer:
+                file.seek(position)
+                return file.read_buffer(size)
 
-    def __enter__(self) -> _File:
-        system, path = open_remote(self._path, self._properties)
-        try:
-            self._file = system.open_input_file(path)
-        except FileNotFoundError as error:
-            raise RemoteSegmentMissing(self._path) from error
-        except (OSError, pa.ArrowException) as error:
-            raise self._unreadable(error) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def read(self, position: int, size: int) -> pa.Buffer:
-        """Returns up to `size` bytes from `position` on; fewer only at the end."""
-        try:
-            self._file.seek(position)
-            return self._file.read_buffer(size)
-        except (OSError, pa.ArrowException) as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: BaseException) -> ClusterUnavailable:
-        return ClusterUnavailable(
-            f"cannot read the remote log segment {self._path}: {error}",
+            yield read
+    except FileNotFoundError as error:
+        raise RemoteSegmentMissing(path) from error
+    except (OSError, pa.ArrowException) as error:
+        raise ClusterUnavailable(
+            f"cannot read the remote log segment {path}: {error}",
             hint="Check that the storage of the cluster's remote.data.dir answers, and that the executors may read it.",
-        )
+        ) from error

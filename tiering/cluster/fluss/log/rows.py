@@ -199,7 +199,7 @@ class _Assembly:
     def _table_rows(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
         """Yields the rows in the table's columns, by schema id. Raises UnwritableRow with the row's position among all of them."""
         before = 0
-        for schema_id, run in _runs(pieces):
+        for schema_id, run in groupby(pieces, key=lambda piece: piece.schema_id):
             written = _joined([piece.rows for piece in run])
             try:
                 yield self._layouts[schema_id].rows(written)
@@ -222,10 +222,6 @@ def _cut(pieces: Sequence[_Piece], row: int) -> tuple[list[_Piece], _Piece]:
     raise AssertionError("there is no such row")
 
 
-def _runs(pieces: Sequence[_Piece]) -> Iterator[tuple[int, Iterator[_Piece]]]:
-    return groupby(pieces, key=lambda piece: piece.schema_id)
-
-
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # type: ignore[attr-defined]  # missing in the stubs
 
@@ -241,14 +237,13 @@ _CHANGE_TYPE_BYTES = 1
 # Rows of `table.log.format` INDEXED and COMPACTED are packed one by one. After the header, which is the same for every batch, each record
 # has: `length i32, of what follows it | change type i8 | row` (Fluss 0.9.1, IndexedLogRecord and CompactedLogRecord).
 def decode_packed_batch(
-    data: pa.Buffer, header: BatchHeader, written: pa.Schema, encoding: RowEncoding, place: LogPlace, window: range | None = None
+    data: pa.Buffer, header: BatchHeader, written: pa.Schema, encoding: RowEncoding, place: LogPlace, window: range
 ) -> DecodedBatch:
-    """Returns the records of a non-empty batch, or those of `window`; `written`: the columns of its schema id.
+    """Returns those records of a batch that are in `window`, which is not empty; `written`: the columns of its schema id.
 
     Raises DataCorrupt, UnwritableRow for the first record of the window with a value that Lakeward's types cannot hold.
     """
     start, stop = header.position + header.records_start, header.position + header.size
-    window = range(header.count) if window is None else window
     try:
         packed = PackedBytes.joined([data.slice(start, stop - start).to_pybytes()])
         records, ends = _records(data, start, stop, header.count)

@@ -7,7 +7,7 @@ Fluss describes a schema in JSON (`SchemaJsonSerde` and `DataTypeJsonSerde` of 0
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tiering.errors import InvalidAnswer, SourceChanged, UnsupportedType
 from tiering.model.refused_records import cast_values
 
-_PLAIN_TYPES: Mapping[str, pa.DataType] = {
+PLAIN_TYPES: Mapping[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -34,41 +34,14 @@ _UNITS = ("s", "ms", "us", "ns")
 """Arrow's units of time: for precision 0, for 1 to 3, for 4 to 6 and for 7 to 9."""
 
 
-@dataclass(frozen=True)
-class LogColumn:
-    """A column of one schema id. `type` is the type in its log."""
-
-    column_id: int
-    name: str
-    type: Any
-    """An Arrow type."""
-    is_nullable: bool
-
-
-@dataclass(frozen=True)
-class LogSchema:
-    """The columns of one schema id, in order."""
-
-    columns: tuple[LogColumn, ...]
-    primary_key: tuple[str, ...] = ()
-
-
-def parse_schema_json(schema_json: bytes | str) -> LogSchema:
-    """Returns the columns of a schema in the answer of GetTableSchema, or of a `table_json`'s `schema`. Raises InvalidAnswer,
-    UnsupportedType.
-    """
+def parse_schema_json(schema_json: bytes | str) -> pa.Schema:
+    """Returns the columns of a schema in the answer of GetTableSchema, in the types of its log. Raises InvalidAnswer, UnsupportedType."""
     try:
-        document = json.loads(schema_json)
-        columns = tuple(_column(place, column) for place, column in enumerate(document["columns"]))
-        return LogSchema(columns, tuple(document.get("primary_key", ())))
+        columns = json.loads(schema_json)["columns"]
+        return pa.schema([_field(column["name"], column["data_type"], column["name"]) for column in columns])
     except (ValueError, KeyError, TypeError) as error:
         hint = "Check the version of the Fluss cluster."
         raise InvalidAnswer(f"a schema of the Fluss cluster cannot be read: {error!r}", hint=hint) from error
-
-
-def _column(place: int, column: Mapping[str, Any]) -> LogColumn:
-    name, kind = column["name"], column["data_type"]
-    return LogColumn(column.get("id", place), name, arrow_type(kind, name), kind.get("nullable", True))
 
 
 def arrow_type(kind: Mapping[str, Any], path: str) -> Any:
@@ -78,8 +51,8 @@ def arrow_type(kind: Mapping[str, Any], path: str) -> Any:
     that 0.9.1 does not have, ValueError and KeyError for an incomplete description.
     """
     root = kind["type"]
-    if root in _PLAIN_TYPES:
-        return _PLAIN_TYPES[root]
+    if root in PLAIN_TYPES:
+        return PLAIN_TYPES[root]
     if root == "BINARY":
         return pa.binary(kind["length"])
     if root == "DECIMAL":
@@ -147,16 +120,16 @@ class LogLayout:
         return pa.RecordBatch.from_arrays(columns, schema=self.table)
 
 
-def log_layout(schema: LogSchema, table: pa.Schema, where: str) -> LogLayout:
+def log_layout(schema: pa.Schema, table: pa.Schema, where: str) -> LogLayout:
     """Returns the conversion from rows of a schema id to rows of `table`. Columns are found by name, because Fluss 0.9.1 only adds columns.
 
     Raises SourceChanged if the log has a column that `table` does not have, or one of another type; `where` names the table.
     """
-    names = [column.name for column in schema.columns]
+    names = schema.names
     if unknown := [name for name in names if table.get_field_index(name) < 0]:
         raise SourceChanged(f"columns were added to {where} since it was looked up: {', '.join(unknown)}")
     places = tuple(names.index(name) if name in names else -1 for name in table.names)
-    written, casts = [pa.field(column.name, column.type) for column in schema.columns], []
+    written, casts = [field.with_nullable(True) for field in schema], []
     for field, place in zip(table, places, strict=True):
         is_cast = place >= 0 and not have_same_bytes(written[place].type, field.type)
         if is_cast:
@@ -178,9 +151,6 @@ def _check_cast(kind: Any, field: pa.Field[Any], where: str) -> None:
 def have_same_bytes(left: pa.DataType, right: pa.DataType) -> bool:
     """Returns whether values of both types have the same bytes: names and nullability within nested types make no difference."""
     if left.num_fields or right.num_fields:
-        return left.id == right.id and left.num_fields == right.num_fields and all(_children_alike(left, right))
+        is_alike = left.id == right.id and left.num_fields == right.num_fields
+        return is_alike and all(have_same_bytes(left.field(place).type, right.field(place).type) for place in range(left.num_fields))
     return left.equals(right)
-
-
-def _children_alike(left: pa.DataType, right: pa.DataType) -> Sequence[bool]:
-    return [have_same_bytes(left.field(index).type, right.field(index).type) for index in range(left.num_fields)]

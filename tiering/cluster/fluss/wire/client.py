@@ -7,13 +7,14 @@ never sent; while the coordinator moves or restarts, for as long as `FlussConnec
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from google.protobuf.message import Message
 
 from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
-from tiering.cluster.fluss.wire.api import NEEDED_OF_A_COORDINATOR, Api, api_of
+from tiering.cluster.fluss.wire.api import NEEDED_OF_A_COORDINATOR, Api, api_of, path_to_pb
 from tiering.cluster.fluss.wire.connection import ConnectionBroken, ConnectionPool, ServerConnection
 from tiering.cluster.fluss.wire.errors import error_code
 from tiering.cluster.fluss.wire.metadata import ClusterMetadata, ClusterServers
@@ -58,34 +59,25 @@ class FlussClient:
         Raises ClusterUnavailable, ClusterAccessDenied, PeerTooOld, and the error of an error code in the answer.
         """
         api = api_of(request)
-        try:
+        with self._unavailable_if_broken():
             try:
                 return self._pool.connection(server).call(api, request)
             except ConnectionBroken as broken:
                 if broken.sent and not api.repeatable:
                     raise
             return self._pool.connection(server).call(api, request)
-        except ConnectionBroken as broken:
-            self._metadata.forget_servers()
-            raise broken.error from broken
 
     def coordinator_connection(self) -> ServerConnection:
         """Returns the open connection to the coordinator, or a new one. Raises the errors of `coordinator`."""
-        try:
+        with self._unavailable_if_broken():
             return self._coordinator_connection()
-        except ConnectionBroken as broken:
-            self._metadata.forget_servers()
-            raise broken.error from broken
 
     def call_over(self, connection: ServerConnection, api: Api, request: Message) -> Any:
         """Returns an answer over exactly this connection, for state that depends on it. Never repeats the call. Raises the errors of
         `call`.
         """
-        try:
+        with self._unavailable_if_broken():
             return connection.call(api, request)
-        except ConnectionBroken as broken:
-            self._metadata.forget_servers()
-            raise broken.error from broken
 
     def leader_of(self, path: TablePath, table_id: int, bucket: BucketKey) -> ServerAddress:
         """Returns the tablet server that leads a bucket, from memory or from a request.
@@ -106,9 +98,8 @@ class FlussClient:
     def leaders_of(self, path: TablePath, table_id: int, buckets: Collection[BucketKey]) -> Mapping[BucketKey, ServerAddress]:
         """Returns the leaders of several buckets with one request; buckets without a leader are left out."""
         try:
-            return self._metadata.leaders(path, table_id, buckets)
-        except ConnectionBroken as broken:
-            raise broken.error from broken
+            with self._unavailable_if_broken():
+                return self._metadata.leaders(path, table_id, buckets)
         except LakewardError as refusal:
             if error_code(refusal) is not None:
                 self._check_there(path, table_id, buckets)
@@ -121,10 +112,8 @@ class FlussClient:
     def servers(self) -> ClusterServers:
         """Returns the cluster's present servers. Raises the errors of `coordinator`."""
         self._metadata.forget_servers()
-        try:
+        with self._unavailable_if_broken():
             return self._metadata.servers()
-        except ConnectionBroken as broken:
-            raise broken.error from broken
 
     def offers(self, *apis: Api) -> bool:
         """Returns whether the coordinator supports all of these calls. Raises the errors of `coordinator`."""
@@ -132,14 +121,21 @@ class FlussClient:
 
     def missing(self, server: ServerAddress, *apis: Api) -> list[str]:
         """Returns the calls that one server does not support, each with the reason. Raises the errors of `call`."""
-        try:
+        with self._unavailable_if_broken():
             return self._pool.connection(server).offered.missing(apis)
-        except ConnectionBroken as broken:
-            raise broken.error from broken
 
     def close(self) -> None:
         """Closes all connections; a caller that waits for an answer gets ClusterUnavailable."""
         self._pool.close()
+
+    @contextmanager
+    def _unavailable_if_broken(self) -> Iterator[None]:
+        """Raises the user's error for a broken connection. The next call looks up the servers again, because they may have moved."""
+        try:
+            yield
+        except ConnectionBroken as broken:
+            self._metadata.forget_servers()
+            raise broken.error from broken
 
     def _may_repeat(self, api: Api, broken: ConnectionBroken) -> bool:
         """Returns whether a call may be repeated. A cluster that was never reached is reported at once, because its address may be
@@ -163,7 +159,7 @@ class FlussClient:
         For a table that does not exist any more, servers answer Metadata with any failure, or without leaders; just after a start they do
         so for existing tables too.
         """
-        table_path = pb.PbTablePath(database_name=path.database_name, table_name=path.table_name)
+        table_path = path_to_pb(path)
         if self.coordinator(pb.GetTableInfoRequest(table_path=table_path)).table_id != table_id:
             raise UnknownTable(f"table {path} with id {table_id} does not exist any more: another one has its name", table_id=table_id)
         partitions = {bucket.partition_id for bucket in buckets} - {None}

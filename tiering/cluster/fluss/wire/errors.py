@@ -30,15 +30,11 @@ UNKNOWN_TABLE_OR_BUCKET = 21
 INVALID_COORDINATOR = 23
 PARTITION_NOT_EXISTS = 36
 KV_SNAPSHOT_NOT_EXIST = 41
-LEADER_NOT_AVAILABLE = 44
 AUTHENTICATION = 46
 AUTHORIZATION = 48
 FENCED_TIERING_EPOCH = 50
 LAKE_SNAPSHOT_NOT_EXIST = 53
 LAKE_TABLE_EXISTS = 54
-
-MOVED = frozenset({NOT_LEADER_OR_FOLLOWER, UNKNOWN_TABLE_OR_BUCKET, 24, LEADER_NOT_AVAILABLE})
-"""Codes of a server that does not lead the bucket (any more), of an older leader epoch, or while the bucket has no leader."""
 
 _CODE_ID = "fluss_error"
 _STACK_LINE = re.compile(r"\s+(at [\w.$/<>]+\(|\.\.\. \d+ more)")

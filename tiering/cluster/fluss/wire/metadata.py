@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
-from tiering.cluster.fluss.wire.api import METADATA
+from tiering.cluster.fluss.wire.api import METADATA, path_to_pb
 from tiering.cluster.fluss.wire.connection import ConnectionBroken, ConnectionPool
 from tiering.cluster.fluss.wire.errors import error_code
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, LakewardError, UnknownTable
@@ -77,7 +77,7 @@ class ClusterMetadata:
         missing = [bucket for bucket in buckets if bucket not in leaders]
         if missing:
             request = pb.MetadataRequest(
-                table_path=[pb.PbTablePath(database_name=path.database_name, table_name=path.table_name)],
+                table_path=[path_to_pb(path)],
                 partitions_id=sorted({bucket.partition_id for bucket in missing if bucket.partition_id is not None}),
             )
             fresh = self._keep_leaders(path, table_id, self._ask(request))

@@ -8,21 +8,26 @@ its buckets' logs in the meantime, including rows of other writers.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
+from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+from tenacity.retry import retry_base
 
 from tiering.cluster.column_types import storable_schema
+from tiering.cluster.fluss.log.schemas import PLAIN_TYPES
 from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_options import ALTERABLE, check_option, check_own, in_fluss_words, is_of_fluss, nearest_known
+from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import OVERLOOKED
 from tiering.cluster.fluss.writing.native_client import NativeClient
-from tiering.cluster.key_columns import check_log_table, check_primary_key_table, fit_keys
+from tiering.cluster.key_columns import check_log_table, check_primary_key_table, fit_keys, last_of_each_key
+from tiering.cluster.partition_names import VALUE_SEPARATOR
 from tiering.cluster.rows import fit_columns
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnsupportedType
@@ -31,14 +36,14 @@ from tiering.model.names import check_database, table_path
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
-PARTITION_SEPARATOR = "$"
-"""Separates the values of a partition's columns in its name."""
 _SET, _LAST = 0, 0
 """AlterTable: `op_type` of an option, position of a column."""
 MAX_WRITE_BYTES = 64 << 20
 """Maximum size of one write, which waits for all its acknowledgements, and reads the offsets before and after it."""
 UNKNOWN_SCHEMA = "Invalid schema id"
 """Part of a tablet server's error for rows with a column that it does not know yet."""
+IS_SCHEMA_UNKNOWN = retry_if_exception(lambda error: isinstance(error, LakewardError) and UNKNOWN_SCHEMA in error.message)
+"""Upserts and deletes are repeated after this error. That is harmless, because the keys end up the same."""
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
 """Longest time until each bucket of a new table has a leader, and the pause between two looks."""
 GROWTH_SECONDS = 5.0
@@ -66,14 +71,12 @@ class FlussWriter(FlussSource):
         self._native = NativeClient(connection)
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """Checks Lakeward's options; only the cluster knows its own options, and refuses unknown ones. Implements
-        `WritableCluster.check_options`.
-        """
+        """Checks Lakeward's options; only the cluster knows its own options, and refuses unknown ones."""
         check_table_options(properties)
         check_own(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Creates a database; Fluss distinguishes names that differ only in case. Implements `WritableCluster.create_database`."""
+        """Creates a database; Fluss distinguishes names that differ only in case."""
         self._native.create_database(check_database(name), ignore_if_exists)
 
     def drop_database(self, name: str) -> None:
@@ -81,7 +84,7 @@ class FlussWriter(FlussSource):
         self._native.drop_database(check_database(name))
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """Creates a table; returns when each bucket has a leader. Implements `WritableCluster.create_table`."""
+        """Creates a table; returns when each bucket has a leader."""
         path = table_path(path.database_name, path.table_name)
         check_own(spec.properties)
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
@@ -110,12 +113,12 @@ class FlussWriter(FlussSource):
         self._native.drop_partition(path, _partition_values(self.table(path), partition_name))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Adds columns and then sets options, because Fluss accepts no request with both. Implements `WritableCluster.alter_table`.
+        """Adds columns and then sets options, because Fluss accepts no request with both.
 
         Raises InvalidArgument for Lakeward's options, which the coordinator keeps.
         """
         table = self.table(path)
-        options, columns = _alteration(path), _alteration(path)
+        options, columns = (pb.AlterTableRequest(table_path=path_to_pb(path), ignore_if_not_exists=False) for _ in range(2))
         for name, value in set_properties.items():
             if not is_of_fluss(name):
                 raise InvalidArgument(
@@ -145,16 +148,15 @@ class FlussWriter(FlussSource):
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         table = self.table(path)
         check_primary_key_table(table)
-        batch = _last_of_each_key(table, fit_columns(rows, table.schema, _nullable(table)))
+        batch = fit_columns(rows, table.schema, _nullable(table))
+        batch = batch.take(last_of_each_key(batch.select(table.primary_key)))  # Fluss would log each row of a key
         self._make_partitions(table, batch)
         before = self.offsets(table)
-        self._repeated_until_known(lambda: self._native.upsert(path, batch))
+        _retrying(READY_SECONDS, IS_SCHEMA_UNKNOWN)(self._native.upsert, path, batch)
         return self._grown(table, before)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Deletes keys, within the limits that the module's docstring names; keys of missing partitions are ignored. Implements
-        `WritableCluster.delete`.
-        """
+        """Deletes keys, within the limits that the module's docstring names; keys of missing partitions are ignored."""
         table = self.table(path)
         check_primary_key_table(table)
         batch = fit_keys(keys, table)
@@ -164,11 +166,11 @@ class FlussWriter(FlussSource):
             batch = batch.filter(pa.array([name in present for name in names], pa.bool_()))
         self._make_partitions(table, batch)
         before = self.offsets(table)
-        self._repeated_until_known(lambda: self._native.delete(path, batch))
+        _retrying(READY_SECONDS, IS_SCHEMA_UNKNOWN)(self._native.delete, path, batch)
         return self._grown(table, before)
 
     def close(self) -> None:
-        """Closes the connections, also those of pyfluss. Implements `SplitSource.close`."""
+        """Closes the connections, also those of pyfluss."""
         self._native.close()
         super().close()
 
@@ -185,33 +187,15 @@ class FlussWriter(FlussSource):
         ids = frozenset(partition.partition_id for partition in partitions)
         self._native.expect(table.path, (table.table_id, len(table.schema), ids))
 
-    def _repeated_until_known(self, change: Callable[[], None]) -> None:
-        """Repeats a change while a tablet server does not know a just added column. Upserts and deletes may be repeated, because the keys
-        end up the same.
-        """
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                return change()
-            except LakewardError as error:
-                if UNKNOWN_SCHEMA not in error.message or time.monotonic() > deadline:
-                    raise
-            time.sleep(_PAUSE_SECONDS)
-
     def _wait_for_leaders(self, table: TableInfo) -> None:
         """Waits for the leaders of a new table, or of new partitions. Raises ClusterUnavailable if a bucket has none after
         READY_SECONDS.
         """
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                self.offsets(table)
-                return
-            except ClusterUnavailable as error:
-                if time.monotonic() > deadline:
-                    error.hint = OVERLOOKED
-                    raise
-            time.sleep(_PAUSE_SECONDS)
+        try:
+            _retrying(READY_SECONDS, retry_if_exception_type(ClusterUnavailable))(self.offsets, table)
+        except ClusterUnavailable as error:
+            error.hint = OVERLOOKED
+            raise
 
     def _grown_by(self, rows: int, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:
         """Returns the growth of a log table's logs once it is `rows`: pyfluss returns one answer for a batch whose rows go to several
@@ -219,20 +203,15 @@ class FlussWriter(FlussSource):
 
         Raises ClusterUnavailable if the logs stay shorter. A new leader may not know at once how far its log is replicated.
         """
-        deadline = time.monotonic() + GROWTH_SECONDS
-        while True:
-            ranges = self._grown(table, before)
-            missing = rows - sum(appended.stopping_offset - appended.starting_offset for appended in ranges)
-            if missing <= 0:
-                return ranges
-            if time.monotonic() > deadline:
-                raise ClusterUnavailable(
-                    f"{missing} of {rows} rows are not in {table.path}, although the cluster refused none of them",
-                    hint="A partition may have been dropped, or a tablet server may have ended. "
-                    "If all rows are written again, the other rows are doubled.",
-                    table_id=table.table_id,
-                )
-            time.sleep(_PAUSE_SECONDS)
+        ranges = _retrying(GROWTH_SECONDS, retry_if_result(lambda ranges: _records(ranges) < rows))(self._grown, table, before)
+        if (missing := rows - _records(ranges)) > 0:
+            raise ClusterUnavailable(
+                f"{missing} of {rows} rows are not in {table.path}, although the cluster refused none of them",
+                hint="A partition may have been dropped, or a tablet server may have ended. "
+                "If all rows are written again, the other rows are doubled.",
+                table_id=table.table_id,
+            )
+        return ranges
 
     def _grown(self, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:
         after = self.offsets(table)
@@ -241,9 +220,18 @@ class FlussWriter(FlussSource):
         return [AppendedRange(bucket, start[bucket], after[bucket].log_end) for bucket in sorted(grown, key=BucketKey.sort_key)]
 
 
-def _alteration(path: TablePath) -> pb.AlterTableRequest:
-    name = pb.PbTablePath(database_name=path.database_name, table_name=path.table_name)
-    return pb.AlterTableRequest(table_path=name, ignore_if_not_exists=False)
+def _retrying(seconds: float, condition: retry_base) -> Retrying:
+    """Returns what repeats a call for some seconds while the condition holds. Then the last result or error counts."""
+    return Retrying(retry=condition, stop=stop_after_delay(seconds), wait=wait_fixed(_PAUSE_SECONDS), retry_error_callback=_last_outcome)
+
+
+def _last_outcome(state: RetryCallState) -> Any:
+    assert state.outcome is not None
+    return state.outcome.result()
+
+
+def _records(ranges: Sequence[AppendedRange]) -> int:
+    return sum(appended.stopping_offset - appended.starting_offset for appended in ranges)
 
 
 def _nullable(table: TableInfo) -> list[str]:
@@ -265,48 +253,29 @@ def _new_columns(table: TableInfo, added: Sequence[pa.Field[Any]]) -> list[pa.Fi
     return new
 
 
-def _last_of_each_key(table: TableInfo, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the rows without those whose key occurs again, in their order. Fluss would log each of them."""
-    names = [str(place) for place, _ in enumerate(table.primary_key)]
-    columns = [*(batch.column(name) for name in table.primary_key), pa.array(range(batch.num_rows))]
-    last = pa.table(columns, [*names, "row"]).group_by(names).aggregate([("row", "max")]).column("row_max")
-    return batch if len(last) == batch.num_rows else batch.take(last.combine_chunks().sort())
-
-
 def _by_partition(table: TableInfo, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Returns the rows in batches of one partition each, in their order."""
     if not table.partition_keys:
         return [batch]
-    places: dict[str, list[int]] = {}
+    places: defaultdict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(_partition_names(table, batch)):
-        places.setdefault(name, []).append(place)
+        places[name].append(place)
     return [batch.take(rows) for rows in places.values()]
 
 
 def _partition_names(table: TableInfo, batch: pa.RecordBatch) -> list[str]:
     columns = [batch.column(name).to_pylist() for name in table.partition_keys]
-    return [PARTITION_SEPARATOR.join(map(str, values)) for values in zip(*columns, strict=True)]
+    return [VALUE_SEPARATOR.join(map(str, values)) for values in zip(*columns, strict=True)]
 
 
 def _partition_values(table: TableInfo, name: str) -> dict[str, str]:
-    values = name.split(PARTITION_SEPARATOR)
+    values = name.split(VALUE_SEPARATOR)
     if len(values) != len(table.partition_keys):
         raise InvalidArgument(f"{name!r} is not a partition of {table.path}, which has {', '.join(table.partition_keys) or 'none'}")
     return dict(zip(table.partition_keys, values, strict=True))
 
 
-_PLAIN: Mapping[pa.DataType, str] = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.binary(): "BYTES",
-    pa.date32(): "DATE",
-}
+_PLAIN = {kind: name for name, kind in PLAIN_TYPES.items() if name != "CHAR"}
 MICROSECONDS = 6
 """Number of digits of a second's fraction."""
 
