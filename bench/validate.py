@@ -32,10 +32,11 @@ from running.figures import finish, parse
 from validation import own_queries
 from validation.tables import BUCKETS, World, log_table, primary_key_table
 
+from tiering.cluster.registry import EMBEDDED
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import TableInfo, TableType
 from tiering.procedures.validate_table import CheckResult
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.child import ClusterValidation
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 
 CORES = 2
@@ -105,18 +106,9 @@ class Watch:
 def measure_level(world: World, table: TableInfo, level: Level, memory_limit: str, figures: Figures) -> None:
     """One validation; every check must pass."""
     watch = Watch()
-    path = table.path
-    request = ValidationRequest(
-        str(world.folder / "cluster"),
-        "iceberg",
-        path.database_name,
-        path.table_name,
-        level.value,
-        memory_limit=memory_limit,
-        lake_properties=world.lake_properties,
-    )
+    validation = ClusterValidation(EMBEDDED, world.folder / "cluster", "iceberg", world.lake_properties, memory_limit)
     start = time.perf_counter()
-    results = list(run_validation(request, watch.start))
+    results = list(validation.run(table.path, level, started=watch.start))
     taken = time.perf_counter() - start
     watch.join()
     if wrong := [result for result in results if not result.ok]:

@@ -13,8 +13,10 @@ from support.repository import ROOT
 from support.running.processes import Process
 from tiering.child_process import SAFE_PATH
 from tiering.cli.processes.data_folder import DataFolder
+from tiering.cluster.registry import EMBEDDED
 from tiering.errors import UnknownDatabase
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.model.tables import TablePath
+from tiering.validate.child import ClusterValidation
 
 LAKEWARD = Path(sys.executable).parent / "lakeward"
 MODULES = (
@@ -86,10 +88,10 @@ def test_a_round_on_spark_and_the_commands_around_it_run_nothing_of_it(service: 
 
 
 def test_the_child_that_validates_runs_nothing_of_it(hostile: Path, data_folder: DataFolder) -> None:
-    request = ValidationRequest(str(data_folder.cluster), "iceberg", "sales", "none", lake_properties=data_folder.lake_properties)
+    validation = ClusterValidation(EMBEDDED, data_folder.cluster, "iceberg", data_folder.lake_properties)
 
     with pytest.raises(UnknownDatabase):
-        run_validation(request)
+        validation.run(TablePath("sales", "none"), "offsets")
 
 
 @pytest.fixture

@@ -17,13 +17,14 @@ from support.services.sys_catalog import error_of, serving
 from support.worlds.calling import until
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
+from tiering.cluster.registry import EMBEDDED
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo, TablePath
 from tiering.procedures.validate_table import CheckResult, ValidateTable
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.child import ClusterValidation
 
 
 @pytest.fixture(params=["memory", "sql"])
@@ -64,9 +65,8 @@ def validating(
                 assert stopped.wait(30)
                 started(child)
 
-        names = (call.path.database_name, call.path.table_name)
-        request = ValidationRequest(str(folder / "cluster"), "iceberg", *names, call.level, lake_properties=world.lake_properties)
-        return run_validation(request, also)
+        validation = ClusterValidation(EMBEDDED, folder / "cluster", "iceberg", world.lake_properties)
+        return validation.run(call.path, call.level, started=also)
 
     return Coordinator(store, world.storage, lambda _: world.lake, clock=world.clock, validator=validate)
 

@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, replace_marker, rewrite, untold
 from tiering.cluster.embedded.metadata.database import FORMAT_VERSION
+from tiering.cluster.registry import EMBEDDED
 from tiering.errors import MarkerCorrupt, SetupError
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.child import ClusterValidation
 from tiering.validate.results import Level
 
 B0, B7 = BucketKey(None, 0), BucketKey(None, 7)
@@ -216,9 +217,9 @@ def test_a_cluster_that_a_newer_version_wrote_is_refused_by_the_child(world: Lak
     with sa.create_engine(f"sqlite:///{copy / 'meta.db'}").begin() as connection:
         connection.execute(sa.text("UPDATE facts SET value = '99' WHERE name = 'format_version'"))
     before = (copy / "meta.db").read_bytes()
-    request = ValidationRequest(str(copy), "iceberg", "sales", "orders", Level.ROWS.value, lake_properties=world.lake_properties)
+    validation = ClusterValidation(EMBEDDED, copy, "iceberg", world.lake_properties)
     with pytest.raises(SetupError, match=rf"was written by a newer version \(format 99, known {FORMAT_VERSION}\)") as raised:
-        run_validation(request)
+        validation.run(table.path, Level.ROWS)
     assert raised.value.hint == "Upgrade Lakeward."
     assert (copy / "meta.db").read_bytes() == before
 

@@ -11,9 +11,10 @@ import pytest
 
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, data_files, faults, read, rewrite
+from tiering.cluster.registry import EMBEDDED
 from tiering.errors import InvalidArgument, SetupError, UnknownTable
 from tiering.model.tables import TableInfo, TablePath
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.child import ClusterValidation
 from tiering.validate.results import Level
 from tiering.validate.run import validate
 
@@ -154,20 +155,20 @@ def test_what_was_never_tiered_and_what_is_not_there_are_errors(world: LakeWorld
 
 
 def test_a_child_process_does_the_same_with_nothing_running(world: LakeWorld, table: TableInfo, tmp_path: Path) -> None:
-    request = ValidationRequest(str(tmp_path / "cluster"), "iceberg", "sales", "orders", "rows", lake_properties=world.lake_properties)
-    beside_a_running_one = run_validation(request)
+    validation = ClusterValidation(EMBEDDED, tmp_path / "cluster", "iceberg", world.lake_properties)
+    beside_a_running_one = validation.run(table.path, "rows")
     world.close()
-    alone = run_validation(request)
+    alone = validation.run(table.path, "rows")
     assert [(result.check, result.scope, result.ok) for result in alone] == [
         (result.check, result.scope, result.ok) for result in beside_a_running_one
     ]
     assert all(result.ok for result in alone)
     shutil.rmtree(tmp_path / "cluster")
     with pytest.raises(SetupError, match="has no embedded cluster"):
-        run_validation(request)
+        validation.run(table.path, "rows")
 
 
 def test_a_child_that_dies_is_an_error_of_its_own(world: LakeWorld, table: TableInfo, tmp_path: Path) -> None:
-    request = ValidationRequest(str(tmp_path / "cluster"), "iceberg", "sales", "orders", "rows", lake_properties=world.lake_properties)
+    validation = ClusterValidation(EMBEDDED, tmp_path / "cluster", "iceberg", world.lake_properties)
     with pytest.raises(Exception, match="died with status -9"):
-        run_validation(request, started=lambda process: process.kill())
+        validation.run(table.path, "rows", started=lambda process: process.kill())

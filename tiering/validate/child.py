@@ -1,7 +1,7 @@
 """Runs a validation in a child process, which may be killed or crash without harm.
 
-`run_validation` starts `python -m tiering.validate.child`, writes the request as JSON to its stdin, and reads one JSON line per check, then
-`done` or the error. Secrets of the lake's catalog travel on stdin, never on the command line.
+`ClusterValidation.run` starts `python -m tiering.validate.child`, writes the request as JSON to its stdin, and reads one JSON line per
+check, then `done` or the error. Secrets of the lake's catalog travel on stdin, never on the command line.
 
 Only the child imports the libraries that read lake and log: importing DuckDB, pyiceberg and SQLAlchemy takes longer than a small table.
 """
@@ -13,7 +13,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from contextlib import closing
+from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -33,29 +34,50 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 
 
 @dataclass(frozen=True)
-class ValidationRequest:
-    """The table to validate, in a cluster of `cluster_kind`. `lake_format`: the lake format of a deployment beside Fluss.
+class ClusterValidation:
+    """Validates tables of one cluster, each in a child process. `lake_format`: the lake format of a deployment beside Fluss.
 
     `cluster_folder`: folder of the coordinator, which is only read; `cluster_properties` override its contents. None: only
     `cluster_properties` say how to connect, as for a tierer, and `cluster_id` names the cluster.
     """
 
-    cluster_folder: str | None
+    cluster_kind: str
+    cluster_folder: Path | str | None
     lake_format: str
-    database_name: str
-    table_name: str
-    level: str = Level.OFFSETS.value
-    snapshot_id: int | None = None
+    lake_properties: Mapping[str, str] = field(repr=False)
     memory_limit: str = DEFAULT_MEMORY_LIMIT
-    lake_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cluster_kind: str = EMBEDDED
     cluster_id: str = ""
     cluster_properties: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """Returns the whole request, including secrets."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        return json.dumps({name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()})
+    def run(
+        self, path: TablePath, level: str, snapshot_id: int | None = None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
+    ) -> Sequence[CheckResult]:
+        """Returns one row per check. `started` gets the process, so that another thread can kill it.
+
+        Raises what `validate` raises, SetupError (no such folder), RoundFailed if the process dies.
+        """
+        request = {"cluster": vars(self), "table": vars(path), "level": level.lower(), "snapshot_id": snapshot_id}
+        command = module_command("tiering.validate.child")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            started(process)
+            try:
+                answers, complaints = process.communicate(json.dumps(request, default=_plain))
+            except BaseException:
+                process.kill()
+                raise
+        results: list[CheckResult] = []
+        for line in answers.splitlines():
+            message = json.loads(line)
+            if "error" in message:
+                raise error_from_pb(PbError.FromString(base64.b64decode(message["error"])))
+            if "done" in message:
+                return results
+            results.append(CheckResult.from_plain(message))
+        raise RoundFailed(
+            f"the validation of {path} died with status {process.returncode}: {complaints.strip()[-500:]}",
+            cause_class="ValidationDied",
+            hint="Was it killed, or did the machine run out of memory? Nothing was changed; run it again, with less memory if need be.",
+        )
 
     def format_of(self, cluster: SplitSource, path: TablePath) -> str:
         """Returns the format of the table's lake copy. A deployment with its own cluster writes tables of all formats.
@@ -72,65 +94,9 @@ class ValidationRequest:
         return kind.connect(ClusterAddress("", self.cluster_id, self.cluster_properties))
 
 
-@dataclass(frozen=True)
-class ClusterValidation:
-    """Validates tables of one cluster, each in a child process. The fields of the cluster are those of `ValidationRequest`."""
-
-    cluster_kind: str
-    cluster_folder: Path | None
-    lake_format: str
-    lake_properties: Mapping[str, str] = field(repr=False)
-    memory_limit: str = DEFAULT_MEMORY_LIMIT
-    cluster_id: str = ""
-    cluster_properties: Mapping[str, str] = field(default_factory=dict)
-
-    def run(
-        self, path: TablePath, level: str, snapshot_id: int | None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
-    ) -> Sequence[CheckResult]:
-        """Does the same as `run_validation`; `level` is always required."""
-        request = ValidationRequest(
-            None if self.cluster_folder is None else str(self.cluster_folder),
-            self.lake_format,
-            path.database_name,
-            path.table_name,
-            level.lower(),
-            snapshot_id,
-            self.memory_limit,
-            self.lake_properties,
-            self.cluster_kind,
-            self.cluster_id,
-            self.cluster_properties,
-        )
-        return run_validation(request, started)
-
-
-def run_validation(request: ValidationRequest, started: Callable[[subprocess.Popen[str]], None] = lambda _: None) -> Sequence[CheckResult]:
-    """Returns one row per check. `started` gets the process, so that another thread can kill it.
-
-    Raises what `validate` raises, SetupError (no such folder), RoundFailed if the process dies.
-    """
-    command = module_command("tiering.validate.child")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        started(process)
-        try:
-            answers, complaints = process.communicate(request.to_json())
-        except BaseException:
-            process.kill()
-            raise
-    results: list[CheckResult] = []
-    for line in answers.splitlines():
-        message = json.loads(line)
-        if "error" in message:
-            raise error_from_pb(PbError.FromString(base64.b64decode(message["error"])))
-        if "done" in message:
-            return results
-        results.append(CheckResult.from_plain(message))
-    table = f"{request.database_name}.{request.table_name}"
-    raise RoundFailed(
-        f"the validation of {table} died with status {process.returncode}: {complaints.strip()[-500:]}",
-        cause_class="ValidationDied",
-        hint="Was it killed, or did the machine run out of memory? Nothing was changed; run it again, with less memory if need be.",
-    )
+def _plain(value: object) -> object:
+    """Returns a value of a request that JSON does not know."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def main(source: IO[str], sink: IO[str]) -> None:
@@ -138,19 +104,17 @@ def main(source: IO[str], sink: IO[str]) -> None:
     from tiering.lake.registry import is_read_without_pandas, open_lake
 
     try:
-        request = ValidationRequest(**json.load(source))
-        cluster = request.open_cluster()
-        try:
-            path = table_path(request.database_name, request.table_name)
-            lake_format = request.format_of(cluster, path)
+        request = json.load(source)
+        validation = ClusterValidation(**request["cluster"])
+        with closing(validation.open_cluster()) as cluster:
+            path = table_path(**request["table"])
+            lake_format = validation.format_of(cluster, path)
             if is_read_without_pandas(lake_format):
                 keep_pandas_out()
             from tiering.validate.run import validate  # after `keep_pandas_out`, because its imports look for pandas
 
-            lake = open_lake(lake_format, request.lake_properties)
-            results = validate(cluster, lake, path, Level(request.level), request.snapshot_id, memory_limit=request.memory_limit)
-        finally:
-            cluster.close()
+            lake, level = open_lake(lake_format, validation.lake_properties), Level(request["level"])
+            results = validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=validation.memory_limit)
         for result in results:
             _say(sink, result.to_plain())
         _say(sink, {"done": True})

@@ -21,9 +21,9 @@ from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.clean_footers import FileFacts
-from tiering.validate.clean_ledger import Scope, chain_problem, check_scope, may_have_former_rows, rewritten_scopes
+from tiering.validate.clean_ledger import chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.duckdb_rows import quoted, text_literal
-from tiering.validate.engine import IS_FORMER, Engine
+from tiering.validate.engine import IS_FORMER, Engine, Scope
 from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report
@@ -60,7 +60,7 @@ def _set_former_apart(engine: Engine, report: Report) -> None:
 
 
 def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
-    scopes = rewritten_scopes(engine)
+    scopes = rewritten_scopes(engine, subject.bucket_ranges)
     proofs = {} if subject.marker is None else subject.marker.proofs
     whole = tuple(
         _with_gaps(engine, subject, report, bucket_range)
@@ -76,8 +76,7 @@ def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Rep
         log_checks.check_rows(engine, report, whole, blocks)
     has_former_rows = cache(lambda: may_have_former_rows(lake, subject))  # markers are read once, and only if a check needs them
     for scope in scopes:
-        members = [bucket_range for bucket_range in subject.bucket_ranges if scope.has(*bucket_range.place)]
-        check_scope(engine, report, scope, members, proofs, level, has_former_rows)
+        check_scope(engine, report, scope, proofs, level, has_former_rows)
 
 
 def _with_gaps(engine: Engine, subject: Subject, report: Report, bucket_range: BucketRange) -> BucketRange:

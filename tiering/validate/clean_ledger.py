@@ -7,8 +7,8 @@ one scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
@@ -20,7 +20,7 @@ from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean_footers import OURS_COLUMN
 from tiering.validate.duckdb_rows import quoted
-from tiering.validate.engine import Engine
+from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.log_checks import count_details
 from tiering.validate.report import Report
@@ -32,56 +32,34 @@ LONGEST_CHAIN = 1_000
 """Most markers that are compared: each is read from its own snapshot."""
 
 
-@dataclass(frozen=True)
-class Scope:
-    """One bucket, or all buckets of a partition if `bucket` is None. `place` is "" without partitions."""
-
-    place: str
-    bucket: int | None
-
-    @property
-    def name(self) -> str:
-        if self.bucket is None:
-            return self.place or "table"
-        return f"{self.place}/{self.bucket}" if self.place else str(self.bucket)
-
-    def has(self, place: str, bucket: int | None) -> bool:
-        """Returns whether rows of that place belong to the scope."""
-        return self.place == place and (self.bucket is None or bucket == self.bucket)
-
-
-def rewritten_scopes(engine: Engine) -> list[Scope]:
+def rewritten_scopes(engine: Engine, bucket_ranges: Sequence[BucketRange]) -> list[Scope]:
     """Returns the scopes with rows in files of other programs."""
-    sql = f"SELECT DISTINCT {PLACE_COLUMN}, {BUCKET_COLUMN} FROM lake WHERE NOT {OURS_COLUMN}"
-    scopes = {Scope(place, bucket) for place, bucket in engine.rows(sql)}
-    whole = {scope.place for scope in scopes if scope.bucket is None}
-    return sorted((scope for scope in scopes if scope.bucket is None or scope.place not in whole), key=lambda scope: scope.name)
+    places = set(engine.rows(f"SELECT DISTINCT {PLACE_COLUMN}, {BUCKET_COLUMN} FROM lake WHERE NOT {OURS_COLUMN}"))
+    whole = {place for place, bucket in places if bucket is None}
+    scopes = [Scope(place, bucket, ()) for place, bucket in places if bucket is None or place not in whole]
+    return [
+        replace(scope, members=tuple(bucket_range for bucket_range in bucket_ranges if scope.has(*bucket_range.place)))
+        for scope in sorted(scopes, key=lambda scope: scope.name)
+    ]
 
 
 def check_scope(
-    engine: Engine,
-    report: Report,
-    scope: Scope,
-    members: Iterable[BucketRange],
-    proofs: Proofs,
-    level: Level,
-    may_have_former_rows: Callable[[], bool],
+    engine: Engine, report: Report, scope: Scope, proofs: Proofs, level: Level, may_have_former_rows: Callable[[], bool]
 ) -> None:
     """Compares the scope's rows with the totals in the marker, and at level rows with the log, as far as the log is complete.
 
     `may_have_former_rows`: whether there may have been another partition under the name of one that is there.
     """
-    members = list(members)
+    members = scope.members
     bucket_proofs = [proofs.get(bucket_range.bucket) for bucket_range in members]
-    where, parameters = _rows_of(scope)
-    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {where}", parameters)
+    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {scope.condition}", scope.parameters)
     if not members or not all(_is_counted(bucket_range, proof) for bucket_range, proof in zip(members, bucket_proofs, strict=True)):
         if (
             level.depth >= Level.ROWS.depth
             and members
             and all(bucket_range.readable == (bucket_range.start, bucket_range.tiered) for bucket_range in members)
         ):
-            _compare_with_log(engine, report, scope, members, rows, may_have_former_rows)
+            _compare_with_log(engine, report, scope, rows, may_have_former_rows)
             return
         report.add("rows", scope.name, None, None, rows, "another program wrote files of it, and the marker does not count all of its rows")
         return
@@ -94,15 +72,13 @@ def check_scope(
     report.add("rows", scope.name, rows == expected, expected, rows, details)
     if level.depth >= Level.ROWS.depth:
         in_marker = sum_of(proof.checksum for proof in bucket_proofs if proof is not None)
-        _compare_checksums(engine, report, scope, members, (_checksum_of_lake(engine, scope), in_marker))
+        _compare_checksums(engine, report, scope, _checksum_of_lake(engine, scope), in_marker)
 
 
-def _compare_with_log(
-    engine: Engine, report: Report, scope: Scope, members: list[BucketRange], rows: int, may_have_former_rows: Callable[[], bool]
-) -> None:
+def _compare_with_log(engine: Engine, report: Report, scope: Scope, rows: int, may_have_former_rows: Callable[[], bool]) -> None:
     """Compares rows with the log if the marker does not count all of them, such as rows of another tiering service, and the log has all of
     them."""
-    in_log = sum((_sum_of_log(engine, bucket_range) for bucket_range in members), RowSum())
+    in_log = sum((_sum_of_log(engine, bucket_range) for bucket_range in scope.members), RowSum())
     if rows > in_log.rows and scope.place and may_have_former_rows():
         report.add("rows", scope.name, None, in_log.rows, rows, _too_many_or_former(in_log.rows, rows))
         return
@@ -122,8 +98,8 @@ def _sum_of_log(engine: Engine, bucket_range: BucketRange) -> RowSum:
 
 
 def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
-    own, (where, parameters) = ", ".join(quoted(name) for name in engine.own_columns), _rows_of(scope)
-    return sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {where}", parameters))
+    own = ", ".join(quoted(name) for name in engine.own_columns)
+    return sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {scope.condition}", scope.parameters))
 
 
 def _is_counted(bucket_range: BucketRange, proof: BucketProof | None) -> bool:
@@ -131,28 +107,21 @@ def _is_counted(bucket_range: BucketRange, proof: BucketProof | None) -> bool:
     return bucket_range.start == bucket_range.tiered if proof is None else proof.since == bucket_range.start
 
 
-def _compare_checksums(engine: Engine, report: Report, scope: Scope, members: list[BucketRange], checksums: tuple[int, int]) -> None:
-    in_lake, in_marker = checksums
+def _compare_checksums(engine: Engine, report: Report, scope: Scope, in_lake: int, in_marker: int) -> None:
     if any(
         bucket_range.readable != (bucket_range.start, bucket_range.tiered)
-        for bucket_range in members
+        for bucket_range in scope.members
         if bucket_range.start < bucket_range.tiered
     ):
         text = "by the ledger of rounds alone: the log does not hold all of these rows any more"
         report.add("values", scope.name, in_lake == in_marker, f"{in_marker:016x}", f"{in_lake:016x}", text)
         return
-    in_log = sum_of(_sum_of_log(engine, bucket_range).checksum for bucket_range in members)
+    in_log = sum_of(_sum_of_log(engine, bucket_range).checksum for bucket_range in scope.members)
     if in_log != in_marker:
         text = f"the marker's checksum is {in_marker:016x}: it is not that of the rows in the log"
     else:
         text = "by the ledger of rounds and by the log"
     report.add("values", scope.name, in_lake == in_log == in_marker, f"{in_log:016x}", f"{in_lake:016x}", text)
-
-
-def _rows_of(scope: Scope) -> tuple[str, Mapping[str, object]]:
-    if scope.bucket is None:
-        return f"{PLACE_COLUMN} = $place", {"place": scope.place}
-    return f"{PLACE_COLUMN} = $place AND {BUCKET_COLUMN} = $bucket", {"place": scope.place, "bucket": scope.bucket}
 
 
 def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -38,6 +39,41 @@ IS_FORMER = f"a.place = r.{PLACE_COLUMN} AND a.partition_id <> r.{PARTITION_COLU
 def place_parameters(bucket_range: BucketRange) -> dict[str, object]:
     """Returns the parameters of IN_BUCKET."""
     return {"place": bucket_range.place[0], "bucket": bucket_range.place[1]}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The buckets `members` of the partition `place` ("" without partitions). `bucket` None = all its buckets."""
+
+    place: str
+    bucket: int | None
+    members: tuple[BucketRange, ...]
+
+    @property
+    def name(self) -> str:
+        """Name in texts: `3`, `partition/3`, `partition` or `table`."""
+        if self.bucket is None:
+            return self.place or "table"
+        return f"{self.place}/{self.bucket}" if self.place else str(self.bucket)
+
+    @property
+    def condition(self) -> str:
+        """SQL condition for the scope's rows in the view `lake`."""
+        return f"{PLACE_COLUMN} = $place" if self.bucket is None else IN_BUCKET
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """Parameters of `condition`."""
+        return {"place": self.place} if self.bucket is None else {"place": self.place, "bucket": self.bucket}
+
+    @property
+    def log_start(self) -> int:
+        """Offset from which on the logs of all members have every change."""
+        return max(member.retained[0] for member in self.members)
+
+    def has(self, place: str, bucket: int | None) -> bool:
+        """Returns whether rows of that place belong to the scope."""
+        return self.place == place and self.bucket in (None, bucket)
 
 
 class Engine:

@@ -50,7 +50,10 @@ class Block:
         return inside and self.rows == self.offsets == count
 
 
-def gather_blocks(engine: Engine, bucket_ranges: tuple[BucketRange, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
+LakeBlocks = Mapping[Place, Mapping[int, Block]]
+
+
+def gather(engine: Engine, bucket_ranges: tuple[BucketRange, ...], level: Level) -> LakeBlocks:
     """Returns the blocks by place and number, with the totals that `level` needs. At level counts all rows of a bucket are one block."""
     columns = [PLACE_COLUMN, BUCKET_COLUMN, "0" if level is Level.COUNTS else BLOCK, "count(*)"]
     source, readable = "lake", ""
@@ -84,14 +87,6 @@ def digests_of_log(engine: Engine, bucket_range: BucketRange) -> Mapping[int, tu
     with engine.log(bucket_range, start, stop, engine.columns) as log:
         digests = engine.rows(f"SELECT {BLOCK}, count(*), sum({engine.hash_of(*engine.columns)}) FROM {log} GROUP BY 1")
     return {block: (rows, int(digest)) for block, rows, digest in digests}
-
-
-LakeBlocks = Mapping[Place, Mapping[int, Block]]
-
-
-def gather(engine: Engine, bucket_ranges: tuple[BucketRange, ...], level: Level) -> LakeBlocks:
-    """Returns the lake's blocks of offsets, with the totals that the checks of `level` need."""
-    return gather_blocks(engine, bucket_ranges, level)
 
 
 def with_gaps(engine: Engine, bucket_ranges: tuple[BucketRange, ...], lake: LakeBlocks) -> tuple[BucketRange, ...]:

@@ -11,7 +11,7 @@ of all their keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tiering.errors import KvSnapshotGone, LakewardError, LogTruncated, SourceChanged
@@ -19,7 +19,7 @@ from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.clean_footers import OURS_COLUMN
 from tiering.validate.duckdb_rows import quoted
-from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
+from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.subject import BucketRange
 
@@ -31,53 +31,18 @@ BEFORE_START = f"{RESERVED_PREFIX}before_start"
 offset."""
 
 
-@dataclass(frozen=True)
-class KeyScope:
-    """The buckets `members` of the partition `place` ("" without partitions). `bucket` None = all its buckets."""
-
-    place: str
-    bucket: int | None
-    members: tuple[BucketRange, ...]
-
-    @property
-    def name(self) -> str:
-        """Name in texts: `3`, `partition/3`, `partition` or `table`."""
-        return self.members[0].name if self.bucket is not None else self.place or "table"
-
-    @property
-    def condition(self) -> str:
-        """SQL condition for the scope's rows in the view `lake`."""
-        return f"{PLACE_COLUMN} = $place" if self.bucket is None else IN_BUCKET
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """Parameters of `condition`."""
-        return {"place": self.place} if self.bucket is None else place_parameters(self.members[0])
-
-    @property
-    def log_start(self) -> int:
-        """Offset from which on the logs of all members have every change."""
-        return max(member.retained[0] for member in self.members)
-
-    def has(self, place: str, bucket: int | None) -> bool:
-        """Returns whether rows of that place belong to the scope."""
-        return self.place == place and self.bucket in (None, bucket)
-
-
-def key_scopes(engine: Engine, bucket_ranges: Iterable[BucketRange]) -> tuple[KeyScope, ...]:
+def key_scopes(engine: Engine, bucket_ranges: Iterable[BucketRange]) -> tuple[Scope, ...]:
     """Returns the scopes of these buckets, and of dropped partitions whose rows do not show their bucket."""
     bucket_ranges = tuple(bucket_ranges)
     mixed: Sequence[str] = ()
     if not engine.layout.has_row_offsets:
         mixed = [place for (place,) in engine.rows(f"SELECT DISTINCT {PLACE_COLUMN} FROM lake WHERE {BUCKET_COLUMN} IS NULL ORDER BY 1")]
     single = [
-        KeyScope(bucket_range.place[0], bucket_range.place[1], (bucket_range,))
+        Scope(bucket_range.place[0], bucket_range.place[1], (bucket_range,))
         for bucket_range in bucket_ranges
         if bucket_range.place[0] not in mixed
     ]
-    whole = [
-        KeyScope(place, None, tuple(bucket_range for bucket_range in bucket_ranges if bucket_range.place[0] == place)) for place in mixed
-    ]
+    whole = [Scope(place, None, tuple(bucket_range for bucket_range in bucket_ranges if bucket_range.place[0] == place)) for place in mixed]
     return (*single, *whole)
 
 
@@ -92,7 +57,7 @@ class NewestChanges:
     unclear_keys: int = 0
 
 
-def fold(engine: Engine, scope: KeyScope) -> NewestChanges:
+def fold(engine: Engine, scope: Scope) -> NewestChanges:
     """Creates the tables `newest` and `unclear`.
 
     `newest`: offset, time, change type and hash of the user's columns of each key's newest change. A row of a KV snapshot has
@@ -125,7 +90,7 @@ def same_key(engine: Engine, first: str, second: str) -> str:
     return " AND ".join(f"{first}.{quoted(key)} = {second}.{quoted(key)}" for key in engine.table.primary_key)
 
 
-def lake_rows(engine: Engine, scope: KeyScope) -> str:
+def lake_rows(engine: Engine, scope: Scope) -> str:
     """Returns SQL of the scope's rows in the lake, with the columns of `newest` that they have. `scope.parameters` are its parameters."""
     digest = engine.hash_of(*engine.own_columns)
     time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
@@ -133,12 +98,12 @@ def lake_rows(engine: Engine, scope: KeyScope) -> str:
     return f"(SELECT {columns} FROM lake WHERE {scope.condition})"
 
 
-def is_below_log(engine: Engine, scope: KeyScope) -> str:
+def is_below_log(engine: Engine, scope: Scope) -> str:
     """Returns SQL that is true for a row `l` of the lake that has no change at or after the log's start."""
     return f"(l.{AT} < {scope.log_start})" if engine.layout.has_row_offsets else "TRUE"
 
 
-def may_be_former(engine: Engine, scope: KeyScope) -> str:
+def may_be_former(engine: Engine, scope: Scope) -> str:
     """Returns SQL that is true for a row `l` from before the log begins that may be of a dropped partition with the same name."""
     return f"({bool(scope.place)} AND ({engine.layout.has_row_offsets} OR NOT l.{OURS_COLUMN}))"
 
@@ -147,7 +112,7 @@ def _keys(engine: Engine) -> str:
     return ", ".join(quoted(key) for key in engine.table.primary_key)
 
 
-def _with_older_rows(engine: Engine, scope: KeyScope, cut: Sequence[BucketRange]) -> NewestChanges:
+def _with_older_rows(engine: Engine, scope: Scope, cut: Sequence[BucketRange]) -> NewestChanges:
     try:
         problems = _read_snapshots(engine, cut)
     except (LogTruncated, SourceChanged):
@@ -175,7 +140,7 @@ def _read_snapshots(engine: Engine, cut: Sequence[BucketRange]) -> list[str | No
 
 
 def _filled_from_snapshots(engine: Engine, cut: Sequence[BucketRange]) -> list[str | None]:
-    """Empties and fills `kept` and `unclear`, and returns the result of `_read_snapshot` for each stretch."""
+    """Empties and fills `kept` and `unclear`, and returns the result of `_read_snapshot` for each bucket_range."""
     engine.rows(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {_keys(engine)}, {DIGEST} FROM newest LIMIT 0")
     engine.rows("DELETE FROM unclear")
     return [_read_snapshot(engine, bucket_range) for bucket_range in cut]
@@ -201,7 +166,7 @@ def _read_snapshot(engine: Engine, bucket_range: BucketRange) -> str | None:
     return None
 
 
-def _leave_skipped_out(engine: Engine, scope: KeyScope, skipped: int) -> None:
+def _leave_skipped_out(engine: Engine, scope: Scope, skipped: int) -> None:
     """Moves keys that differ to `unclear` if skipped records explain them: the KV state has these records, but their keys are unknown.
 
     A skipped record explains one key. More differences than skipped records are a fault of the lake.

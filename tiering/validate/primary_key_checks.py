@@ -15,7 +15,7 @@ from tiering.counts import counted
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
 from tiering.validate.clean_footers import OURS_COLUMN
 from tiering.validate.duckdb_rows import quoted
-from tiering.validate.engine import Engine
+from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.newest_changes import (
     AT,
@@ -24,7 +24,6 @@ from tiering.validate.newest_changes import (
     DELETED,
     DIGEST,
     TIME,
-    KeyScope,
     NewestChanges,
     fold,
     is_below_log,
@@ -60,7 +59,7 @@ def check_counts(engine: Engine, report: Report, bucket_ranges: tuple[BucketRang
     report_elsewhere(report, left, engine.table.bucket_count)
 
 
-def _count_rows(engine: Engine, report: Report, scope: KeyScope, rows: int) -> None:
+def _count_rows(engine: Engine, report: Report, scope: Scope, rows: int) -> None:
     changes = fold(engine, scope)
     [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE {CHANGE} <> {DELETED}")
     [(older, unclear)] = engine.rows(
@@ -94,7 +93,7 @@ def check_offsets(engine: Engine, report: Report, bucket_ranges: tuple[BucketRan
             report.add("keys", scope.name, details is None, "each key once", None, details)
 
 
-def _wrong_keys(engine: Engine, scope: KeyScope) -> str | None:
+def _wrong_keys(engine: Engine, scope: Scope) -> str | None:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     texts = ", ".join(f"CAST({quoted(key)} AS VARCHAR)" for key in engine.table.primary_key)
     mine = f"FROM lake WHERE {scope.condition}"
@@ -124,7 +123,7 @@ def check_rows(engine: Engine, report: Report, bucket_ranges: tuple[BucketRange,
         report.add("values", scope.name, details is None, "the newest change of each key", None, details)
 
 
-def _first_difference(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str | None:
+def _first_difference(engine: Engine, scope: Scope, changes: NewestChanges) -> str | None:
     keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
     join = same_key(engine, "n", "l")
     dead = f"(n.{CHANGE} = {DELETED} AND l.{DIGEST} IS NOT NULL AND NOT {_may_outlive_delete(scope)})"
@@ -161,7 +160,7 @@ _SNAPSHOT_DIFFERENCES = {True: "is missing; the KV snapshot has it", False: "has
 """Text of a difference, by whether the row is missing."""
 
 
-def _is_same(engine: Engine, scope: KeyScope) -> str:
+def _is_same(engine: Engine, scope: Scope) -> str:
     """SQL that is true for a row `l` of the lake that is the change `n`."""
     if not engine.layout.has_row_offsets:
         return f"(l.{DIGEST} = n.{DIGEST})"
@@ -188,7 +187,7 @@ def _is_unclear(engine: Engine) -> str:
     return f"EXISTS (SELECT 1 FROM unclear AS u WHERE {same_key(engine, 'u', 'l')})"
 
 
-def _is_older(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
+def _is_older(engine: Engine, scope: Scope, changes: NewestChanges) -> str:
     """Returns SQL that is true for a row whose change the log may no longer have.
 
     A log that reaches back to its start has all changes, except for rows from a KV snapshot in a partition: these may belong to a former
@@ -205,12 +204,12 @@ def _is_older(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
     return f"(l.{AT} = {SNAPSHOT_OFFSET} OR l.{AT} < {low})"
 
 
-def _untouched(engine: Engine, scope: KeyScope, changes: NewestChanges) -> str:
+def _untouched(engine: Engine, scope: Scope, changes: NewestChanges) -> str:
     change = f"SELECT 1 FROM newest AS n WHERE {same_key(engine, 'n', 'l')} AND NOT {_may_outlive_delete(scope)}"
     return f"{_is_older(engine, scope, changes)} AND NOT EXISTS ({change})"
 
 
-def _may_outlive_delete(scope: KeyScope) -> str:
+def _may_outlive_delete(scope: Scope) -> str:
     """Returns SQL that is true for a row `l` that may be of a dropped partition although the newest change `n` of its key is a delete.
 
     No round applies a delete from before the KV snapshot with which the bucket began. In a file that another program rewrote, rows do not
@@ -219,7 +218,7 @@ def _may_outlive_delete(scope: KeyScope) -> str:
     return f"(n.{CHANGE} = {DELETED} AND n.{BEFORE_START} AND {bool(scope.place)} AND NOT l.{OURS_COLUMN})"
 
 
-def _place(scope: KeyScope) -> str:
+def _place(scope: Scope) -> str:
     """Returns the scope's name in words."""
     return f"bucket {scope.name}" if scope.bucket is not None else f"partition {scope.place}" if scope.place else "table"
 
@@ -245,7 +244,7 @@ def _total(sides: Sequence[_Side]) -> tuple[int, int]:
 class QuickProof:
     """Proves `scopes` of one table at one level: by the number of rows, by keys and offsets, or by all columns."""
 
-    def __init__(self, engine: Engine, scopes: Sequence[KeyScope], level: Level) -> None:
+    def __init__(self, engine: Engine, scopes: Sequence[Scope], level: Level) -> None:
         self._engine = engine
         self.scopes = scopes
         self._columns: list[str] = []
@@ -261,14 +260,14 @@ class QuickProof:
         """Number of rows in the lake, by place."""
         return {place: side.rows for place, side in self._lake.items()}
 
-    def holds(self, scope: KeyScope) -> bool:
+    def holds(self, scope: Scope) -> bool:
         """Returns True if the scope is proved right at this level; False = it is not proved."""
         place = (scope.place, scope.bucket)
         if place not in self._proved:
             self._proved[place] = self._compare(scope, [side for place, side in self._lake.items() if scope.has(*place)])
         return self._proved[place]
 
-    def _compare(self, scope: KeyScope, lake: Sequence[_Side]) -> bool:
+    def _compare(self, scope: Scope, lake: Sequence[_Side]) -> bool:
         if scope.log_start > 0:
             return False  # rows that were last changed before the log begins may be missing, which the log cannot show
         log = [self._read_log(bucket_range) for bucket_range in scope.members]

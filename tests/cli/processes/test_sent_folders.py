@@ -16,8 +16,10 @@ from support.worlds.data_folders import FolderWorld
 from tiering.cli.doctor.service import Service
 from tiering.cli.processes.data_folder import open_data_folder, read_data_folder
 from tiering.cli.sql.offline_engine import DuckDbEngine
+from tiering.cluster.registry import EMBEDDED
 from tiering.errors import LakewardError, SetupError
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.model.tables import TablePath
+from tiering.validate.child import ClusterValidation
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,8 @@ class Sent:
     def validate(self) -> list[str]:
         """Returns the problems."""
         folder = read_data_folder(self.root)
-        results = run_validation(
-            ValidationRequest(str(folder.cluster), "iceberg", "sales", "orders", "rows", lake_properties=folder.read_only_lake_properties)
-        )
+        validation = ClusterValidation(EMBEDDED, folder.cluster, "iceberg", folder.read_only_lake_properties)
+        results = validation.run(TablePath("sales", "orders"), "rows")
         return [result.details or "" for result in results if result.ok is False]
 
     def query(self) -> None:

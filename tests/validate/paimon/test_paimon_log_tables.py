@@ -12,11 +12,12 @@ import pytest
 from support.worlds.paimon_world import PaimonWorld
 from support.worlds.validated import check, faults, read, replace_column, rewrite, untold
 from tiering.cluster.log_writer import LogWriter
+from tiering.cluster.registry import EMBEDDED
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.child import ClusterValidation
 from tiering.validate.results import Level
 
 
@@ -158,10 +159,8 @@ def test_what_cannot_be_read_from_files_is_refused_by_name(world: PaimonWorld, t
 
 def test_a_child_process_does_the_same_with_nothing_running(world: PaimonWorld, table: TableInfo, tmp_path: Path) -> None:
     """The table says which format its copy has; the lake of the data folder has all of them."""
-    request = ValidationRequest(
-        str(tmp_path / "cluster"), "iceberg", "sales", "orders", level="rows", lake_properties=world.lake_properties
-    )
-    assert [result.ok for result in run_validation(request)] == [True] * 9
+    validation = ClusterValidation(EMBEDDED, tmp_path / "cluster", "iceberg", world.lake_properties)
+    assert [result.ok for result in validation.run(table.path, "rows")] == [True] * 9
     doubled(oldest(world, table))
-    assert faults(list(run_validation(request)))
-    assert not untold(list(run_validation(request)))
+    assert faults(list(validation.run(table.path, "rows")))
+    assert not untold(list(validation.run(table.path, "rows")))
