@@ -12,6 +12,7 @@ Lakeward refuses such files. It does not use DuckDB's reader, which drops all ro
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections import Counter
@@ -215,7 +216,6 @@ def _is_unicode(value: str) -> bool:
 
 
 _QUOTE = ord('"')
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 # A quote within an unquoted value, such as `5" disk`, is an ordinary character, for Python's csv module as well as for Arrow.
@@ -225,7 +225,7 @@ def has_regular_quotes(file: Path, delimiter: str, block_bytes: int) -> bool:
     beside_quotes[list(f"{delimiter}\r\n".encode())] = True
     is_inside, before = False, ord("\n")
     with file.open("rb") as data:
-        data.seek(len(_BYTE_ORDER_MARK) if data.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK else 0)
+        data.seek(len(codecs.BOM_UTF8) if data.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0)
         while content := data.read(block_bytes) + data.readline(block_bytes):
             while content.endswith(b'"') and (more := data.readline(block_bytes)):
                 content += more

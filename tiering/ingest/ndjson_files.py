@@ -8,6 +8,7 @@ Arrow reads a number with a fraction as a double. So such numbers are read as th
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,6 @@ _T = TypeVar("_T")
 
 BLOCK_BYTES = 4 * 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ARRAY_HINT = "Write each element of the JSON array as a line, for example with jq -c '.[]'."
 
 
@@ -188,7 +188,7 @@ class NdjsonSource:
     def _blocks_of(self, file: PlainFile) -> Iterator[_Block]:
         line = 1
         with file.path.open("rb") as data:
-            if data.peek(3)[:3] == _BYTE_ORDER_MARK:
+            if data.peek(3)[:3] == codecs.BOM_UTF8:
                 data.read(3)
             while content := data.read(BLOCK_BYTES):
                 if not content.endswith(b"\n"):

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import math
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.cluster.column_types import MAX_DECIMAL_PRECISION
-
-Column: TypeAlias = Any
-"""An Arrow array. The type stubs of pyarrow reject compute functions on an array of unknown type."""
+from tiering.ingest.exact_casts import Column
 
 _INT64_DIGITS = 18
 """Whole numbers with at most this many digits always fit BIGINT."""

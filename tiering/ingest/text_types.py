@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tiering.cluster.partition_names import is_partition_type, partition_values
 from tiering.cluster.rows import check_map_keys
 from tiering.errors import InvalidData
-from tiering.ingest.exact_casts import cast_exactly, changes_meaning
+from tiering.ingest.exact_casts import Column, cast_exactly, changes_meaning
 from tiering.ingest.formats import NULL_TEXTS
 from tiering.ingest.number_texts import PrintedNumbers
 
@@ -24,8 +24,6 @@ _TRUTH_SPELLINGS = ({"true", "false"}, {"True", "False"}, {"TRUE", "FALSE"})
 """The spellings in which programs write truth values. A BOOLEAN column has only one of them."""
 
 _SAMPLE_ROWS = 64
-
-Column: TypeAlias = Any
 
 
 class CastFailure(Exception):
@@ -258,8 +256,6 @@ def _first_failing(column: Column, cast: Callable[[Column], object]) -> int:
             start = middle
     return start
 
-
-"""An Arrow array. The type stubs of pyarrow reject compute functions on an array of unknown type."""
 
 _PARTS = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<clock>[ T]?[0-9:]*)(?P<fraction>(?:\.[0-9]+)?)(?P<zone>.*)$")
 _ZERO_AT_END, _ZEROS_ALONE = r"\.[0-9]*0(?:Z|[+-][0-9:]+)?$", r"\.0+(?:Z|[+-][0-9:]+)?$"
