@@ -150,7 +150,7 @@ def test_what_was_made_anew_under_its_name_gets_its_rows_at_once(
         other.drop_table(path)
         other.create_table(path, spec)
         assert records(write(path, rows, "w", 2)) == 2
-    assert [offsets.log_end for offsets in writer._source.offsets(writer.table(path)).values()] == [2]
+    assert [offsets.log_end for offsets in writer.offsets(writer.table(path)).values()] == [2]
 
 
 def test_of_a_key_that_comes_several_times_the_last_row_counts(writer: FlussWriter, path: TablePath) -> None:
@@ -158,7 +158,7 @@ def test_of_a_key_that_comes_several_times_the_last_row_counts(writer: FlussWrit
     ranges = writer.upsert(path, pa.table({"id": [1, 2, 1, 1], "name": ["a", "b", "c", "d"]}), "w", 0)
     assert records(ranges) == 2
     split = TieringLogSplit(path, BucketKey(None, 0), None, 0, 2, 2)
-    rows = [row for batch in writer._source.reader(table, split).read() for row in batch.to_pylist()]
+    rows = [row for batch in writer.reader(table, split).read() for row in batch.to_pylist()]
     assert [(row["id"], row["name"]) for row in rows] == [(2, "b"), (1, "d")]
 
 
