@@ -139,6 +139,58 @@ def test_what_python_programs_of_pages_import_is_there() -> None:
         exec(line, {})
 
 
+FOREIGN_FILES = {"job.py", "write.py", "FlussApi.proto"}
+"""A program of the user, the end of an option's name, and a file of Fluss."""
+
+
+def test_each_file_that_a_page_names_is_there() -> None:
+    rooms = [ROOT / room for room in ("tiering", "sys_tables", "proto", "catalog/src", "tests", "bench", "docs", "deploy", "sql_examples")]
+    names = {file.name for room in rooms for file in room.rglob("*.*")} | {file.name for file in ROOT.iterdir()} | FOREIGN_FILES
+    pages = [*PAGES, *(ROOT / "tests").rglob("*.md"), *(ROOT / "bench").glob("*.md"), *(ROOT / "sql_examples").glob("*.md")]
+    codes = [(page.name, code) for page in pages for code in re.findall(r"`([^`\n]+)`", page.read_text())]
+    paths = re.compile(r"(?<![\w./-])(?:tiering|sys_tables|proto|catalog|tests|bench|deploy)/[\w./@-]*\w")
+    named_paths = {(page, path) for page, code in codes for path in paths.findall(code)}
+    assert len(named_paths) > 100
+    assert {(page, path) for page, path in named_paths if not (ROOT / path).exists()} == set()
+    assert {(page, name) for page, code in codes for name in re.findall(r"[\w-]+\.(?:py|java|proto)\b", code) if name not in names} == set()
+
+
+def test_each_rpc_and_message_that_the_design_names_is_in_the_contract() -> None:
+    contract = "".join(file.read_text() for file in (ROOT / "proto").rglob("*.proto"))
+    declared = set(re.findall(r"(?:message|rpc) (\w+)", contract))
+    section = (ROOT / "docs" / "design.md").read_text().split("\n## 4. ", 1)[1].split("\n## 5. ", 1)[0]
+    begun = "|".join(
+        (
+            "Pb",
+            "List",
+            "Get",
+            "Describe",
+            "Acquire",
+            "Release",
+            "Drop",
+            "Record",
+            "Begin",
+            "Commit",
+            "Report",
+            "Read",
+            "Call",
+            "LakeTiering",
+        )
+    )
+    named = set(re.findall(rf"\b(?:{begun})[A-Z]\w+", section))
+    assert (len(named) > 20, named - declared) == (True, set())
+
+
+def test_the_modules_that_the_docstring_of_a_package_lists_are_there() -> None:
+    """A list is a line `name.py   text` or `name/   text`."""
+    packages = [file for room in ("tiering", "sys_tables") for file in (ROOT / room).rglob("__init__.py")]
+    listed = [
+        (file.parent, name) for file in packages for name in re.findall(r"^ *([\w/]+(?:\.py|/))  +\w", file.read_text(), re.MULTILINE)
+    ]
+    assert len(listed) > 10
+    assert [str((folder / name).relative_to(ROOT)) for folder, name in listed if not (folder / name).exists()] == []
+
+
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 TABLE_HEADER = "| to do this | go to this file |\n|---|---|\n"
 FEWEST_ROWS = 20

@@ -1,4 +1,9 @@
-"""The coordinator's options. Durations are milliseconds."""
+"""The coordinator's options, one field each. The command line, `sys.options` and docs/options.md come from the fields. Durations are
+milliseconds.
+
+Options of the process (addresses, lake, cluster, identity) are in `tiering/cli/terminal/service_options.py`, those of a tierer in
+`tiering/cli/terminal/options.py`, and those of a table in `tiering/lake/table_options.py`.
+"""
 
 from __future__ import annotations
 
