@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from tiering.ingest.number_texts import Column, NumberInference
+from tiering.ingest.exact_casts import Column
+from tiering.ingest.number_texts import NumberInference
 
 _NUMBERS = (pa.int64(), pa.float64())
 """The types that Arrow gives to numbers."""
