@@ -137,11 +137,11 @@ def lake_environment(properties: Mapping[str, str]) -> dict[str, str]:
 
 def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
     """Returns the properties of a catalog with which its storage is opened, including secrets."""
-    return {name: value for name, value in properties.items() if isinstance(value, str) and _is_of_storage(name)}
-
-
-def _is_of_storage(name: str) -> bool:
-    return (name in STORAGE_KEYS or name.startswith(STORAGE_PREFIXES)) and not names_code(name)
+    return {
+        name: value
+        for name, value in properties.items()
+        if isinstance(value, str) and (name in STORAGE_KEYS or name.startswith(STORAGE_PREFIXES)) and not names_code(name)
+    }
 
 
 def names_code(name: str) -> bool:

@@ -3,6 +3,8 @@ unknown."""
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -99,4 +101,4 @@ def test_offsets_are_gathered_without_those_of_a_former_partition() -> None:
     cut = RowOffsets()
     cut.add_with_times(place, np.array([198, 199, 200, 201, 201, 198]), np.array([49, 49, 50, 60, 20, 10]), CUT_LOG)
     assert (cut.doubled(place), cut.unknown(place).runs(place)) == (1, [(198, 199), (198, 200)])
-    assert cut.copy().unknown(place).doubled(place) == 1
+    assert deepcopy(cut).unknown(place).doubled(place) == 1

@@ -36,16 +36,6 @@ class RowOffsets:
         self._written: dict[Place, WrittenRows] = {}
         self._unknown: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
 
-    def copy(self) -> RowOffsets:
-        """Returns a copy. Additions to the copy do not change this object."""
-        copy = RowOffsets()
-        copy._written = dict(self._written)
-        for place, runs in self._runs.items():
-            copy._runs[place] = list(runs)
-        for place, runs in self._unknown.items():
-            copy._unknown[place] = list(runs)
-        return copy
-
     def add_place(self, place: Place) -> None:
         """Records that a place has rows, without their offsets."""
         self._runs[place].extend(())
@@ -114,7 +104,7 @@ class RowOffsets:
     def count(self, place: Place, start: int, stop: int) -> int:
         """Returns how many of the offsets `[start, stop)` the rows of a place have. A doubled offset counts once."""
         count = 0
-        for begin, end in sorted(self._runs.get(place, ())):
+        for begin, end in self.runs(place):
             first, last = max(begin, start), min(end, stop)
             if last > first:
                 count += last - first

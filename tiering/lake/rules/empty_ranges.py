@@ -6,6 +6,7 @@ The log tells which of its own offsets have no row. For offsets that were cut of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from tiering.lake.foreign import LogRows
@@ -21,7 +22,6 @@ EmptyUpTo = Callable[[BucketKey, int, int], int]
 
 Skipped = Mapping[BucketKey, Collection[int]]
 """By bucket the offsets of records that `CALL sys.skip_record` left out. No row of the lake has them."""
-NONE_SKIPPED: Skipped = {}
 
 
 def all_skipped(*sources: Marker | Skipped | None) -> Skipped:
@@ -43,9 +43,9 @@ def marked_ranges(situation: ReconcileInput) -> dict[BucketKey, tuple[Run, ...]]
 
     These ranges belong to one log, so they never change.
     """
-    left_out = (
-        skipped_records(situation) if situation.table_type is TableType.LOG else NONE_SKIPPED
-    )  # rows of primary-key tables do not tell offsets
+    left_out: Skipped = {}
+    if situation.table_type is TableType.LOG:  # rows of primary-key tables do not tell offsets
+        left_out = skipped_records(situation)
     ranges = {bucket: merged((offset, offset + 1) for offset in offsets) for bucket, offsets in left_out.items()}
     for marker in situation.survey.markers:
         for bucket, proof in marker.proofs.items():
@@ -90,7 +90,7 @@ def with_empty_ranges(situation: ReconcileInput, lake_rows: RowOffsets, empty: E
     The added offsets are before, between and behind the bucket's rows, up to the first offset that is missing. Behind the last row they
     end at the highest recorded offset. A bucket without rows stays empty.
     """
-    whole, starts, recorded = lake_rows.copy(), situation.starts, situation.recorded
+    whole, starts, recorded = deepcopy(lake_rows), situation.starts, situation.recorded
     for bucket, place in situation.places.items():
         runs = lake_rows.runs(place)
         if not runs or runs[0][0] < 0:
@@ -109,7 +109,7 @@ def with_empty_ranges(situation: ReconcileInput, lake_rows: RowOffsets, empty: E
 
 def with_marked_ranges(situation: ReconcileInput, lake_rows: RowOffsets) -> RowOffsets:
     """Returns `lake_rows` with all ranges that markers know to be without rows, for counting the missing rows."""
-    whole = lake_rows.copy()
+    whole = deepcopy(lake_rows)
     for bucket, runs in marked_ranges(situation).items():
         if bucket in situation.places:
             for start, stop in runs:

@@ -17,8 +17,7 @@ clean layout carry no offsets. So all rows that the foreign snapshots added are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tiering.errors import (
@@ -179,27 +178,17 @@ def _take_clean(
     if not clean_snapshots:
         return
     unread = next((contents.unread for contents in snapshots if contents.unread), "")
-    with _unread_as_unavailable(clean.view, unread):
+    try:
         check_former(clean, partitions, clean_snapshots)
         for snapshot_ids, members in in_groups(partitions, clean_snapshots):
             compared = compared_ends(clean, readers.clean_rows(snapshot_ids, members), readers.log_sums)
             ends.ranges.update(compared.ranges)
             ends.moved_back |= compared.moved_back
-    ends.pass_row_less(clean.stated)
-
-
-@contextmanager
-def _unread_as_unavailable(view: LakeView, unread: str) -> Iterator[None]:
-    """Turns ForeignTieringUnproved into LakeUnavailable if a file of offsets could not be read: a later attempt may prove the rows.
-
-    `unread` says which file and why; empty if all were read.
-    """
-    try:
-        yield
     except ForeignTieringUnproved as unproved:
-        if unread:
-            raise LakeUnavailable(unread, hint="The next attempt reads it again.", table_path=view.path) from unproved
+        if unread:  # a file of offsets could not be read, and a later attempt may prove the rows
+            raise LakeUnavailable(unread, hint="The next attempt reads it again.", table_path=clean.view.path) from unproved
         raise
+    ends.pass_row_less(clean.stated)
 
 
 def _newest_before(view: LakeView, section: _BranchSection) -> int | None:

@@ -179,11 +179,8 @@ def _may_land(fate: RoundFate, fates: Mapping[str, RoundFate], lake: SweptTable)
     may_be_untiered = lake.tiered is None or lake.begins_untiered
     if fate.granted_on:
         return any(may_be_untiered if base is None else base == lake.tiered or base in lake.snapshots for base in fate.granted_on)
-    return fate.may_be_granted and (may_be_untiered or any(_is_before(fates.get(round_id), fate) for round_id in lake.rounds))
-
-
-def _is_before(other: RoundFate | None, fate: RoundFate) -> bool:
-    return other is None or other.epoch < fate.epoch
+    others = (fates.get(round_id) for round_id in lake.rounds)
+    return fate.may_be_granted and (may_be_untiered or any(other is None or other.epoch < fate.epoch for other in others))
 
 
 def is_granted_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:

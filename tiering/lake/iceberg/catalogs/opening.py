@@ -136,7 +136,10 @@ class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
         for requirement in requirements:
             requirement.validate(base)
         location = None if current_table is None else current_table.metadata_location
-        metadata = _new_table(self._empty_table_metadata(), updates) if base is None else _updated(base, updates, location)
+        if base is None:
+            metadata = update_table_metadata(self._empty_table_metadata(), updates, enforce_validation=True)
+        else:
+            metadata = _updated(base, updates, location)
         version = 0 if location is None else self._parse_metadata_version(location) + 1
         return StagedTable(
             identifier=table_identifier,
@@ -145,10 +148,6 @@ class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
             io=self._load_file_io(),
             catalog=self,
         )
-
-
-def _new_table(empty: TableMetadata, updates: tuple[TableUpdate, ...]) -> TableMetadata:
-    return update_table_metadata(base_metadata=empty, updates=updates, enforce_validation=True, metadata_location=None)
 
 
 def _updated(base: TableMetadata, updates: tuple[TableUpdate, ...], location: str | None) -> TableMetadata:
@@ -286,11 +285,7 @@ def _checked(answered: Mapping[str, Any], name: str, pattern: re.Pattern[str], o
 
 def _credentials(config: Mapping[str, Any]) -> dict[str, str]:
     """Returns those properties of an answer that are credentials for a store."""
-    return {name: value for name, value in config.items() if _is_vended(name) and _is_text(value)}
-
-
-def _is_vended(name: str) -> bool:
-    return name in VENDED or name.startswith("adls.sas-token.")
+    return {name: value for name, value in config.items() if (name in VENDED or name.startswith("adls.sas-token.")) and _is_text(value)}
 
 
 def _is_text(value: object) -> bool:

@@ -74,7 +74,8 @@ class IcebergCommitter:
         obsolete = frozenset(location for change in changes for location in change.obsolete)
         merging = self._merging(committable, base, table)
         order = FileChanges(files, spec_id, replaced, obsolete), merging.changes(table)
-        staged = self._stage(table, base, marker, *order, properties, all_manifests=_merges_manifests(committable))
+        merges_all = committable.order is not None and committable.order.manifests
+        staged = self._stage(table, base, marker, *order, properties, all_manifests=merges_all)
         upkeep = self._upkeep_beside(committable, base, table)
         self.last_upkeep = upkeep_stats(committable, sorted(merging.kept), len(upkeep.removed), staged.manifests, staged.rewritten)
         self._sent.add(committable.round_id)
@@ -187,10 +188,6 @@ class IcebergCommitter:
         for location in locations:
             with suppress(Exception):  # the sweep deletes it later
                 self._io.delete(location)
-
-
-def _merges_manifests(committable: Committable) -> bool:
-    return committable.order is not None and committable.order.manifests
 
 
 def _payloads(committable: Committable) -> list[FilesPayload]:

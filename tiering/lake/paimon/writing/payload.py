@@ -1,16 +1,13 @@
-"""The description of written files that an executor sends to the driver: JSON compressed with zstd, version 1, some 200 bytes a file."""
+"""The description of written files that an executor sends to the driver: some 200 bytes a file."""
 
 from __future__ import annotations
 
 import base64
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import pyarrow as pa
-import zstandard
 
-PAYLOAD_VERSION = 1
+from tiering.lake.writing.packed import Packed
 
 
 @dataclass(frozen=True)
@@ -63,24 +60,8 @@ class FilesPayload:
     """For a primary-key table: the level of `files` in the merge tree."""
 
 
-def encode_files(payload: FilesPayload) -> bytes:
-    """Encodes `payload` as bytes, deterministically."""
-    document = {"version": PAYLOAD_VERSION, **asdict(payload)}
-    return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
-
-
-def decode_files(data: bytes) -> FilesPayload:
-    """Decodes a payload. Raises ValueError naming an unknown version."""
-    try:
-        document: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
-    except zstandard.ZstdError as error:
-        raise ValueError(f"a write result's files cannot be decompressed: {error}") from error
-    version = document.pop("version")
-    if version != PAYLOAD_VERSION:
-        raise ValueError(f"a write result's files have version {version!r}; this Lakeward reads version {PAYLOAD_VERSION}")
-    files = tuple(_file(entry) for entry in document["files"])
-    names = {"partition": tuple(document["partition"]), "removed": tuple(document["removed"])}
-    return FilesPayload(**{**document, **names, "files": files})
+_PACKED = Packed(FilesPayload, "a write result's files", version=2)
+encode_files, decode_files = _PACKED.encode, _PACKED.decode
 
 
 def pack_keys(keys: pa.Table) -> str:
@@ -94,8 +75,3 @@ def pack_keys(keys: pa.Table) -> str:
 def unpack_keys(text: str) -> pa.Table:
     """Decodes the text of `pack_keys`."""
     return pa.ipc.open_stream(base64.b64decode(text)).read_all()
-
-
-def _file(entry: dict[str, Any]) -> WrittenFile:
-    bounds = {name: (low, high, nulls) for name, (low, high, nulls) in entry["bounds"].items()}
-    return WrittenFile(**{**entry, "bounds": bounds})
