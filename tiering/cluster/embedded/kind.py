@@ -26,7 +26,7 @@ class EmbeddedKind:
         from tiering.cluster.embedded.storage import EmbeddedStorage
 
         with EmbeddedStorage(folder, check_lake=check_lake) as storage:
-            storage.ask_before_cut(_unconfirmed)  # until the coordinator has loaded its tables
+            storage.ask_before_cut(lambda table_id: False)  # until the coordinator has loaded its tables
             with running_maintenance(storage.maintenance):
                 yield HostedCluster(storage, lambda server: add_to_server(server, storage))
 
@@ -58,10 +58,6 @@ class EmbeddedKind:
         """Imports the readers of splits."""
         import tiering.cluster.embedded.kv.snapshot_files
         import tiering.cluster.embedded.log.split_reader  # noqa: F401
-
-
-def _unconfirmed(table_id: int) -> bool:
-    return False
 
 
 CLUSTER_KIND: ClusterKind = EmbeddedKind()

@@ -43,12 +43,9 @@ class Maintenance:
         self._listing = listing
         self._primary_key_tables = primary_key_tables
         self._clock = clock
-        self._lake_is_confirmed: Callable[[int], bool] = _always
+        self.lake_is_confirmed: Callable[[int], bool] = lambda table_id: True
+        """The check that precedes a cut of a lake-enabled table's log (`LogRetention.ask_before_cut`)."""
         self._uncut_logs: set[int] = set()
-
-    def ask_before_cut(self, lake_is_confirmed: Callable[[int], bool]) -> None:
-        """Sets the check that precedes a cut of a lake-enabled table's log. Implements `LogRetention.ask_before_cut`."""
-        self._lake_is_confirmed = lake_is_confirmed
 
     def run(self) -> None:
         """Runs one pass over all tables. A failure for one table is logged, and retried in the next pass."""
@@ -96,17 +93,13 @@ class Maintenance:
 
     def _has_to_keep(self, table: TableInfo) -> bool:
         """Returns whether the log may have rows that the lake has lost, because the lake table was not confirmed recently. Logged once."""
-        if not table.lake_enabled or self._lake_is_confirmed(table.table_id):
+        if not table.lake_enabled or self.lake_is_confirmed(table.table_id):
             self._uncut_logs.discard(table.table_id)
             return False
         if table.table_id not in self._uncut_logs:
             self._uncut_logs.add(table.table_id)
             _log.info("log_kept", table=str(table.path), reason="the last round failed, or no round has checked the lake table lately")
         return True
-
-
-def _always(table_id: int) -> bool:
-    return True
 
 
 @contextmanager

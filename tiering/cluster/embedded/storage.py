@@ -287,7 +287,7 @@ class EmbeddedStorage(StoredCluster):
         """Sets the check that precedes a cut of a log. Without it only the lake record decides. Implements
         `LogRetention.ask_before_cut`.
         """
-        self.maintenance.ask_before_cut(lake_is_confirmed)
+        self.maintenance.lake_is_confirmed = lake_is_confirmed
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Records a lake snapshot whose offsets may be lower. Raises UnknownTable. Implements `ClusterOwner.rewind_lake_snapshot`."""

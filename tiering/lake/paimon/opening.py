@@ -53,25 +53,19 @@ def warehouse_in_s3(properties: Mapping[str, str]) -> PurePosixPath:
     _check_kind(properties)
     for name in (f"{prefix}.{name}" for prefix in ("s3", "client") for name in WITHOUT_BOTO3):
         if name in properties:
-            raise InvalidArgument(
+            raise _refused(
                 f"the lake property {name!r} is not supported with Paimon tables in S3",
-                hint="Set keys with s3.access-key-id and s3.secret-access-key, or provide them in the environment of each process, as "
+                "Set keys with s3.access-key-id and s3.secret-access-key, or provide them in the environment of each process, as "
                 "AWS_PROFILE does for a role; set the region with s3.region.",
-                lake_format="paimon",
             )
     if not properties.get("s3.region") and not properties.get("client.region"):
-        raise InvalidArgument(
-            "the lake in S3 has no region",
-            hint="Set the lake property s3.region; use us-east-1 if the store has no regions.",
-            lake_format="paimon",
-        )
+        raise _refused("the lake in S3 has no region", "Set the lake property s3.region; use us-east-1 if the store has no regions.")
     warehouse = properties["warehouse"]
     path = warehouse.partition("://")[2].removesuffix("/")
     if not path or any(part in ("", ".", "..") for part in path.split("/")) or set(path) & set("?#@"):
-        raise InvalidArgument(
+        raise _refused(
             f"Paimon tables in the warehouse {redact(warehouse)!r} are not supported",
-            hint="The property `warehouse` of a lake in S3 has the form s3://BUCKET/FOLDER.",
-            lake_format="paimon",
+            "The property `warehouse` of a lake in S3 has the form s3://BUCKET/FOLDER.",
         )
     return PurePosixPath(path)
 
@@ -85,11 +79,10 @@ def warehouse_folder(properties: Mapping[str, str]) -> Path:
         check_local_path(warehouse)
     path = unquote(parts.path) if parts.scheme else warehouse
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
-        raise InvalidArgument(
+        raise _refused(
             f"Paimon tables in the warehouse {redact(warehouse)!r} are not supported",
-            hint="The property `warehouse` has to be a folder of this machine (/path/of/a/folder or file:///path/of/a/folder) or in S3: "
+            "The property `warehouse` has to be a folder of this machine (/path/of/a/folder or file:///path/of/a/folder) or in S3: "
             "s3://BUCKET/FOLDER.",
-            lake_format="paimon",
         )
     return Path(path)
 
@@ -97,19 +90,17 @@ def warehouse_folder(properties: Mapping[str, str]) -> Path:
 def _check_kind(properties: Mapping[str, str]) -> None:
     kind = properties.get("type", "").lower()
     if kind not in KINDS:
-        raise InvalidArgument(
-            f"Paimon tables in a catalog of type {kind!r} are not supported",
-            hint="The warehouse folder itself is their catalog: leave out `type`.",
-            lake_format="paimon",
-        )
+        hint = "The warehouse folder itself is their catalog: leave out `type`."
+        raise _refused(f"Paimon tables in a catalog of type {kind!r} are not supported", hint)
 
 
 def _not_installed(package: str, extra: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"the package {package}, which reads Paimon tables, is not installed",
-        hint=f"{install_hint(extra)} Coordinator and tierers need it.",
-        lake_format="paimon",
-    )
+    hint = f"{install_hint(extra)} Coordinator and tierers need it."
+    return _refused(f"the package {package}, which reads Paimon tables, is not installed", hint)
+
+
+def _refused(message: str, hint: str) -> InvalidArgument:
+    return InvalidArgument(message, hint=hint, lake_format="paimon")
 
 
 LAKE_FORMAT = LakeFormat(open_paimon, own_settings)

@@ -61,33 +61,20 @@ class LogIndex:
         return None if row is None else _bounds(row.log_start, row.log_end, row.size_bytes)
 
     def oldest_timestamps(self, table_id: int, offsets: Offsets) -> dict[BucketKey, datetime]:
-        """Returns the commit times of the segments that have the offsets. Implements `LogOffsets.oldest_timestamps`."""
-        timestamps = {}
-        ends = sa.select(buckets.c.partition_id, buckets.c.bucket_id, buckets.c.log_end).where(buckets.c.table_id == table_id)
+        """Returns the commit times of the segments that have the offsets, or of the first segment of a log that begins later. Implements
+        `LogOffsets.oldest_timestamps`.
+        """
+        query = sa.select(buckets).where(buckets.c.table_id == table_id)
         with self._metadata.read() as connection:
-            log_ends = {bucket_key(row.partition_id, row.bucket_id): row.log_end for row in connection.execute(ends)}
-            for bucket, offset in offsets.items():
-                if log_ends.get(bucket, 0) <= offset:  # usually true for most of the buckets of a table with many partitions
-                    continue
-                commit_us = connection.scalar(
-                    sa.select(segments.c.commit_us)
-                    .where(segments.c.starting_offset >= _segment_start(table_id, bucket, offset))
-                    .where(in_bucket(segments, table_id, bucket), segments.c.stopping_offset > offset)
-                    .order_by(segments.c.starting_offset)
-                    .limit(1)
-                )
-                if commit_us is not None:
-                    timestamps[bucket] = from_microseconds(commit_us)
-        return timestamps
+            rows = {bucket_key(row.partition_id, row.bucket_id): row for row in connection.execute(query)}
+            present = {bucket: offset for bucket, offset in offsets.items() if bucket in rows and offset < rows[bucket].log_end}
+            behind = {bucket: max(offset, rows[bucket].log_start) + 1 for bucket, offset in present.items()}
+            return {bucket: from_microseconds(row.commit_us) for bucket, row in _segments_below(connection, table_id, behind)}
 
     def record_traces(self, table_id: int, offsets: Offsets) -> Mapping[BucketKey, str]:
         """Returns for each record a hash of the metadata of its segment; reads no file. Implements `RewritableLogs.record_traces`."""
-        if not offsets:
-            return {}
-        places = json.dumps([(bucket.partition_id or NO_PARTITION, bucket.bucket_id, offset) for bucket, offset in offsets.items()])
         with self._metadata.read() as connection:
-            rows = connection.execute(SEGMENTS_BELOW, {"table": table_id, "places": places}).all()
-        return {bucket_key(row.partition_id, row.bucket_id): _trace(row) for row in rows}
+            return {bucket: _trace(row) for bucket, row in _segments_below(connection, table_id, offsets)}
 
     def segments(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int, limit: int = NO_LIMIT
@@ -137,6 +124,13 @@ SEGMENTS_BELOW = sa.text(
 
 CROSS JOIN keeps this order in SQLite: a look-up by primary key for each place. Otherwise it would read all segments of the table.
 """
+
+
+def _segments_below(connection: sa.Connection, table_id: int, offsets: Offsets) -> list[tuple[BucketKey, sa.Row[Any]]]:
+    """Returns the segments that have the last record below each offset."""
+    places = json.dumps([(bucket.partition_id or NO_PARTITION, bucket.bucket_id, offset) for bucket, offset in offsets.items()])
+    rows = connection.execute(SEGMENTS_BELOW, {"table": table_id, "places": places}) if offsets else ()
+    return [(bucket_key(row.partition_id, row.bucket_id), row) for row in rows]
 
 
 def _trace(segment: sa.Row[Any]) -> str:

@@ -7,7 +7,7 @@ its lock (`ReadOnlyEmbeddedCluster`) reads the file for each request.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -27,7 +27,6 @@ class TableListing:
         self._writing = threading.Lock()
         self._marking = threading.Lock()
         self._touched: set[int] = set()
-        self._by_id: dict[int, TableInfo] = {}
         self._sorted: list[TableInfo] | None = None
 
     @contextmanager
@@ -54,10 +53,8 @@ class TableListing:
             with self._marking:
                 touched, self._touched = self._touched, set()
             try:
-                if self._sorted is None:
-                    self._read_all()
-                elif touched:
-                    self._read_again(self._sorted, touched)
+                if self._sorted is None or touched:
+                    self._read(touched)
             except BaseException:
                 with self._marking:
                     self._touched |= touched
@@ -84,23 +81,12 @@ class TableListing:
         with self._metadata.read() as connection:
             return find_table(connection, path).info
 
-    def _read_all(self) -> None:
+    def _read(self, touched: Collection[int]) -> None:
+        """Reads the touched tables again, or all tables the first time."""
         with self._metadata.read() as connection:
-            tables = list_tables(connection, None)
-        self._by_id = {info.table_id: info for info in tables}
-        self._sorted = tables
-
-    def _read_again(self, before: list[TableInfo], touched: Collection[int]) -> None:
-        with self._metadata.read() as connection:
-            current = {info.table_id: info for info in tables_by_id(connection, touched)}
-        listed = list(before)
-        for table_id in touched:
-            if (former := self._by_id.pop(table_id, None)) is not None:
-                del listed[bisect_left(listed, _place(former), key=_place)]
-        for info in current.values():
-            insort(listed, info, key=_place)
-        self._by_id |= current
-        self._sorted = listed
+            current = list_tables(connection, None) if self._sorted is None else tables_by_id(connection, touched)
+        unchanged = [info for info in self._sorted or () if info.table_id not in touched]
+        self._sorted = sorted([*unchanged, *current], key=_place)
 
 
 def _place(info: TableInfo) -> tuple[str, str]:
