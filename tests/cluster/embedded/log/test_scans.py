@@ -131,8 +131,8 @@ def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pyte
         requests: list[str] = []
         ask = remote._repeatable
 
-        def counted(call: Any) -> Any:
-            answer = ask(call)
+        def counted(*call: Any) -> Any:
+            answer = ask(*call)
             requests.append(type(answer).__name__)
             return answer
 

@@ -11,6 +11,7 @@ import pytest
 
 from support.clusters.embedded import PATH, make_table, orders, scan_all
 from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
+from tiering.cluster.embedded import stored_paths
 from tiering.cluster.embedded.kv import primary_key_tables
 from tiering.cluster.embedded.log import segments
 from tiering.cluster.embedded.metadata.database import FILE_NAME
@@ -49,6 +50,7 @@ def test_other_rows_with_the_same_checksum_are_no_repeat(storage: EmbeddedStorag
             return 7
 
     monkeypatch.setattr(segments, "crc32", SameChecksum.crc32)
+    monkeypatch.setattr(stored_paths, "crc32", SameChecksum.crc32)
     monkeypatch.setattr(primary_key_tables, "zlib", SameChecksum)
     assert write(storage, orders(0, 5)) == 5
     assert write(storage, orders(0, 5)) == 5
