@@ -74,9 +74,9 @@ class SystemCatalog:
         order = [] if newest_by is None else [pb.Order(column=newest_by, descending=True)]
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters, order=order, limit=limit)
         with self._connection.calling():
-            stream = _collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
+            stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
         with readable(self._uri):
-            rows: list[dict[str, Any]] = _decoded(stream).to_pylist()
+            rows: list[dict[str, Any]] = decoded(stream).to_pylist()
         return rows
 
     def call(
@@ -97,7 +97,7 @@ class SystemCatalog:
             for step in TieringControlStub(self._connection.channel).CallProcedure(request):
                 pieces += pieces_of(step, None if on_progress is None else lambda progress: on_progress(progress.message))
         with readable(self._uri):
-            rows: list[dict[str, Any]] = _decoded(_collected(pieces)).to_pylist()
+            rows: list[dict[str, Any]] = decoded(collected(pieces)).to_pylist()
         return rows
 
     def read_all(self) -> Iterator[SystemTableRead]:
@@ -121,7 +121,7 @@ class SystemCatalog:
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=name)
         try:
             with self._connection.calling():
-                return _contents(name, _collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
+                return _contents(name, collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
         except LakewardError as error:
             return SystemTableRead(name, error=error)
 
@@ -142,7 +142,7 @@ def _name(message: pb.ReadAllTablesResponse) -> str:
 
 def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTableRead:
     failures: list[PbError] = []
-    stream = _collected(message.arrow for message in _without_failure(messages, failures))
+    stream = collected(message.arrow for message in _without_failure(messages, failures))
     if failures:
         with readable(name):
             return SystemTableRead(name, error=error_from_pb(failures[0]))
@@ -159,12 +159,12 @@ def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: lis
 
 
 def _contents(name: str, stream: bytes) -> SystemTableRead:
-    rows = _decoded(stream)
+    rows = decoded(stream)
     observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
     return SystemTableRead(name, rows, None if observed is None else observed.decode(errors="replace"))
 
 
-def _collected(pieces: Iterable[bytes]) -> bytes:
+def collected(pieces: Iterable[bytes]) -> bytes:
     """Returns the joined pieces of a stream. Raises InvalidAnswer for a stream that is too long."""
     parts: list[bytes] = []
     size = 0
@@ -176,7 +176,7 @@ def _collected(pieces: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _decoded(stream: bytes) -> pa.Table:
+def decoded(stream: bytes) -> pa.Table:
     """Returns the rows of an Arrow stream. Raises InvalidAnswer for another format, or for more rows than a system table can have."""
     from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows  # imported late: the import takes longer than a call of describe()
 
