@@ -1,6 +1,6 @@
 """The coordinator's background loops. `Background.loops` is the table of them.
 
-Requests come first: loops that read the cluster use only a share of the time, and long passes are divided into short pieces (`pace`).
+Requests come first: loops that read the cluster use only a share of the time, and long passes are divided into short pieces (`throttle`).
 """
 
 from __future__ import annotations
