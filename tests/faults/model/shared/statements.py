@@ -84,7 +84,7 @@ def decided(action: str, look: Look, marker_tells: bool, kv_snapshots: bool) -> 
 
 def _decided(action: ReconcileAction, situation: ReconcileInput, look: Look) -> tuple[Ranges, Removal | None, int | None]:
     lake, _, _, _, log, rules = look
-    check_own(situation.survey, situation.known)
+    check_own(situation.survey, situation.expected)
     held = _held(lake, log)
     if action is ReconcileAction.DEDUPLICATE:
         return _deduplicated(situation, held, look)
