@@ -68,7 +68,7 @@ class Loss:
 
 LOSSES = (
     Loss("rows credited by name", PARTITIONED, 0, RULES + "former_rows.Partitions.owner", by_name),
-    Loss("repair by name", PARTITIONED, 3, "tiering.coordinator.lake_repair.reconciler.log_begins", nothing),
+    Loss("repair by name", PARTITIONED, 3, "tiering.coordinator.lake_repair.reconciler.log_starts", nothing),
     Loss("a way back that loses rows", CLEAN_PARTITIONED, 25, RULES + "former_rows.Partitions.may_have_dropped_rows", never),
     Loss("a record of dropped partitions", PARTITIONED, 2, RULES + "shared_base._is_older", counts_dropped_partitions),
     Loss("former keys removed", KEYS, 3, EMPTIED, empties_all),
