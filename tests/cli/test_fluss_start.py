@@ -145,14 +145,14 @@ def test_another_cluster_under_the_address_is_told_by_its_tables(
         (tmp_path / "data" / "VERSION").write_text("1\n")
         memory.set_fact(CLUSTER_ID_FACT, CLUSTER_ID)
         memory.remember_tables([RecordedTable(table.table_id, TablePath("sales", "of_the_former_cluster"), 1)])
-        known = memory.visible_tables()
+        recorded = memory.known_tables()
         memory.close()
     ended = start(fluss.bootstrap_servers)
     assert ended.status == 1
     assert f"another Fluss cluster answers where '{CLUSTER_ID}' was" in ended.err
     assert "sales.of_the_former_cluster" in ended.err
     memory = FlussMemory(folder)
-    assert memory.visible_tables() == known
+    assert memory.known_tables() == recorded
     memory.close()
     tables.drop(table)
 

@@ -178,7 +178,7 @@ def test_instants_come_in_the_zone_of_the_session_wherever_they_are() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("SELECT 1", "-f", "x.sql"), "only one of them"),
+        (("SELECT 1", "-f", "x.sql"), "cannot be combined"),
         (("-f", "nowhere.sql"), "nowhere.sql"),
         (("SELECT 'a",), "never closed"),
         ((" ; ",), "there is no statement"),
