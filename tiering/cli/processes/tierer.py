@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from datetime import datetime
 from importlib.metadata import version
 
 import structlog
@@ -71,18 +72,8 @@ def run_tierer(
     metrics = TiererMetrics(registry, clock, settings.slots, ready_ms=config.service_timeout_ms // 2)
     watch = Watches([watch for watch in (metrics, traces) if watch is not None])
     world = _world(uri, config, transport, SparkTaskRunner(spark), tierer_id, watch)
-    options = RoundOptions(
-        tierer_id=tierer_id,
-        host=socket.gethostname(),
-        application_id=spark.sparkContext.applicationId or "",
-        version=version("lakeward"),
-        started_at_ms=to_milliseconds(clock.now()),
-        incarnation=incarnation,
-        slots=settings.slots,
-        service_timeout_ms=config.service_timeout_ms,
-        stalled_after_ms=settings.stalled_after_ms,
-    )
-    tierer = Tierer(world, options)
+    application_id = spark.sparkContext.applicationId or ""
+    tierer = Tierer(world, _round_options(settings, config.service_timeout_ms, tierer_id, incarnation, application_id, clock.now()))
     with monitoring(address, registry, lambda: None, metrics.not_ready):
         threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
         log.info("tierer is ready", tierer_id=tierer_id, uri=uri, master=settings.master, slots=settings.slots)
@@ -92,6 +83,22 @@ def run_tierer(
         traces.close()
     spark.stop()
     log.info("tierer stopped", tierer_id=tierer_id)
+
+
+def _round_options(
+    settings: TiererOptions, service_timeout_ms: int, tierer_id: str, incarnation: str, application_id: str, started_at: datetime
+) -> RoundOptions:
+    return RoundOptions(
+        tierer_id=tierer_id,
+        host=socket.gethostname(),
+        application_id=application_id,
+        version=version("lakeward"),
+        started_at_ms=to_milliseconds(started_at),
+        incarnation=incarnation,
+        slots=settings.slots,
+        service_timeout_ms=service_timeout_ms,
+        stalled_after_ms=settings.stalled_after_ms,
+    )
 
 
 def _world(

@@ -49,7 +49,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Wait(StrEnum):
-    """What blocking work may wait for. Each has threads of its own."""
+    """The resource that blocking work may wait for. Each has threads of its own."""
 
     STORE = "tierers"
     PROGRESS = "progress"

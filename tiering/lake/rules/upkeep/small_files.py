@@ -1,5 +1,6 @@
-"""Which small files of a bucket a round merges, so that readers always find few and each row is rewritten seldom, and the upper bounds of
-what rounds and upkeep rounds merge, by the freshness of their table. Pure.
+"""Decides which small files of a bucket a round merges, so that a bucket has few files and each row is rewritten seldom.
+
+It also has the upper bounds of merges in rounds and in upkeep rounds, by the freshness of their table. Pure.
 
 The rule is size-tiered. A bucket may have SMALL_FILES small files. Once it has more, a merge takes its newest files, as many as cost
 least. The cost is the number of rewritten bytes, divided by COST_FACTOR for each further file of the merge. A merge of n files makes room
