@@ -53,7 +53,7 @@ class OfflineControl:
         if not isinstance(request, ValidateTable):
             self.refuse()
         level_of(request.level)
-        yield cast(ResultT, await asyncio.to_thread(self._validate, request))
+        yield cast(ResultT, tuple(await asyncio.to_thread(self._validate, request)))
 
     async def knows(self, idempotency_key: str, caller: str) -> bool:
         """Raises StatementFailed."""

@@ -24,7 +24,7 @@ def test_facts_tables_and_options_are_there_after_a_restart(tmp_path: Path) -> N
     again = FlussMemory(tmp_path)
     assert again.fact("cluster-id") == "north"
     assert again.fact("unknown") is None
-    assert again.visible_tables() == {0: ORDERS}
+    assert again.known_tables() == {0: ORDERS}
     assert again.table_options() == {0: {"owner": "ada"}}
     again.close()
 
@@ -34,7 +34,7 @@ def test_remembering_a_table_twice_does_no_harm(tmp_path: Path) -> None:
     memory.remember_tables([ORDERS])
     memory.remember_tables([ORDERS])
     memory.remember_tables([])
-    assert list(memory.visible_tables()) == [0]
+    assert list(memory.known_tables()) == [0]
     memory.close()
 
 

@@ -75,4 +75,4 @@ def test_a_log_is_kept_until_the_coordinator_knows_its_tables(tmp_path: Path) ->
     with EmbeddedKind().host(tmp_path / "cluster", {}, lambda table: None) as hosted:
         storage = hosted.owner
         assert isinstance(storage, EmbeddedStorage)
-        assert not storage.maintenance._lake_is_confirmed(1)
+        assert not storage.maintenance.lake_is_confirmed(1)
