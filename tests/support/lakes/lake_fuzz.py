@@ -23,10 +23,11 @@ from support.lakes.hostile_lake import EVIL, metadata_file, plant
 from support.lakes.lake_kit import LakeKit
 from support.repository import ROOT
 from support.running.watched_folder import Watch
+from tiering.clock import SystemClock
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.errors import LakewardError
-from tiering.lake.iceberg.commit.staging import FileChanges
+from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS
@@ -137,9 +138,12 @@ class Subjects:
         """A round up to its commit, which is not sent; its files are gone afterwards."""
         prepared = self.kit.prepare(self.table, "r2", {B0: 12}, lake=lake)
         committer = prepared.committer()
-        base, changes = prepared.base, FileChanges((), 0)
-        files = committer._stage(base.handle, base, prepared.marker, changes, None, {}, all_manifests=False).files
-        committer._delete(files)
+        base, marker = prepared.base, prepared.marker
+        stager = SnapshotStager(base.handle, base, marker.round_id, SystemClock(), all_manifests=False)
+        try:
+            stager.stage(FileChanges((), 0), committer._marker_properties(base.handle, marker, stager), None)
+        finally:
+            committer._delete(stager.files)
         committer.abort(prepared.committable)
 
     def make(self, options: dict[str, str], later: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +14,7 @@ from support.clusters.embedded import PATH, cities, make_table, orders
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.storage import LEASED_TOGETHER, EmbeddedStorage
 from tiering.cluster.lease_rules import MAX_LEASED
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import InvalidArgument
 from tiering.model.tables import BucketKey, TableBucket
@@ -116,7 +117,8 @@ def test_a_snapshot_that_goes_between_look_and_lease_is_unavailable(
 
 
 def test_a_request_names_a_bounded_number_of_snapshots(storage: EmbeddedStorage) -> None:
-    leases, named = Leases(storage), made_up(MAX_LEASED + 1)
+    leases = Leases(storage, cast(TableRecords, None))  # the refusal comes before any record
+    named = made_up(MAX_LEASED + 1)
     acquire = pb.AcquireKvSnapshotLeaseRequest(
         lease_id="x", lease_duration_ms=MINUTE_MS, snapshots_to_lease=SNAPSHOTS_TO_LEASE.to_pb(named)
     )
