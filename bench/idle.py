@@ -65,7 +65,7 @@ def make_tables(folder: Path, database: str, count: int, freshness: str, created
     with EmbeddedStorage(open_data_folder(folder).cluster) as cluster:
         cluster.create_database(database, ignore_if_exists=True)
         with cluster.metadata.write() as connection:
-            first = table_rows.insert_table(connection, TablePath(database, _name(0)), spec, False, created).info
+            first, _ = table_rows.insert_table(connection, TablePath(database, _name(0)), spec, False, created)
             table_row = connection.execute(sa.select(tables).where(tables.c.table_id == first.table_id)).mappings().one()
             copies = [
                 {**table_row, "table_id": None, "table_name": _name(number), "folded_name": _name(number)} for number in range(1, count)
