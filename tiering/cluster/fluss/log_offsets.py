@@ -1,7 +1,7 @@
 """Reads the log ends of many tables: ListOffsets, two requests for all buckets of a table or partition that one server leads.
 
-A request of Fluss covers one table or partition, and one end of the log. Requests for several tables, partitions or servers are sent
-concurrently.
+A request of Fluss covers one table or partition, and one end of the log. So the requests for both ends, several tables, partitions or
+servers are sent concurrently.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class _OffsetRequest:
-    """A request for the ends of the logs of those buckets of a table or partition that one server leads."""
+    """A request for one end of the logs of those buckets of a table or partition that one server leads."""
 
     path: TablePath
     table_id: int
     partition_id: int | None
     server: ServerAddress
     bucket_ids: tuple[int, ...]
+    offset_type: int
 
 
 class FlussLogOffsets:
@@ -57,7 +58,7 @@ class FlussLogOffsets:
         missing = {
             TableBucket(table.table_id, bucket): table.path for table, partitions in tables for bucket in _buckets(table, partitions)
         }
-        bounds: dict[TableBucket, BucketOffsets] = {}
+        ends: dict[tuple[TableBucket, int], int] = {}
         gone: set[tuple[int, int | None]] = set()
         errors: dict[int, LakewardError] = {}
         for _ in range(ATTEMPTS):
@@ -69,11 +70,11 @@ class FlussLogOffsets:
                     if isinstance(answer, LakewardError):
                         errors[question.table_id] = self._error_of(question, bucket, answer)
                     else:
-                        bounds[TableBucket(question.table_id, bucket)] = answer
+                        ends[TableBucket(question.table_id, bucket), question.offset_type] = answer
             if not errors:
                 break
-            missing = {place: path for place, path in missing.items() if place not in bounds}
-        return _whole(tables, bounds, gone, errors)
+            missing = {place: path for place, path in missing.items() if not {(place, EARLIEST), (place, LATEST)} <= ends.keys()}
+        return _whole(tables, ends, gone, errors)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -96,21 +97,16 @@ class FlussLogOffsets:
                 errors[table_id] = error
             else:
                 by_server[path, table_id, partition_id, server].append(place.bucket.bucket_id)
-        return [_OffsetRequest(*key, tuple(bucket_ids)) for key, bucket_ids in by_server.items()]
+        return [_OffsetRequest(*key, tuple(ids), offset_type) for key, ids in by_server.items() for offset_type in (EARLIEST, LATEST)]
 
-    def _ask(self, question: _OffsetRequest) -> Mapping[int, BucketOffsets | LakewardError]:
-        """Returns the bounds of each bucket's log, or the error that came instead."""
+    def _ask(self, question: _OffsetRequest) -> Mapping[int, int | LakewardError]:
+        """Returns the requested end of each bucket's log, or the error that came instead."""
+        request = offsets_request(question.table_id, question.partition_id, question.bucket_ids, question.offset_type)
         try:
-            starts, ends = (  # the start first: retention may move it up to an end that was read before
-                self._client.call(
-                    question.server, offsets_request(question.table_id, question.partition_id, question.bucket_ids, offset_type)
-                ).buckets_resp
-                for offset_type in (EARLIEST, LATEST)
-            )
+            answers = self._client.call(question.server, request).buckets_resp
         except LakewardError as error:
             return dict.fromkeys(question.bucket_ids, error)
-        ends_by_id = {end.bucket_id: end for end in ends}
-        return {start.bucket_id: _bounds(question, start, ends_by_id[start.bucket_id]) for start in starts}
+        return {answer.bucket_id: _end(question, answer) for answer in answers}
 
     def _error_of(self, question: _OffsetRequest, bucket: BucketKey, error: LakewardError) -> LakewardError:
         """Returns the error of a bucket whose leader may have moved, or which may not exist any more: the next attempt asks Fluss's
@@ -124,12 +120,14 @@ class FlussLogOffsets:
         return ClusterUnavailable(error.message, **error.ids) if unproved else error
 
 
-def _bounds(question: _OffsetRequest, start: Any, end: Any) -> BucketOffsets | LakewardError:
-    for answer in (start, end):
-        if answer.error_code:
-            bucket = BucketKey(question.partition_id, answer.bucket_id)
-            return error_of(answer.error_code, f"{question.path} bucket {bucket}: {answer.error_message}")
-    return BucketOffsets(start.offset, max(start.offset, end.offset))  # the log may have lost its end in between
+def _end(question: _OffsetRequest, answer: Any) -> int | LakewardError:
+    bucket = BucketKey(question.partition_id, answer.bucket_id)
+    return error_of(answer.error_code, f"{question.path} bucket {bucket}: {answer.error_message}") if answer.error_code else answer.offset
+
+
+def _bounds(ends: Mapping[tuple[TableBucket, int], int], place: TableBucket) -> BucketOffsets:
+    # Retention may move the start up to an end that was read before: then no record of that moment remains.
+    return BucketOffsets(ends[place, EARLIEST], max(ends[place, EARLIEST], ends[place, LATEST]))
 
 
 def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKey]:
@@ -139,14 +137,14 @@ def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKe
 
 def _whole(
     tables: Sequence[tuple[TableInfo, Sequence[Partition]]],
-    bounds: Mapping[TableBucket, BucketOffsets],
+    ends: Mapping[tuple[TableBucket, int], int],
     gone: set[tuple[int, int | None]],
     errors: Mapping[int, LakewardError],
 ) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
     """Returns the tables with all buckets of their remaining partitions."""
     offsets = {
         table.table_id: {
-            bucket: bounds[TableBucket(table.table_id, bucket)]
+            bucket: _bounds(ends, TableBucket(table.table_id, bucket))
             for bucket in _buckets(table, partitions)
             if (table.table_id, bucket.partition_id) not in gone
         }
