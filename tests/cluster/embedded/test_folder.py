@@ -278,6 +278,18 @@ def test_a_file_that_holds_other_rows_than_recorded_is_corrupt(storage: Embedded
         scan(storage, table, 0, 0, 9)
 
 
+def test_the_oldest_timestamp_after_a_gap_is_that_of_the_next_record(storage: EmbeddedStorage) -> None:
+    table = make_table(storage)
+    for number in range(3):
+        storage.append(PATH, orders(number * 10, 10), "writer", number)
+    with storage.metadata.write() as connection:
+        connection.execute(sa.delete(segments).where(segments.c.starting_offset == 10))
+
+    times = [storage.log.oldest_timestamps(table.table_id, {B0: offset}) for offset in (10, 20)]
+
+    assert times[0] == times[1] != {}
+
+
 def test_a_reader_without_the_folder_says_so(storage: EmbeddedStorage, tmp_path: Path) -> None:
     table = make_table(storage)
     storage.append(PATH, orders(0, 10), "writer", 0)

@@ -61,7 +61,7 @@ class LogIndex:
         return None if row is None else _bounds(row.log_start, row.log_end, row.size_bytes)
 
     def oldest_timestamps(self, table_id: int, offsets: Offsets) -> dict[BucketKey, datetime]:
-        """Returns the commit times of the segments that have the offsets, or of the first segment of a log that begins later. Implements
+        """Returns the commit times of the segments that have the offsets, or of the first later segment. Implements
         `LogOffsets.oldest_timestamps`.
         """
         query = sa.select(buckets).where(buckets.c.table_id == table_id)
@@ -69,7 +69,11 @@ class LogIndex:
             rows = {bucket_key(row.partition_id, row.bucket_id): row for row in connection.execute(query)}
             present = {bucket: offset for bucket, offset in offsets.items() if bucket in rows and offset < rows[bucket].log_end}
             behind = {bucket: max(offset, rows[bucket].log_start) + 1 for bucket, offset in present.items()}
-            return {bucket: from_microseconds(row.commit_us) for bucket, row in _segments_below(connection, table_id, behind)}
+            commits_us = {bucket: row.commit_us for bucket, row in _segments_below(connection, table_id, behind)}
+        for bucket in present.keys() - commits_us.keys():  # no segment has the offset: the list of segments is damaged
+            for segment in self.segments(table_id, bucket, present[bucket], rows[bucket].log_end, limit=1):
+                commits_us[bucket] = segment.commit_us
+        return {bucket: from_microseconds(commit_us) for bucket, commit_us in commits_us.items()}
 
     def record_traces(self, table_id: int, offsets: Offsets) -> Mapping[BucketKey, str]:
         """Returns for each record a hash of the metadata of its segment; reads no file. Implements `RewritableLogs.record_traces`."""
