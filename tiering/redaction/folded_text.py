@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
+from itertools import islice
 from urllib.parse import unquote
 
 Span = tuple[int, int]
 """From, up to: characters of the text."""
+
+MAX_PLACES = 5_000
+"""Upper bound of the matches of a pattern that are examined. A text with more of them is noise or an attack, and its end is hidden."""
 
 SOFT = "\ue000"
 """An encoded blank (`%20`): it separates, but never ends a value."""
@@ -27,7 +31,10 @@ _ESCAPE = re.compile(
 
 @dataclass(frozen=True)
 class Folded:
-    """A text with decoded escapes. `places`: the position of each character, and of the end, in the original; None = the same position."""
+    """A text with decoded escapes. `places`: the position of each character, and of the end, in the original; None = the same position.
+
+    The end is before that of the original if there are too many escapes.
+    """
 
     text: str
     lower: str
@@ -53,12 +60,14 @@ def fold(text: str, cut: bool) -> Folded:
     pieces: list[str] = []
     positions: list[int] = []
     position = 0
-    for match in _ESCAPE.finditer(text):
+    matches = _ESCAPE.finditer(text)
+    for match in islice(matches, MAX_PLACES):
         pieces += (text[position : match.start()], _decoded(match[0]))
         positions.extend(range(position, match.start() + 1))
         position = match.end()
-    pieces.append(text[position:])
-    positions.extend(range(position, len(text) + 1) if position else ())
+    end = next((match.start() for match in matches), len(text))
+    pieces.append(text[position:end])
+    positions.extend(range(position, end + 1) if position else ())
     folded = "".join(pieces)
     lower = folded.replace("\u0130", "I").lower()  # the only character that becomes longer in lower case
     return Folded(folded, lower, positions or None, cut)
@@ -79,10 +88,12 @@ def spans_of(forms: Sequence[Form], folded: Folded) -> Iterator[Span]:
     """Yields where secrets stand. A match inside a found value is skipped: it would scan the rest of that value again."""
     for hints, pattern, value in forms:
         done = 0
-        for match in pattern.finditer(folded.lower) if any(hint in folded.lower for hint in hints) else ():
+        matches = pattern.finditer(folded.lower) if any(map(folded.lower.__contains__, hints)) else iter(())
+        for match in islice(matches, MAX_PLACES):
             if match.start() >= done and (span := value(folded, match)) is not None:
                 done = span[1]
                 yield span
+        yield from ((match.start(), len(folded.lower)) for match in islice(matches, 1))
 
 
 def end_of(pattern: re.Pattern[str], text: str, start: int) -> int:

@@ -1,7 +1,7 @@
 """Where a text holds a secret, judged by its looks: a name that says so before a value. `unnamed_secrets` has the forms without a name.
 
 Linear, since this runs on texts that others chose: every pattern is anchored or bounded on its left, and repeats are possessive or bounded.
-A scanned value is never scanned again.
+A scanned value is never scanned again, and the text after too many matches is hidden.
 
 Quoted and encoded texts hold secrets too: JSON within JSON, `%3D`, `&quot;`, `\\u0022`. `folded_text` decodes such escapes first.
 """
@@ -100,8 +100,8 @@ _TO_BLANK = re.compile(r"[^\s\"'`]++")
 _LINE = re.compile(f"[^{_LINE_ENDS}]*+[{_LINE_ENDS}]|[^{_LINE_ENDS}]++")
 _TO_LINE_END = re.compile(f"[^{_LINE_ENDS}]*+")
 _SCHEME = re.compile(r"(?:basic|bearer|token|apikey|negotiate|ntlm|sharedkey(?:lite)?)\s{1,4}+[^\s\"'`,;]++")
-_CONTEXT = re.compile(rf"(?:[{_LINE_ENDS}](?P<indent>[ \t]*)(?:export |- )?)?(?P<quote>\\{{0,31}}[\"'])?[\w.-]*\Z")
-"""Before a secret word: whether its name begins a line or a string."""
+_CONTEXT = re.compile(rf"[\w.-]*+(?P<quote>[\"']\\{{0,31}}+)?(?:(?: tropxe| -)?(?P<indent>[ \t]*+)[{_LINE_ENDS}])?")
+"""Before a secret word, backwards: whether its name begins a line or a string. A search forwards would try each start."""
 _CONTEXT_CHARACTERS = 160
 _BLOCK_VALUE = re.compile(rf"[ \t]{{0,8}}+[|>]?[+-]?\r?[{_LINE_ENDS}]")
 _BRACKET = re.compile(r"[\[\]{}()]")
@@ -111,7 +111,9 @@ _ENDS_WORD = " .,;:!?\"'"
 def secret_spans(text: str, *, cut: bool = False) -> list[Span]:
     """Returns where secrets stand, in any order. `cut` says that the text went on behind its end."""
     folded = fold(text, cut)
-    return [folded.at(span) for span in (*spans_of(_FORMS, folded), *unnamed_secrets.token_spans(folded))]
+    forms = (*_NAME_FORMS, *_FORMS) if any(map(folded.lower.__contains__, _STEMS)) else _FORMS
+    end, _ = folded.at((len(folded.text), len(folded.text)))
+    return [(end, len(text)), *map(folded.at, spans_of(forms, folded)), *map(folded.at, unnamed_secrets.token_spans(folded))]
 
 
 def is_secret_name(name: str) -> bool:
@@ -152,12 +154,12 @@ def _context(folded: Folded, match: re.Match[str]) -> tuple[int | None, str | No
     """
     start = match.start()
     head = folded.lower[start - _CONTEXT_CHARACTERS : start] if start > _CONTEXT_CHARACTERS else "\n" + folded.lower[:start]
-    context = _CONTEXT.search(head)
+    context = _CONTEXT.match(head[::-1])
     if context is None:
         return None, None
     quote: str | None = context["quote"]
-    if quote is not None and quote[-1] not in match["decor"]:
-        return 0, quote
+    if quote is not None and quote[0] not in match["decor"]:
+        return 0, quote[::-1]
     return None if context["indent"] is None or not folded.has_lines else len(context["indent"]), None
 
 
@@ -265,13 +267,15 @@ def _element_text(lower: str, start: int) -> Span | None:
     return (start, end) if end > start else None
 
 
-_FORMS: tuple[Form, ...] = (
+_NAME_FORMS: tuple[Form, ...] = (
     (_STEMS, _NAMED, _assigned),
     (("value",), _PAIRED, _of_pair),
     (("<",), _ELEMENT, _of_element),
     ((",",), _ITEM, _of_name),
     (("-",), _FLAG, _of_name),
     ((".",), _SETTING, _of_name),
+)
+_FORMS: tuple[Form, ...] = (
     (("pass", "identified", "secret", "key_id", "session_token"), _QUOTED_NEXT, _next),
     (("pass", "pwd"), _SAID, _next),
     (("-u", "--", "-p"), _ON_A_COMMAND_LINE, _next),
