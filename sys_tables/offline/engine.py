@@ -34,13 +34,13 @@ DEFAULT_MEMORY_LIMIT = "1GB"
 
 @dataclass(frozen=True)
 class OfflineSource:
-    """The data that statements read. `look` is called for each statement; `lake_format` is the format of tables that the store does not
+    """The data that statements read. `read_view` is called for each statement; `lake_format` is the format of tables that the store does not
     know.
 
     `start_command` is the command that starts a service on the same folder, for hints; None = one runs already.
     """
 
-    look: Callable[[], StatementView]
+    read_view: Callable[[], StatementView]
     open_lake: Callable[[str], Lake]
     lake_format: str
     validate: Validate
@@ -65,7 +65,7 @@ class OfflineEngine:
     def execute_parsed(self, statement: Statement) -> Answer:
         """Does the same as `execute` for a parsed statement."""
         source = self._source
-        view = source.look()
+        view = source.read_view()
         match statement:
             case Query(tree):
                 return self._query(tree, view)

@@ -54,7 +54,7 @@ def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> Resolv
     """
     catalog, database, name = _three(parts)
     if catalog.lower() == LAKE_CATALOG:
-        path = _spelled(table_path(database, name), view)
+        path = _stored_path(table_path(database, name), view)
         return ResolvedTable((LAKE_CATALOG, path.database_name, path.table_name))
     if catalog.lower() != CATALOG:
         raise InvalidArgument(
@@ -79,7 +79,7 @@ def _three(parts: Sequence[str]) -> Name:
     )
 
 
-def _spelled(path: TablePath, view: NamesView) -> TablePath:
+def _stored_path(path: TablePath, view: NamesView) -> TablePath:
     """Returns the path as the store spells it; the lake may have tables that the store never had."""
     try:
         return resolve_table(view, path).path

@@ -45,17 +45,17 @@ def near_hint(name: str, names: Sequence[str], kind: str) -> str:
 def resolve_database(view: NamesView, name: str) -> str:
     """A real database, as it is spelled. Raises UnknownDatabase."""
     names = view.databases()
-    if (spelled := resolve_name(name, names)) is None:
+    if (stored_name := resolve_name(name, names)) is None:
         raise UnknownDatabase(f"there is no database {name!r}", hint=near_hint(name, [*names, SYSTEM_DATABASE], "databases"))
-    return spelled
+    return stored_name
 
 
 def resolve_table(view: NamesView, path: TablePath) -> TableInfo:
     """A data table. Raises UnknownDatabase, UnknownTable."""
     database_name = resolve_database(view, path.database_name)
     tables = {table.path.table_name: table for table in view.tables(database_name)}
-    spelled = resolve_name(path.table_name, list(tables))
-    if spelled is None:
+    stored_name = resolve_name(path.table_name, list(tables))
+    if stored_name is None:
         hint = near_hint(path.table_name, list(tables), f"tables of {database_name}")
         raise UnknownTable(f"there is no table {database_name}.{path.table_name}", hint=hint)
-    return tables[spelled]
+    return tables[stored_name]

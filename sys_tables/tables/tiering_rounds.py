@@ -124,9 +124,9 @@ def _waits(record: RoundRecord) -> dict[str, int | None]:
     """Returns the waits of the table, without time in which no row waited too long."""
     left, values = record.unpromised_ms, {name: getattr(record, name) for name in _WAITS}
     for name, value in values.items():
-        taken = min(left, value or 0)
-        left -= taken
-        values[name] = None if value is None else value - taken
+        part_ms = min(left, value or 0)
+        left -= part_ms
+        values[name] = None if value is None else value - part_ms
     slot_ms, no_tierer_ms = values["waited_for_slot_ms"], record.no_tierer_ms
     return values | {"no_tierer_ms": no_tierer_ms if None in (slot_ms, no_tierer_ms) else min(slot_ms, no_tierer_ms)}
 

@@ -128,17 +128,17 @@ def test_a_lull_is_known_of_tasks_that_were_heard_of_and_are_not_over(ticks: Tic
     meter, _ = metered(ticks, 100, 100, 100)
     ticks.ms = 5_000
     meter.end_at_least(1)
-    assert meter.lull == IdleTime(0, ()), "none was heard of: they may work where nobody hears them"
+    assert meter.idle_time == IdleTime(0, ()), "none was heard of: they may work where nobody hears them"
     ticks.ms = 9_000
     meter.move(at(10), 0)
     meter.move(replace(at(10), executor="1@there"), 1)
     ticks.ms = 12_000
-    assert meter.lull == IdleTime(3_000, ("0@here", "1@there"))
+    assert meter.idle_time == IdleTime(3_000, ("0@here", "1@there"))
     meter.move(at(10), 0)
-    assert meter.lull.ms == 3_000, "a repeat is no progress"
+    assert meter.idle_time.ms == 3_000, "a repeat is no progress"
     meter.move(DONE, 0)
-    assert meter.lull == IdleTime(0, ("1@there",))
+    assert meter.idle_time == IdleTime(0, ("1@there",))
     meter.move(at(20), 1)
     meter.move(DONE, 1)
     ticks.ms = 90_000
-    assert meter.lull.executors == (), "the third waits for an executor"
+    assert meter.idle_time.executors == (), "the third waits for an executor"

@@ -13,7 +13,7 @@ from support.round_scene import B0, B1, TABLE, Coordinator, Scene
 from tiering.errors import ClusterUnavailable
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
-from tiering.round.runner import LOG_LOOKS
+from tiering.round.runner import LOG_REREADS
 from tiering.round.steps import actions as act
 from tiering.round.steps.actions import RoundOutcome
 
@@ -221,7 +221,7 @@ def test_what_stays_so_at_every_look_parks_it(scene: Scene, cluster: RewritableC
     scene.run()
     cluster.logs[TABLE.table_id][B0] = (8, 9)
     assert error_class(scene.run()) == "LogTruncated"
-    assert cluster.settled == LOG_LOOKS
+    assert cluster.settled == LOG_REREADS
 
 
 def test_a_first_round_does_not_begin_late_because_of_a_new_leader(scene: Scene, cluster: RewritableCluster) -> None:
@@ -233,5 +233,5 @@ def test_a_first_round_does_not_begin_late_because_of_a_new_leader(scene: Scene,
 def test_a_log_that_lost_its_start_before_the_first_round_is_begun_there(scene: Scene, cluster: RewritableCluster) -> None:
     cluster.logs[TABLE.table_id][B0] = (5, 7)
     assert scene.run().state is RoundState.SUCCEEDED
-    assert cluster.settled == LOG_LOOKS
+    assert cluster.settled == LOG_REREADS
     assert len(scene.offsets_in_lake()) == 4

@@ -68,8 +68,8 @@ def task_acts_for(user: str) -> Identity:
     Only the user's name is known: a policy that forbids something to a group applies to the user, and one that permits does not.
     """
     identity = current_identity()
-    believed = bool(user) and identity.is_checked and user != identity.principal and _may_impersonate(identity, user)
-    _user.set(Identity(user, identity.authentication, has_unknown_groups=True, peer=identity.peer) if believed else None)
+    is_trusted = bool(user) and identity.is_checked and user != identity.principal and _may_impersonate(identity, user)
+    _user.set(Identity(user, identity.authentication, has_unknown_groups=True, peer=identity.peer) if is_trusted else None)
     return current_subject()
 
 

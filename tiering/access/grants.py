@@ -105,14 +105,14 @@ class Access:
         if resource.name is not None and not self.may(Privilege.DESCRIBE, resource):
             raise UnknownTable(f"there is no table {resource.id}")
         if not self.may(privilege, resource):
-            raise self.lacks(privilege, resource)
+            raise self.denial(privilege, resource)
 
     def require_new(self, privilege: Privilege, path: TablePath) -> None:
         """Raises AccessDenied if the privilege on a table is missing, whether or not the table exists."""
         if not self.may_table(privilege, path):
-            raise self.lacks(privilege, Resource.of_table(path))
+            raise self.denial(privilege, Resource.of_table(path))
 
-    def lacks(self, privilege: Privilege, resource: Resource) -> AccessDenied:
+    def denial(self, privilege: Privilege, resource: Resource) -> AccessDenied:
         """Returns the refusal, with the policy to ask for."""
         return AccessDenied(
             f"{self.identity.principal} lacks {privilege} on {resource}",

@@ -41,7 +41,7 @@ def stays_on_this_machine(host: str) -> bool:
 def token_file_name(host: str, port: str) -> str:
     """Returns the name of the token file for the service at this address on this machine."""
     address = _ip_address(connected_host(host))
-    name = host.lower() if address is None else _spelled(address)
+    name = host.lower() if address is None else _canonical_text(address)
     return f"{name}_{port}_{machine_id()}"
 
 
@@ -83,7 +83,7 @@ def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
     return mapped or address
 
 
-def _spelled(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+def _canonical_text(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     """Returns one text per address. An unspecified address becomes the loopback address of its kind, which a connection to it reaches."""
     if address.is_unspecified:
         return LOCALHOST if address.version == 4 else "0-0-0-0-0-0-0-1"

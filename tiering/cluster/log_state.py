@@ -42,11 +42,11 @@ def read_log_state(cluster: SplitSource, table: TableInfo, tiered: Offsets, *, s
     return LogState(ends, partitions, snapshots, traces_at(rewritable, table, ends_to_trace, tiered_in_log))
 
 
-def traces_at(cluster: SplitSource, table: TableInfo, *looks: Offsets) -> Mapping[tuple[BucketKey, int], str]:
-    """Returns, by bucket and offset, the trace of the last record below the offset. Reads the `looks` one after the other.
+def traces_at(cluster: SplitSource, table: TableInfo, *offset_sets: Offsets) -> Mapping[tuple[BucketKey, int], str]:
+    """Returns, by bucket and offset, the trace of the last record below the offset. Reads the `offset_sets` one after the other.
 
     Returns nothing for a cluster without `RewritableLogs`. Raises ClusterUnavailable.
     """
     if not isinstance(cluster, RewritableLogs):
         return {}
-    return {(bucket, at[bucket]): trace for at in looks for bucket, trace in cluster.record_traces(table, at).items()}
+    return {(bucket, at[bucket]): trace for at in offset_sets for bucket, trace in cluster.record_traces(table, at).items()}

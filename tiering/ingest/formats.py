@@ -136,13 +136,13 @@ def check_rename(names: Sequence[str], rename: Mapping[str, str], file: str) -> 
 
 def rename_hint(names: Sequence[str]) -> str:
     """Returns the options that replace each invalid column name by a valid one; an empty text if all names are valid."""
-    taken = {folded_name(name) for name in names if _is_valid(name)}
+    used_names = {folded_name(name) for name in names if _is_valid(name)}
     passed: set[str] = set()
     pairs: list[str] = []
     for number, name in enumerate(names, start=1):
         if not _is_valid(name) or folded_name(name) in passed:
-            new = _free_name(name, number, taken)
-            taken.add(folded_name(new))
+            new = _free_name(name, number, used_names)
+            used_names.add(folded_name(new))
             pairs.append(f"{name}={new}")
         passed.add(folded_name(name))
     return "Rename it: " + " ".join(f"--rename {shlex.quote(pair)}" for pair in pairs) if pairs else ""
@@ -156,9 +156,9 @@ def _is_valid(name: str) -> bool:
     return True
 
 
-def _free_name(name: str, number: int, taken: Collection[str]) -> str:
+def _free_name(name: str, number: int, used_names: Collection[str]) -> str:
     """Returns a valid name similar to that of the `number`th column of the file. No other column has this name."""
     new = _NO_NAME_CHARACTERS.sub("_", name).strip("_")[:100] or f"column_{number}"
-    while folded_name(new) in taken:
+    while folded_name(new) in used_names:
         new = f"{new}_{number}"
     return new

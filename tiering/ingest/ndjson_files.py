@@ -234,9 +234,12 @@ class NdjsonSource:
             return _parse(content, schema)
         in_file = None if schema is None else pa.schema([field.with_name(self._keys.get(field.name, field.name)) for field in schema])
         rows = _parse(content, in_file)
-        taken = [new for new in self._keys if new in rows.column_names and new not in self._new_names]
-        if schema is None and taken:
-            raise InvalidData(f"there is a key {taken[0]!r}, but --rename gives {self._keys[taken[0]]!r} the same name", column=taken[0])
+        renamed_keys = [new for new in self._keys if new in rows.column_names and new not in self._new_names]
+        if schema is None and renamed_keys:
+            raise InvalidData(
+                f"there is a key {renamed_keys[0]!r}, but --rename gives {self._keys[renamed_keys[0]]!r} the same name",
+                column=renamed_keys[0],
+            )
         return rows.rename_columns([self._new_names.get(name, name) for name in rows.column_names])
 
 

@@ -57,8 +57,8 @@ class ColumnInference:
         if not self._candidates:
             return
         trimmed = _without_nulls(texts, self._null_texts)
-        tried = [(kind, _try_cast(trimmed, kind)) for kind in self._candidates]
-        fitting = [(kind, values) for kind, values in tried if values is not None]
+        casts = [(kind, _try_cast(trimmed, kind)) for kind in self._candidates]
+        fitting = [(kind, values) for kind, values in casts if values is not None]
         self._candidates = [kind for kind, _ in fitting]
         self._has_values = self._has_values or any(values.null_count < len(values) for _, values in fitting)
         for kind, values in fitting:

@@ -85,7 +85,7 @@ class RoundMeter:
             return self._positions[task]
 
     @property
-    def lull(self) -> IdleTime:
+    def idle_time(self) -> IdleTime:
         """Returns the time since the last progress, and the executors of the running tasks."""
         with self._lock:
             running = {position.executor or "" for position in self._positions if position.state is SplitState.RUNNING}

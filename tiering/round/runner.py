@@ -52,7 +52,7 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 REREAD_SECONDS = 60
 """Time for which the outcome of a commit is queried again from a lake that does not answer."""
 
-LOG_LOOKS = 3
+LOG_REREADS = 3
 """Number of times that the log is read again, because its leader may just have moved."""
 
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
@@ -102,8 +102,8 @@ class RoundRunner:
         self._last_view: LakeView | None = None
         self._skipped: SkippedRecords = {}
         """Records to skip, from the assignment, that the log still had when it was last read."""
-        looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
-        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
+        rereads = LOG_REREADS if isinstance(world.cluster, RewritableLogs) else 0
+        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), rereads)
 
     @property
     def next_action(self) -> act.Action:
@@ -125,13 +125,13 @@ class RoundRunner:
         `_stopped_by`.
         """
         meter = self._upkeep.meter if self._assignment.upkeep else self._meter
-        lull = None if meter is None or not self._is_working else meter.lull
-        if self._granted or lull is None or not lull.executors or lull.ms < after_ms:
+        idle = None if meter is None or not self._is_working else meter.idle_time
+        if self._granted or idle is None or not idle.executors or idle.ms < after_ms:
             return None
-        where = ", ".join(lull.executors)
+        where = ", ".join(idle.executors)
         tasks = "rewrites" if self._assignment.upkeep else "splits"
         error = RoundStalled(
-            f"the {tasks} made no progress for {short_duration(lull.ms)}; last reported by {where}",
+            f"the {tasks} made no progress for {short_duration(idle.ms)}; last reported by {where}",
             round_id=self._assignment.round_id,
         )
         self._given_up, self._stopped_by = True, error

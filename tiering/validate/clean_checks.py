@@ -88,8 +88,8 @@ def _with_gaps(engine: Engine, subject: Subject, report: Report, bucket_range: B
     left_out = {} if subject.marker is None else subject.marker.skipped
     rows_in = log_rows(subject.source, subject.table, lambda: left_out)
     gaps = {run: rows_in(bucket_range.bucket, *run) for run in without(bucket_range.start, since, runs)}
-    if untold := [run for run, has_rows in gaps.items() if has_rows is None]:
-        text = f"no file has the offsets {runs_text(untold)}, and the log does not hold them any more: they may have been without rows"
+    if uncovered := [run for run, has_rows in gaps.items() if has_rows is None]:
+        text = f"no file has the offsets {runs_text(uncovered)}, and the log does not hold them any more: they may have been without rows"
         report.add("cover", bucket_range.name, None, None, None, text)
     return replace(bucket_range, empty=(*bucket_range.empty, *(run for run, has_rows in gaps.items() if not has_rows)))
 

@@ -77,8 +77,8 @@ def _with_bounds(bucket_ranges: tuple[BucketRange, ...]) -> str:
     bounds = ", ".join(
         f"({text_literal(bucket_range.place[0])}, {bucket_range.place[1]}, {bucket_range.readable[0]})" for bucket_range in bucket_ranges
     )
-    mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
-    return f"(SELECT lake.*, b.__lakeward_low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, __lakeward_low) ON {mine})"
+    same_bucket = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
+    return f"(SELECT lake.*, b.__lakeward_low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, __lakeward_low) ON {same_bucket})"
 
 
 def digests_of_log(engine: Engine, bucket_range: BucketRange) -> Mapping[int, tuple[int, int]]:
@@ -223,12 +223,12 @@ def _value_details(engine: Engine, bucket_range: BucketRange, block: int) -> str
     with engine.log(bucket_range, min(max(low, start), stop), min(max(high, start), stop), engine.columns) as log:
         in_log = {offset: tuple(row_hashes) for offset, *row_hashes in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM {log}")}
     for offset in sorted({*in_lake, *in_log}):
-        ours, theirs = in_lake.get(offset, []), in_log.get(offset)
-        if theirs is None:
+        lake_rows, log_row = in_lake.get(offset, []), in_log.get(offset)
+        if log_row is None:
             return f"bucket {bucket_range.name}: offset {offset} is in the lake but not in the log"
-        if len(ours) != 1:
-            return f"bucket {bucket_range.name}: offset {offset} is in the lake {len(ours)} times"
-        if ours[0] != theirs:
-            columns = [name for name, a, b in zip(engine.columns, ours[0], theirs, strict=True) if a != b]
+        if len(lake_rows) != 1:
+            return f"bucket {bucket_range.name}: offset {offset} is in the lake {len(lake_rows)} times"
+        if lake_rows[0] != log_row:
+            columns = [name for name, a, b in zip(engine.columns, lake_rows[0], log_row, strict=True) if a != b]
             return f"bucket {bucket_range.name}: offset {offset} has other values in the lake than in the log, in {', '.join(columns)}"
     return f"bucket {bucket_range.name}: offsets {low} to {high - 1} differ"

@@ -96,14 +96,14 @@ def check_offsets(engine: Engine, report: Report, bucket_ranges: tuple[BucketRan
 def _wrong_keys(engine: Engine, scope: Scope) -> str | None:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     texts = ", ".join(f"CAST({quoted(key)} AS VARCHAR)" for key in engine.table.primary_key)
-    mine = f"FROM lake WHERE {scope.condition}"
-    twice = f"SELECT {texts}, count(*) {mine} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1"
+    lake_scope = f"FROM lake WHERE {scope.condition}"
+    twice = f"SELECT {texts}, count(*) {lake_scope} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1"
     for *key, times in engine.rows(twice, scope.parameters):
         return f"{_place(scope)}: key {_key(key)} occurs {times} times"
     if scope.bucket is None:
         return None  # its rows have no offsets
     tiered = scope.members[0].tiered
-    [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {tiered}", scope.parameters)
+    [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {lake_scope} AND {OFFSET_COLUMN} >= {tiered}", scope.parameters)
     return None if beyond is None else f"{_place(scope)}: offset {beyond} lies beyond {tiered}"
 
 

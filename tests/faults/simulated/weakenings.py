@@ -184,7 +184,7 @@ WEAKENINGS = (
     Weakening("cluster-unreachable", "tiering.errors.ClusterUnavailable.retryable", False),
     Weakening("record-answer-lost", "tiering.round.steps.machine._action_failed", fails_with_its_ack, unexpected=("FAILED",)),
     Weakening("cluster-record-lost", "tiering.round.steps.steps_to_write.base_read", acks_nothing),
-    Weakening("ends-stale", "tiering.round.runner.LOG_LOOKS", 0),
+    Weakening("ends-stale", "tiering.round.runner.LOG_REREADS", 0),
     Weakening("bucket-without-ends", "tiering.planning.plan_splits._check_all_told", nothing),
     Weakening("log-cut", "tiering.planning.plan_splits.check_reachable", nothing),
     Weakening("log-rewritten", "tiering.round.steps.steps_to_write.check_same_log", nothing),

@@ -43,7 +43,7 @@ def tables(
         rows = _rows_of_fluss(fluss, database)
     else:
         with SystemCatalog(uri) as catalog:
-            namespace = None if database is None else _spelled(database, list(catalog.describe().namespaces))
+            namespace = None if database is None else _stored_name(database, list(catalog.describe().namespaces))
             if namespace == SYSTEM_DATABASE:
                 print_rows([_system_row(table) for table in catalog.describe().system_tables], output, ("table", "comment"))
                 return
@@ -60,7 +60,7 @@ def _rows_of_fluss(servers: str, database: str | None) -> list[dict[str, Any]]:
     from tiering.cli.service_cluster import fluss_cluster
 
     with fluss_cluster(servers) as cluster:
-        tables = cluster.tables(None if database is None else _spelled(database, cluster.databases()))
+        tables = cluster.tables(None if database is None else _stored_name(database, cluster.databases()))
         counts = {table.table_id: _partition_count(cluster, table) for table in tables if table.partition_keys}
     return [_as_read(asdict(table_row(table, counts.get(table.table_id), None))) for table in tables]
 
@@ -76,7 +76,7 @@ def _as_read(row: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
 
 
-def _spelled(database: str, databases: Sequence[str]) -> str:
+def _stored_name(database: str, databases: Sequence[str]) -> str:
     if (namespace := resolve_name(database, databases)) is None:
         raise UnknownDatabase(f"there is no database {database!r}", hint=near_hint(database, databases, "databases"))
     return namespace

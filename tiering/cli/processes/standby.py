@@ -109,7 +109,7 @@ class Standby:
                 if await asyncio.to_thread(self._try_to_lead):
                     _log.warning("the coordinator that led is gone: this one takes over")
                     return True
-                await self._look(server)
+                await self._check_leader(server)
                 warned = False
             except StoreError as error:
                 if not warned:
@@ -119,7 +119,7 @@ class Standby:
                 await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
         return False
 
-    async def _look(self, server: ForwardingServer) -> None:
+    async def _check_leader(self, server: ForwardingServer) -> None:
         """Follows the current leader. Ends the database session of a leader that has sent no beat for too long."""
         leader = await asyncio.to_thread(self._store.leader)
         await server.follow(None if leader is None else leader.address)

@@ -64,10 +64,10 @@ def _errors_to(file: IO[bytes]) -> Iterator[None]:
     Later errors of the JVM reach Python as exceptions.
     """
     sys.stderr.flush()
-    ours = os.dup(2)
+    saved_stderr = os.dup(2)
     os.dup2(file.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(ours, 2)
-        os.close(ours)
+        os.dup2(saved_stderr, 2)
+        os.close(saved_stderr)

@@ -36,7 +36,7 @@ class DuckDbEngine:
             self._opened = opened.pop_all()
         clock, open_lake = SystemClock(), lake_opener(properties)
         source = OfflineSource(
-            look=lambda: statement_view_of(offline_view(store, cluster, clock, open_lake)),
+            read_view=lambda: statement_view_of(offline_view(store, cluster, clock, open_lake)),
             open_lake=open_lake,
             lake_format=lake_format,
             validate=lambda call: validation.run(call.path, call.level, call.snapshot_id),

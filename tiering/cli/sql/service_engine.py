@@ -62,7 +62,7 @@ class ServiceDuckDbEngine:
             self._client = opened.enter_context(LakewardClient(uri))
             self._opened = opened.pop_all()
         source = OfflineSource(
-            look=self._look,
+            read_view=self._read_view,
             open_lake=lake_opener(lake.properties),
             lake_format=lake.format,
             validate=self._validate,
@@ -96,7 +96,7 @@ class ServiceDuckDbEngine:
                 hint="Leave --engine out. DuckDB runs queries on system and lake tables, SHOW, DESCRIBE and CALL sys.validate_table.",
             )
 
-    def _look(self) -> StatementView:
+    def _read_view(self) -> StatementView:
         names = ServiceNames(self._cluster, self._client)
         return StatementView(names, lambda table, scan: read_rows(table, lambda: self._rows(table), names.now, scan))
 

@@ -177,15 +177,15 @@ def _csv_field(value: Any) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Returns distinct names: `a, b, a` becomes `a, b, a_2`. A new name never equals an existing one."""
-    taken, counts = set(names), Counter[str]()
+    used_names, counts = set(names), Counter[str]()
     unique: list[str] = []
     for name in names:
         counts[name] += 1
         candidate = name
-        while counts[name] > 1 and candidate in taken:
+        while counts[name] > 1 and candidate in used_names:
             candidate = f"{name}_{counts[name]}"
-            counts[name] += candidate in taken
-        taken.add(candidate)
+            counts[name] += candidate in used_names
+        used_names.add(candidate)
         unique.append(candidate)
     return unique
 

@@ -107,8 +107,8 @@ class StoredCluster:
         """Returns the buckets that are stopped at a record. Implements `StoppedBuckets.stopped_buckets`."""
         with self.metadata.read() as connection:
             refused = refused_of_table(connection, table_id)
-        standing = {bucket: record for bucket, records in refused.items() if (record := blocking_record(records)) is not None}
-        return {bucket: BlockingRecord(record.offset, REASON, text_with_error(record)) for bucket, record in standing.items()}
+        blocking = {bucket: record for bucket, records in refused.items() if (record := blocking_record(records)) is not None}
+        return {bucket: BlockingRecord(record.offset, REASON, text_with_error(record)) for bucket, record in blocking.items()}
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """Returns the newest KV snapshot of each bucket. Implements `SplitSource.kv_snapshots`."""

@@ -246,15 +246,15 @@ class FlussLeases:
             )
             self._client.coordinator(request)
             offsets = log_offsets_of(self._client, existing)
-        gone = [place for place in snapshot_ids if place not in offsets]
+        released = [place for place in snapshot_ids if place not in offsets]
         lost = {
             place: replace(held_entries[place], is_gone=True)
-            for place in gone
+            for place in released
             if place in held_entries and held_entries[place].snapshot_id == snapshot_ids[place]
         }
         self._ledger.renew(lease_id, ttl_ms, owner, now, lost)
-        self._release(lease_id, {place: existing[place] for place in gone if place in existing and place not in lost})
-        return [place for place in gone if place in named]
+        self._release(lease_id, {place: existing[place] for place in released if place in existing and place not in lost})
+        return [place for place in released if place in named]
 
     def _release(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
         """Releases buckets, table by table: 0.9.1 refuses a whole request because of one table that it does not know (any more)."""

@@ -59,11 +59,11 @@ class FlussLogOffsets:
             TableBucket(table.table_id, bucket): table.path for table, partitions in tables for bucket in _buckets(table, partitions)
         }
         ends: dict[tuple[TableBucket, int], int] = {}
-        gone: set[tuple[int, int | None]] = set()
+        dropped: set[tuple[int, int | None]] = set()
         errors: dict[int, LakewardError] = {}
         for _ in range(ATTEMPTS):
             errors = {}
-            questions = self._questions(missing, gone, errors)
+            questions = self._questions(missing, dropped, errors)
             for question, answers in zip(questions, self._pool.map(self._ask, questions), strict=True):
                 for bucket_id, answer in answers.items():
                     bucket = BucketKey(question.partition_id, bucket_id)
@@ -74,25 +74,25 @@ class FlussLogOffsets:
             if not errors:
                 break
             missing = {place: path for place, path in missing.items() if not {(place, EARLIEST), (place, LATEST)} <= ends.keys()}
-        return _whole(tables, ends, gone, errors)
+        return _whole(tables, ends, dropped, errors)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _questions(
-        self, missing: Mapping[TableBucket, TablePath], gone: set[tuple[int, int | None]], errors: dict[int, LakewardError]
+        self, missing: Mapping[TableBucket, TablePath], dropped: set[tuple[int, int | None]], errors: dict[int, LakewardError]
     ) -> list[_OffsetRequest]:
         by_server: dict[tuple[TablePath, int, int | None, ServerAddress], list[int]] = defaultdict(list)
         for place, path in missing.items():
             table_id, partition_id = place.table_id, place.bucket.partition_id
-            if (table_id, partition_id) in gone or (table_id, None) in gone:
+            if (table_id, partition_id) in dropped or (table_id, None) in dropped:
                 continue
             try:
                 server = self._client.leader_of(path, table_id, place.bucket)
             except UnknownTable:
-                gone.add((table_id, None))
+                dropped.add((table_id, None))
             except UnknownPartition:
-                gone.add((table_id, partition_id))
+                dropped.add((table_id, partition_id))
             except ClusterUnavailable as error:
                 errors[table_id] = error
             else:
@@ -138,7 +138,7 @@ def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKe
 def _whole(
     tables: Sequence[tuple[TableInfo, Sequence[Partition]]],
     ends: Mapping[tuple[TableBucket, int], int],
-    gone: set[tuple[int, int | None]],
+    dropped: set[tuple[int, int | None]],
     errors: Mapping[int, LakewardError],
 ) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
     """Returns the tables with all buckets of their remaining partitions."""
@@ -146,10 +146,10 @@ def _whole(
         table.table_id: {
             bucket: _bounds(ends, TableBucket(table.table_id, bucket))
             for bucket in _buckets(table, partitions)
-            if (table.table_id, bucket.partition_id) not in gone
+            if (table.table_id, bucket.partition_id) not in dropped
         }
         for table, partitions in tables
-        if table.table_id not in errors and (table.table_id, None) not in gone
+        if table.table_id not in errors and (table.table_id, None) not in dropped
     }
     if errors and not offsets:
         raise next(iter(errors.values()))

@@ -198,8 +198,8 @@ class _Steps:
                 return replace(goal, request_id=earlier.round_id)
             ctx = self._table_records.context(request.caller)
             called = upkeep.request(ctx, record, goal.order, request.procedure, request.idempotency_key)
-            begun = self._operations.begun(request, goal.table_id, called.round_id)
-            self._table_records.put(called.change, operations=begun)
+            operations = self._operations.begun(request, goal.table_id, called.round_id)
+            self._table_records.put(called.change, operations=operations)
         return replace(goal, request_id=called.round_id)
 
     def _ended(self, goal: Goal, record: TableRecord, ended: EndedUpkeep) -> Goal | UpkeepResult:

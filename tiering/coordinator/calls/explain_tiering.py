@@ -43,8 +43,8 @@ def explain_tiering(parts: CallParts, request: ExplainTiering) -> tuple[Explanat
     reasons = _reasons(parts, record)
     if info.refusal is not None:
         reasons.append(Explanation(Decision.REFUSE, f"it cannot be tiered: {info.refusal}"))
-    looked, buckets = _look(parts, record, info)
-    reasons += looked
+    times, buckets = _explained(parts, record, info)
+    reasons += times
     if not any(line.decision in HOLDS_UP for line in reasons):
         reasons.insert(0, Explanation(Decision.BEGIN, "nothing prevents it: a round begins when a tierer asks for the next table"))
     return (*reasons, *buckets)
@@ -62,7 +62,7 @@ def _reasons(parts: CallParts, record: TableRecord) -> list[Explanation]:
     return why_not_now(record, now, room, records.options, queued_before=before, with_numbers=with_numbers)
 
 
-def _look(parts: CallParts, record: TableRecord, info: TableInfo) -> tuple[list[Explanation], list[Explanation]]:
+def _explained(parts: CallParts, record: TableRecord, info: TableInfo) -> tuple[list[Explanation], list[Explanation]]:
     """Returns the lines from lake and log: about the table, and about its buckets."""
     try:
         base = parts.lakes.base(record, info)

@@ -84,8 +84,8 @@ def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tabl
     with parts.table_records.changing():
         if (earlier_call := parts.operations.earlier_call(request)) is not None:  # a call with the same key came first
             return earlier_call.targets
-        begun = parts.operations.begun(request, None, goal={"targets": chosen})
-        parts.table_records.put(operations=begun, events=[_event(parts, request, chosen)])
+        operations = parts.operations.begun(request, None, goal={"targets": chosen})
+        parts.table_records.put(operations=operations, events=[_event(parts, request, chosen)])
     return chosen
 
 

@@ -48,7 +48,7 @@ from tiering.procedures.tier_table import TierTable, TierTableResult
 _log = structlog.get_logger(__name__)
 StepResult = TypeVar("StepResult")
 
-LOOK_AGAIN_MS = 1_000
+CHECK_AGAIN_MS = 1_000
 """Pause between reads of a lake that does not answer."""
 FIRST_LOOK_MS = 2_000
 """After this wait for its first read of the lake, a call requests a round, which finds out whether there is something to do."""
@@ -133,7 +133,7 @@ class _Call:
         A known idempotency key attaches to the earlier call's goal, or ends like that call. Raises UnknownTable, UnknownDatabase,
         LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names another call).
         """
-        begun = await self.in_thread(self._earlier_or_new)
+        begun = await self.in_thread(self._earlier_or_new_call)
         if isinstance(begun, TierTableResult | Goal):
             return begun
         goal, record = begun.goal, begun.record
@@ -172,7 +172,7 @@ class _Call:
             base = await self._probes.within(self._left_ms(), self._check(record, goal))
         except errors.TransientTieringError as error:
             progress = Progress(f"the round ended; reading the lake: {error.message}")
-            return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
+            return Waiting(goal, progress, self._table_records.now().after(CHECK_AGAIN_MS))
         is_forced = ended.state is RoundState.FORCE_FINISHED  # the next round continues at once, even if a bucket stops
         # The table failed because of repeated fences, or a bucket stops.
         if base is None and ended.error is not None and ended.error == record.error and not is_forced:
@@ -217,20 +217,20 @@ class _Call:
         """Returns a look that checks the lake table now and returns its base if it has reached the goal. Raises base check errors."""
         return LakeProbe(goal.path, goal.table_id, partial(self._base_at, record, goal))
 
-    def _base_at(self, record: TableRecord, goal: Goal, asking: SideReporter) -> Base | None:
-        asking(Side.CLUSTER)
+    def _base_at(self, record: TableRecord, goal: Goal, report_side: SideReporter) -> Base | None:
+        report_side(Side.CLUSTER)
         info = self._cluster.table(record.path)
         if info.table_id != goal.table_id:
             raise table_dropped(goal.path, goal.table_id)
-        base = self._lakes.base(record, info, asking)
+        base = self._lakes.base(record, info, report_side)
         living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
         if not reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living):
             return None
-        asking(Side.CLUSTER)
+        report_side(Side.CLUSTER)
         self._lakes.check_log(info, base)
         return base
 
-    def _earlier_or_new(self) -> TierTableResult | Goal | _NewCall:
+    def _earlier_or_new_call(self) -> TierTableResult | Goal | _NewCall:
         """Returns the result or the goal of the earlier call with this key, or else a new goal."""
         earlier = self._operations.earlier_call(self._request)
         if earlier is not None:

@@ -24,7 +24,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, T
 from tiering.procedures.base import Pool, Progress
 from tiering.procedures.wait_for_tiering import WaitForTiering, WaitForTieringResult
 
-LOOK_AGAIN_MS = 1_000
+CHECK_AGAIN_MS = 1_000
 """Pause between reads of a lake or a cluster that does not answer."""
 
 
@@ -70,11 +70,11 @@ async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGe
 
 async def _probe_in_time(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _LakeState:
     """Reads the lake, for at most as long as the call still waits."""
-    probe = LakeProbe(request.path, goal.table_id, partial(_look, parts, request, goal))
+    probe = LakeProbe(request.path, goal.table_id, partial(_lake_state, parts, request, goal))
     try:
         return await parts.probes.within(request.timeout_ms - _waited_ms(parts, goal), probe)
     except errors.TransientTieringError as error:  # the lake did not answer in time
-        again_at = parts.table_records.now().after(LOOK_AGAIN_MS)
+        again_at = parts.table_records.now().after(CHECK_AGAIN_MS)
         return _LakeState(False, living_record(parts, request.path, goal.table_id).shown_snapshot_id, again_at, error.message)
 
 
@@ -149,27 +149,27 @@ def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, in
     return targets
 
 
-def _look(parts: CallParts, request: WaitForTiering, goal: _Goal, asking: SideReporter) -> _LakeState:
+def _lake_state(parts: CallParts, request: WaitForTiering, goal: _Goal, report_side: SideReporter) -> _LakeState:
     """Reads the lake. A problem of the lake is not raised here: a round reports it, and the call waits."""
     if parts.table_records.fenced is not None:
         raise parts.table_records.fenced
     record, now = living_record(parts, request.path, goal.table_id), parts.table_records.now()
     present = _LakeState(False, record.shown_snapshot_id)
     if goal.until is not None and now.wall <= goal.until:
-        return _LakeState(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
+        return _LakeState(False, record.shown_snapshot_id, again_at=now.after(CHECK_AGAIN_MS))
     try:
-        asking(Side.CLUSTER)
+        report_side(Side.CLUSTER)
         info = parts.cluster.table(request.path)
         if info.table_id != goal.table_id:
             raise table_dropped(request.path, goal.table_id)
-        base = parts.lakes.base(record, info, asking)
+        base = parts.lakes.base(record, info, report_side)
         log = parts.cluster.offsets(info)
         is_reached = _has(parts, info, base, goal, log)
         if is_reached:
             parts.lakes.check_log(info, base, log)
         return _LakeState(is_reached, base.newest)
     except errors.TransientTieringError as error:
-        return _LakeState(False, present.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
+        return _LakeState(False, present.lake_snapshot_id, now.after(CHECK_AGAIN_MS), error.message)
     except errors.PermanentTieringError as error:
         return _LakeState(False, present.lake_snapshot_id, problem=error.message)
 

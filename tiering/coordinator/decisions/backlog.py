@@ -89,8 +89,8 @@ def start_after_outage(ctx: Context, record: TableRecord) -> Change | None:
 
 def had_outage(record: TableRecord, now: datetime, options: CoordinatorOptions) -> bool:
     """Returns whether the table was not tiered, checked or started for longer than `reset_after`. A never tiered table has no outage."""
-    looks = (record.last_tiered_time, record.last_checked_time, record.lake.backlog_start_time)
-    latest = max((time for time in looks if time is not None), default=None)
+    observed_times = (record.last_tiered_time, record.last_checked_time, record.lake.backlog_start_time)
+    latest = max((time for time in observed_times if time is not None), default=None)
     return latest is not None and record.lake.backlog is not None and now - latest > reset_after(record, options)
 
 
@@ -115,17 +115,17 @@ def begin_planned(change: Change, ctx: Context, stops: TextOffsets) -> Change:
     if before.backlog is not None and before.backlog_start is None:
         return change
     start = before.backlog_start or BacklogStart(BacklogCause.FIRST, ctx.now.wall)
-    begun = {bucket: stop for bucket, stop in waiting.items() if before.backlog is None or start.touches(bucket)}
-    lake = replace(before, backlog={**(before.backlog or {}), **begun}, backlog_start=None, backlog_start_time=ctx.now.wall)
-    if begun:
+    started = {bucket: stop for bucket, stop in waiting.items() if before.backlog is None or start.touches(bucket)}
+    lake = replace(before, backlog={**(before.backlog or {}), **started}, backlog_start=None, backlog_start_time=ctx.now.wall)
+    if started:
         lake = replace(lake, backlog_starts=before.backlog_starts + 1)
-        records = sum(stop - tiered.get(bucket, 0) for bucket, stop in begun.items())
-        at_most = "" if begun.keys() <= tiered.keys() else "at most "  # a plan does not say where the log of a new bucket starts
-        details = {"start": lake.backlog_starts, "cause": start.cause.value, "buckets": len(begun), "records": records}
+        records = sum(stop - tiered.get(bucket, 0) for bucket, stop in started.items())
+        at_most = "" if started.keys() <= tiered.keys() else "at most "  # a plan does not say where the log of a new bucket starts
+        details = {"start": lake.backlog_starts, "cause": start.cause.value, "buckets": len(started), "records": records}
         waits = "waits" if records == 1 else "wait"
-        message = f"{at_most}{counted(records, 'record')} of {counted(len(begun), 'bucket')} {waits}: {_WORDS[start.cause]}"
+        message = f"{at_most}{counted(records, 'record')} of {counted(len(started), 'bucket')} {waits}: {_WORDS[start.cause]}"
         change = change.note(ctx, "BACKLOG_BEGIN", message, Level.INFO, **details)
-    return _switched(change.update(lake=lake), ctx, before, _WORDS[start.cause] if begun else "nothing waits")
+    return _switched(change.update(lake=lake), ctx, before, _WORDS[start.cause] if started else "nothing waits")
 
 
 def finish_passed(change: Change, ctx: Context, tiered: TextOffsets) -> Change:

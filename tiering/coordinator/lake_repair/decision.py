@@ -108,7 +108,7 @@ class Decider:
     def __init__(self, parts: CallParts) -> None:
         self._cluster = parts.cluster
         self._lakes = parts.lakes
-        self._standing: dict[int, tuple[object, Sequence[CleanRows] | None]] = {}
+        self._cached_sums: dict[int, tuple[object, Sequence[CleanRows] | None]] = {}
         """By table id, the rows at a head, and the identity of that head."""
 
     def decide(self, action: ReconcileAction, inspection: Inspection) -> Decision:
@@ -242,28 +242,28 @@ class Decider:
         try:
             return replace(inspection, lake_rows=self._lake_rows(inspection))
         except errors.SchemaDrift:  # another writer added files
-            standing = self._standing_rows(lake, inspection, survey.view)
-        proved = None if standing is None else proved_rows(markers, situation.places, standing)
+            row_sums = self._live_row_sums(lake, inspection, survey.view)
+        proved = None if row_sums is None else proved_rows(markers, situation.places, row_sums)
         if proved is None:
             return inspection
         survey = replace(survey, head_marker=proved.marker, newest_marker=survey.newest_marker or proved.marker)
         situation = replace(situation, survey=survey)
         return replace(inspection, survey=survey, situation=situation, lake_rows=proved.lake_rows, proved_by=proved.marker)
 
-    def _standing_rows(self, lake: LiveRowSums, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
+    def _live_row_sums(self, lake: LiveRowSums, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
         """Returns the rows in a table; None if one of its files cannot be read. They are read once per head."""
         partitions = _partitions(inspection)
         key = (view.table_uuid, view.head_identity, frozenset(partitions.items()))
-        cached = self._standing.get(inspection.info.table_id)
+        cached = self._cached_sums.get(inspection.info.table_id)
         if cached is not None and cached[0] == key:
             return cached[1]
-        standing: Sequence[CleanRows] | None = None
+        row_sums: Sequence[CleanRows] | None = None
         with suppress(errors.SchemaDrift):
-            standing = lake.live_row_sums(inspection.info, view, partitions)
-        while len(self._standing) >= REMEMBERED_TABLES:
-            self._standing.pop(next(iter(self._standing)), None)
-        self._standing[inspection.info.table_id] = key, standing
-        return standing
+            row_sums = lake.live_row_sums(inspection.info, view, partitions)
+        while len(self._cached_sums) >= REMEMBERED_TABLES:
+            self._cached_sums.pop(next(iter(self._cached_sums)), None)
+        self._cached_sums[inspection.info.table_id] = key, row_sums
+        return row_sums
 
     def _lake_rows(self, inspection: Inspection) -> RowOffsets:
         if inspection.survey is None:
@@ -324,8 +324,8 @@ class Decider:
         if not isinstance(lake, PartitionRows):
             return None
         offsets = self._rows_that_tell(inspection) if inspection.info.table_type is TableType.PRIMARY_KEY else None
-        standing = None if offsets is None else offsets.places
-        return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view), standing)
+        row_sums = None if offsets is None else offsets.places
+        return archived_rows(inspection.situation, lake.partition_rows(inspection.info, view), row_sums)
 
     def _lost_archive(self, inspection: Inspection) -> int:
         """Returns the upper bound of tiered records of dropped partitions that the head lacks.
@@ -340,8 +340,8 @@ class Decider:
         if archived and record.records is not None:
             is_log = inspection.info.table_type is TableType.LOG
             archived = min(archived, max(0, record.records - (lake_acks.tiered_of(record, living) if is_log else 0)))
-        standing = self.archived_rows(inspection, view) if archived and view is not None else 0
-        return archived if standing is None else max(0, archived - standing)
+        row_sums = self.archived_rows(inspection, view) if archived and view is not None else 0
+        return archived if row_sums is None else max(0, archived - row_sums)
 
     def maintenance(self, record: TableRecord) -> LakeMaintenance:
         """Returns the table's lake. Raises CannotReconcile for a format without the necessary reads."""

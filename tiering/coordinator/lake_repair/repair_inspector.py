@@ -63,7 +63,7 @@ PATIENCE_MS = 200
 LATE_PATIENCE_MS = 50
 """How long a pass waits for an inspection of a table whose latest one was late: enough to start it."""
 
-Sight = tuple[object, ...]
+InspectionKey = tuple[object, ...]
 """Everything on which the result of an inspection depends: if it is the same again, so is the result."""
 
 
@@ -75,7 +75,7 @@ class RepairInspector:
         self._reconciler = Reconciler(parts)
         self._decider = self._reconciler.decider
         self._threads = LakeProbes(THREADS, "way-out")
-        self._sights: dict[int, tuple[Sight, RepairOption]] = {}
+        self._inspected: dict[int, tuple[InspectionKey, RepairOption]] = {}
         self._retried = defaultdict[int, set[str]](set)
         """The classes of errors after which each table was retried since its last success."""
         self._late: set[int] = set()
@@ -85,8 +85,8 @@ class RepairInspector:
         """Inspects every table that failed permanently, with a `throttle` after each. Tables whose inspection was late come last."""
         records = self._parts.table_records.all().values()
         failed = {record.table_id: record for record in records if _error_to_inspect(record) is not None}
-        for table_id in self._sights.keys() - failed.keys():
-            self._sights.pop(table_id, None)
+        for table_id in self._inspected.keys() - failed.keys():
+            self._inspected.pop(table_id, None)
         for table_id in self._retried.keys() - {record.table_id for record in records if record.error is not None}:
             self._retried.pop(table_id, None)
         self._late.intersection_update(failed)
@@ -110,20 +110,20 @@ class RepairInspector:
         else:
             self._late.discard(record.table_id)
 
-    def _inspect_quietly(self, record: TableRecord, asking: SideReporter) -> None:
+    def _inspect_quietly(self, record: TableRecord, report_side: SideReporter) -> None:
         try:
-            self._inspect(record, asking)
+            self._inspect(record, report_side)
         except errors.LakewardError as error:
             _log.info("a failed table could not be inspected", table=str(record.path), error_class=error.error_class, error=error.message)
         except Exception:  # possibly no caller waits for it any more
             _log.exception("the inspection of a failed table failed unexpectedly", table=str(record.path))
 
-    def _inspect(self, record: TableRecord, asking: SideReporter) -> None:
-        asking(Side.CLUSTER)
+    def _inspect(self, record: TableRecord, report_side: SideReporter) -> None:
+        report_side(Side.CLUSTER)
         info = self._parts.cluster.table(record.path)
         if info.table_id != record.table_id:
             return  # the table was recreated: discovery removes this record
-        asking(Side.EITHER)
+        report_side(Side.EITHER)
         try:
             inspection = self._reconciler.inspect(info)
             drift = self._reconciler.drift(inspection)
@@ -137,9 +137,9 @@ class RepairInspector:
         # Part of what was seen: after a change of a property, the same difference may have another repair.
         drift_repair = None if drift is None else repair_of(drift)
         logs = {key: log.log_start for key, log in inspection.situation.log.items()}
-        sight = (str(problem), str(drift), drift_repair, _identity_of(inspection.view), logs)
-        before = self._sights.get(record.table_id)
-        if before is not None and before[0] == sight:
+        key = (str(problem), str(drift), drift_repair, _identity_of(inspection.view), logs)
+        before = self._inspected.get(record.table_id)
+        if before is not None and before[0] == key:
             self._record(record, before[1])
             return
         repair, choices = self._repair_without_rows(inspection, drift), dict[ReconcileAction, int | None]()
@@ -147,7 +147,7 @@ class RepairInspector:
             choices = self._choices(inspection)
             repair = self._repair_among(inspection, drift, choices)
         if _UNREADABLE not in choices.values():
-            self._sights[record.table_id] = sight, repair
+            self._inspected[record.table_id] = key, repair
         elif record.error is not None and record.error.way_out is not None:
             return  # an earlier inspection read more
         self._record(record, repair)
@@ -292,7 +292,7 @@ def _is_taken(lake: LakeMaintenance, path: TablePath) -> bool:
         return True
 
 
-def _identity_of(view: LakeView | None) -> Sight | None:
+def _identity_of(view: LakeView | None) -> InspectionKey | None:
     return None if view is None else (view.table_uuid, view.head_identity, view.tiered)
 
 

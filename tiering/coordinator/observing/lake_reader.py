@@ -81,19 +81,19 @@ class Lakes:
             return expected
         return replace(expected, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
 
-    def base(self, record: TableRecord, info: TableInfo, asking: SideReporter = ignore_side) -> Base:
+    def base(self, record: TableRecord, info: TableInfo, report_side: SideReporter = ignore_side) -> Base:
         """Reads the lake table and checks it against the records of the coordinator and the cluster.
 
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
         """
-        asking(Side.CLUSTER)
+        report_side(Side.CLUSTER)
         expected = self.expected(record, info)
-        asking(Side.LAKE)
+        report_side(Side.LAKE)
         view = self.of(record.lake_format).view(record.path)
         if expected.shared is not None:
-            asking(Side.EITHER)  # reading another service's commits also reads the log
+            report_side(Side.EITHER)  # reading another service's commits also reads the log
             view = self.walked(expected, info, view)
-        asking(Side.CLUSTER)
+        report_side(Side.CLUSTER)
         return check_base(view, self.with_living(expected, info, view))
 
     def check_log(self, info: TableInfo, base: Base, log: Mapping[BucketKey, BucketOffsets] | None = None) -> None:
@@ -114,12 +114,12 @@ class Lakes:
 
         Raises UnknownTable, ClusterUnavailable.
         """
-        looks: list[Offsets] = []
+        offset_sets: list[Offsets] = []
         for marker in markers:
             ends = kept_ends(marker.buckets, log, marker.traces)
-            if ends and ends not in looks:
-                looks.append(ends)
-        traces, lowest = traces_at(self._cluster, info, *looks), dict[BucketKey, int]()
+            if ends and ends not in offset_sets:
+                offset_sets.append(ends)
+        traces, lowest = traces_at(self._cluster, info, *offset_sets), dict[BucketKey, int]()
         for marker in markers:
             for bucket, reached in rewritten_ends(marker.buckets, marker, traces).items():
                 lowest[bucket] = min(reached, lowest.get(bucket, reached))

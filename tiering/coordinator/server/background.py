@@ -86,21 +86,21 @@ class Background:
             "failed tables",
             options.way_out_interval_ms,
             "Inspect failed tables for a repair.",
-            self._paced(parts.repair_inspector.inspect_all),
+            self._throttled(parts.repair_inspector.inspect_all),
         )
-        yield Loop("lake sizes", observe, "Measure changed lake tables.", self._paced(parts.observer.measure_lakes))
+        yield Loop("lake sizes", observe, "Measure changed lake tables.", self._throttled(parts.observer.measure_lakes))
         measure_failing = partial(parts.observer.measure_lakes, failing=True)
-        yield Loop("failing lake sizes", observe, "Measure lake tables that could not be read.", self._paced(measure_failing))
-        yield Loop("lake health", observe, "Observe the health of lake tables.", self._paced(parts.lake_health.observe, HEALTH_SHARE))
-        yield Loop("upkeep", options.upkeep_look_interval_ms, "Find tables that need upkeep.", self._paced(parts.upkeep.refresh))
+        yield Loop("failing lake sizes", observe, "Measure lake tables that could not be read.", self._throttled(measure_failing))
+        yield Loop("lake health", observe, "Observe the health of lake tables.", self._throttled(parts.lake_health.observe, HEALTH_SHARE))
+        yield Loop("upkeep", options.upkeep_look_interval_ms, "Find tables that need upkeep.", self._throttled(parts.upkeep.refresh))
         yield Loop("idle checks", tick, "Finish rounds of tables without new records.", self._check_idle)
         yield Loop("pruning", PRUNE_INTERVAL_MS, "Delete old history and records of dropped tables.", self._prune)
         # A start has more urgent work, and a first sweep finds no dead file.
-        sweep = self._paced(parts.sweeps.run, SWEEP_SHARE)
+        sweep = self._throttled(parts.sweeps.run, SWEEP_SHARE)
         yield Loop("sweeps", options.sweep_interval_ms, "Delete files of dead rounds.", sweep, runs_at_once=False)
         if parts.relay is not None:
             yield Loop("relay", options.relay_interval_ms, "Get tables from the cluster that assigns them.", parts.relay.run_quietly)
-            read_statuses = self._paced(parts.other_services.observe)
+            read_statuses = self._throttled(parts.other_services.observe)
             yield Loop("other services", observe, "Read what other tiering services have tiered.", read_statuses)
 
     async def stop(self) -> None:
@@ -112,13 +112,13 @@ class Background:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._garbage.end()
 
-    def _paced(self, work: Callable[[Throttling], object], share: float = BACKGROUND_SHARE) -> Callable[[], object]:
+    def _throttled(self, work: Callable[[Throttling], object], share: float = BACKGROUND_SHARE) -> Callable[[], object]:
         """Returns `work` with rests between its pieces, so that it takes at most `share` of the time, and ends early at a stop."""
         return lambda: work(Throttle.until(self._stopping, share).pause)
 
     def _observe(self) -> None:
         """Observes all tables, the first time with a larger share of the time."""
-        self._paced(self._coordinator.observer.observe_all, BACKGROUND_SHARE if self._observed else FIRST_SHARE)()
+        self._throttled(self._coordinator.observer.observe_all, BACKGROUND_SHARE if self._observed else FIRST_SHARE)()
         many = len(self._coordinator.table_records.all()) >= MANY_TABLES
         if many and not self._observed and not self._stopping.is_set():
             self._garbage.begin()
@@ -126,11 +126,11 @@ class Background:
 
     def _check_idle(self) -> None:
         if self._coordinator.idle_checks.are_due:
-            self._paced(self._coordinator.idle_checks.run)()
+            self._throttled(self._coordinator.idle_checks.run)()
 
     def _prune(self) -> None:
         """Prunes with pauses between the writes, so that the writes of heartbeats need not wait."""
-        self._paced(self._coordinator.table_records.prune)()
+        self._throttled(self._coordinator.table_records.prune)()
         self._garbage.collect()
 
     async def _run(self, loop: Loop) -> None:

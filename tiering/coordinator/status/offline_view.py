@@ -109,10 +109,10 @@ class _OfflineHealth:
     def observation(self, record: TableRecord) -> HealthObservation | None:
         """Returns the health; None for a table without a commit, and for a lake table that cannot be read."""
         if record.table_id not in self._observations:
-            self._observations[record.table_id] = self._look(record)
+            self._observations[record.table_id] = self._observe(record)
         return self._observations[record.table_id]
 
-    def _look(self, record: TableRecord) -> HealthObservation | None:
+    def _observe(self, record: TableRecord) -> HealthObservation | None:
         info = self._lags.infos.get(record.table_id)
         if self._open_lake is None or info is None or record.lake.snapshot_id is None:
             return None

@@ -56,7 +56,7 @@ class AssignmentRelay:
         self._turn = threading.Lock()
         self._closed = False
         self._reachable = True
-        self._pace = RequestThrottle()
+        self._throttle = RequestThrottle()
         self._unknown: list[AssignmentRef] = []
         """Assigned tables that the cluster does not list. They are handed back."""
         self._last_heartbeat: datetime | None = None
@@ -174,9 +174,9 @@ class AssignmentRelay:
             back = assignments.to_hand_back(self._assigned(), options, now, connected=connected)
             for record in back:
                 self._table_records.put(assignments.hand_back(record))
-                self._pace = self._pace.after_hand_back(now)
+                self._throttle = self._throttle.after_hand_back(now)
             records = [*self._assigned(), *(record for record in self._table_records.running() if record.assignment is None)]
-            wants = self._pace.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
+            wants = self._throttle.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
             report = assignments.report_of(
                 records, wants_table=wants, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
             )
@@ -242,14 +242,14 @@ class AssignmentRelay:
         if record is None:
             _log.warning("the cluster assigned a table that it does not list: it is handed back", table=str(new.path))
             self._unknown.append(new.ref)
-            self._pace = self._pace.after_hand_back(self._table_records.now())
+            self._throttle = self._throttle.after_hand_back(self._table_records.now())
             return
         change = assignments.assign(self._table_records.context(), record, new.ref, session)
         if change.record.has_turn:
-            self._pace = self._pace.after_begin()
+            self._throttle = self._throttle.after_begin()
             change = _due(self._table_records.context(), change)
         else:
-            self._pace = self._pace.after_hand_back(self._table_records.now())
+            self._throttle = self._throttle.after_hand_back(self._table_records.now())
         self._table_records.put(change)
 
     def _assigned(self) -> list[TableRecord]:

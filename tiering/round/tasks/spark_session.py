@@ -70,8 +70,8 @@ def authentication(master: str, settings: Mapping[str, str]) -> dict[str, str]:
     The daemons of a standalone cluster (`spark://`) know only a secret that the administrator gave to all of them. There the user's
     settings decide, as they do wherever they name the option.
     """
-    ours = _SPARK_MAKES_THE_SECRET.fullmatch(master) or master.startswith(_LOCAL_CLUSTER)
-    return {AUTHENTICATE: "true"} if ours and AUTHENTICATE not in settings else {}
+    spark_makes_secret = _SPARK_MAKES_THE_SECRET.fullmatch(master) or master.startswith(_LOCAL_CLUSTER)
+    return {AUTHENTICATE: "true"} if spark_makes_secret and AUTHENTICATE not in settings else {}
 
 
 def needs_secret(master: str, settings: Mapping[str, str]) -> bool:

@@ -187,10 +187,10 @@ def _without_twin(requirement: Requirement, access: Access, request: Any, error:
     if requirement.privilege is None:
         return error
     if requirement.on is PrivilegeTarget.NEW_TABLE and table is not None and not access.sees(parse_table_path(table)):
-        return access.lacks(requirement.privilege, Resource.of_table(_path(request)))
+        return access.denial(requirement.privilege, Resource.of_table(_path(request)))
     is_twin = requirement.on is PrivilegeTarget.DATABASE and database not in (None, request.database_name)
     if is_twin and not access.may(Privilege.DESCRIBE, Resource(database)):
-        return access.lacks(requirement.privilege, Resource(request.database_name))
+        return access.denial(requirement.privilege, Resource(request.database_name))
     return error
 
 

@@ -67,8 +67,8 @@ def catch_up(
     replay = _Replay(state, table, root)
     for bucket, ends in bounds.items():
         records = refused.get(bucket, ())
-        if (standing := blocking_record(records)) is not None:
-            ends = replace(ends, log_end=standing.offset)
+        if (blocking := blocking_record(records)) is not None:
+            ends = replace(ends, log_end=blocking.offset)
         at = applied.get(bucket)
         if at == ends.log_end or (at is None and ends.log_end == 0):
             continue

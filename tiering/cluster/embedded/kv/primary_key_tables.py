@@ -133,18 +133,18 @@ class PrimaryKeyTables:
 
     def _check_going(self, table: StoredTable, keys: pa.RecordBatch) -> None:
         """Raises BucketStopped if one of `keys` belongs to a bucket that is stopped at a refused record."""
-        standing = {
+        blocking = {
             bucket: record
             for bucket, records in self._refused_of(table.info.table_id).items()
             if (record := blocking_record(records)) is not None
         }
-        if not standing:
+        if not blocking:
             return
         with self._metadata.read() as connection:
             ids = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.info.table_id)}
         for part in place_rows(table.info, table.bucketing, keys, 0):
             bucket = BucketKey(None if part.partition_name is None else ids.get(part.partition_name), part.bucket_id)
-            if (record := standing.get(bucket)) is not None:
+            if (record := blocking.get(bucket)) is not None:
                 raise stopped(table.info, bucket, part.partition_name, record)
 
     def skip(self, request: SkipRequest) -> SkippedRecord:
@@ -323,7 +323,7 @@ class PrimaryKeyTables:
                 refused = self._refused_of(table.table_id)
                 catch_up(state, table, self._root, self._changes, lambda bucket: self._snapshots(table.table_id, bucket), refused)
             except RecordRefused as refused_record:
-                self._stand(table, refused_record)
+                self._log_stop(table, refused_record)
             else:
                 return state
 
@@ -336,7 +336,7 @@ class PrimaryKeyTables:
                 self._refused[table_id] = dict(refused_of_table(connection, table_id))
         return self._refused[table_id]
 
-    def _stand(self, table: TableInfo, refused: RecordRefused) -> None:
+    def _log_stop(self, table: TableInfo, refused: RecordRefused) -> None:
         """Stops a bucket at the record that the state cannot accept; the other buckets continue."""
         record = RefusedRecord(refused.offset, redact(text_of(refused.row)), refused.error, is_skipped=False)
         with self._metadata.write() as connection:
@@ -370,7 +370,7 @@ class PrimaryKeyTables:
 def _lacking(table: StoredTable, batch: pa.RecordBatch, earlier: EarlierWrite) -> pa.RecordBatch:
     """Returns the rows of partitions that were dropped after an earlier attempt of this write."""
     parts = [] if earlier.is_whole else place_rows(table.info, table.bucketing, batch, 0)
-    rows = [part.rows for part in parts if earlier.lacks(part.partition_name)]
+    rows = [part.rows for part in parts if earlier.is_missing(part.partition_name)]
     return pa.Table.from_batches(rows).combine_chunks().to_batches()[0] if rows else batch.slice(0, 0)
 
 
@@ -385,16 +385,16 @@ def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedR
     for record in records:
         if record.is_skipped and record.offset == request.offset:
             return record
-    standing = blocking_record(records)
+    blocking = blocking_record(records)
     place = f"bucket {request.bucket_id}" + ("" if request.partition_name is None else f" of partition {request.partition_name}")
-    if standing is None:
+    if blocking is None:
         raise InvalidArgument(f"{place} of {request.path} is not stopped at a record: there is nothing to skip")
-    if standing.offset != request.offset:
+    if blocking.offset != request.offset:
         raise InvalidArgument(
-            f"{place} of {request.path} stands at offset {standing.offset}, not at {request.offset}",
-            hint=f"Only the record at offset {standing.offset} can be skipped.",
+            f"{place} of {request.path} stands at offset {blocking.offset}, not at {request.offset}",
+            hint=f"Only the record at offset {blocking.offset} can be skipped.",
         )
-    return standing
+    return blocking
 
 
 def _changes_key(batch: pa.RecordBatch, key: pa.RecordBatch) -> bool:

@@ -87,7 +87,7 @@ class EarlierWrite:
         """Returns whether all of its partitions exist."""
         return not self.dropped and not self.is_unnamed
 
-    def lacks(self, partition_name: str | None) -> bool:
+    def is_missing(self, partition_name: str | None) -> bool:
         """Returns whether rows of that partition have to be written again."""
         return partition_name in self.dropped or (self.is_unnamed and partition_name not in self.kept)
 

@@ -85,15 +85,15 @@ class Log(LogIndex):
             is_there = earlier is not None or table_exists(connection, table.table_id)
             if is_there and (earlier is None or not earlier.is_whole):
                 files = zip(pieces, paths, strict=True)
-                lacking = [(piece, path) for piece, path in files if earlier is None or earlier.lacks(piece.partition_name)]
+                missing = [(piece, path) for piece, path in files if earlier is None or earlier.is_missing(piece.partition_name)]
                 try:
                     if together_with is not None:
                         together_with(connection)
-                    ranges = publish(connection, key, lacking, columns, to_microseconds(self._clock.now()), earlier)
+                    ranges = publish(connection, key, missing, columns, to_microseconds(self._clock.now()), earlier)
                 except BadRequest:  # the write is certainly not published; after a failed commit its files stay until the next start
                     self._remove(paths)
                     raise
-                surplus -= {path for _, path in lacking}
+                surplus -= {path for _, path in missing}
             elif earlier is not None:
                 ranges = earlier.ranges
         self._remove(surplus)

@@ -125,7 +125,7 @@ class BucketLog:
         return SourceChanged(f"{name} was dropped: {error.message}", table_id=self.table_id, bucket=self.bucket)
 
     def _ask_leader(self, ask: Callable[[ServerAddress], _Answer]) -> _Answer:
-        begun, pause = time.monotonic(), _FIRST_PAUSE_S
+        started, pause = time.monotonic(), _FIRST_PAUSE_S
         while True:
             try:
                 return ask(self.client.leader_of(self.table_path, self.table_id, self.bucket))
@@ -135,7 +135,7 @@ class BucketLog:
                 error, patience_s = again.error, min(self.patience_s, again.patience_s)
             except ClusterUnavailable as unavailable:
                 error, patience_s = unavailable, self.patience_s
-            if time.monotonic() + pause > begun + patience_s:
+            if time.monotonic() + pause > started + patience_s:
                 raise error
             self._check_table()
             self.client.forget_leader(self.table_path, self.table_id, self.bucket)

@@ -165,6 +165,6 @@ class FlussClient:
         partitions = {bucket.partition_id for bucket in buckets} - {None}
         if partitions:
             answer = self.coordinator(pb.ListPartitionInfosRequest(table_path=table_path))
-            gone = partitions - {partition.partition_id for partition in answer.partitions_info}
-            if gone:
-                raise UnknownPartition(f"partitions {sorted(map(str, gone))} of {path} do not exist any more", table_id=table_id)
+            missing = partitions - {partition.partition_id for partition in answer.partitions_info}
+            if missing:
+                raise UnknownPartition(f"partitions {sorted(map(str, missing))} of {path} do not exist any more", table_id=table_id)

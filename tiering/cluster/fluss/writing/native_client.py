@@ -65,7 +65,7 @@ class NativeClient:
         try:
             descriptor = native.TableDescriptor(native.Schema(schema, list(primary_key) or None), **parts)
         except native.FlussError as error:
-            raise _ours(error) from error
+            raise _as_lakeward_error(error) from error
         self._ask(lambda admin: admin.create_table(_path(path), descriptor, ignore_if_exists))
 
     def drop_table(self, path: TablePath) -> None:
@@ -206,7 +206,7 @@ def _result(
             f"the Fluss cluster did not answer within {seconds:g} s", hint="Check that its coordinator and all its tablet servers run."
         ) from error
     except _pyfluss().FlussError as error:
-        raise _ours(error) from error
+        raise _as_lakeward_error(error) from error
 
 
 def _pyfluss() -> Any:
@@ -220,7 +220,7 @@ def _pyfluss() -> Any:
     return fluss
 
 
-def _ours(error: Any) -> LakewardError:
+def _as_lakeward_error(error: Any) -> LakewardError:
     message = str(error.message).splitlines()[0] if error.message else ""
     if error.error_code != _CLIENT_SIDE:
         return error_of(error.error_code, message)

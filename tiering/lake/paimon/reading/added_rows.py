@@ -154,8 +154,11 @@ def _read_pieces(file: pq.ParquetFile) -> Iterator[tuple[int, AddedRows]]:
             raise ValueError("a row has no bucket, no offset, or no commit time")
         buckets, offsets, times = columns[0].to_numpy(), columns[1].to_numpy(), commit_times_ms(columns[2])
         for bucket_id in np.unique(buckets):
-            mine, moments = offsets[buckets == bucket_id], times[buckets == bucket_id]
-            yield int(bucket_id), AddedRows(int(mine.min()), int(mine.max()) + 1, len(mine), int(moments.max()))
+            bucket_offsets, moments = offsets[buckets == bucket_id], times[buckets == bucket_id]
+            yield (
+                int(bucket_id),
+                AddedRows(int(bucket_offsets.min()), int(bucket_offsets.max()) + 1, len(bucket_offsets), int(moments.max())),
+            )
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
