@@ -34,9 +34,9 @@ DEFAULT_MEMORY_LIMIT = "1GB"
 
 @dataclass(frozen=True)
 class OfflineSource:
-    """The data that statements read. `read_view` is called for each statement; `lake_format` is the format of tables that the store does not
-    know.
+    """The data that statements read. `read_view` is called for each statement.
 
+    `lake_format` is the format of tables that the store does not know.
     `start_command` is the command that starts a service on the same folder, for hints; None = one runs already.
     """
 

@@ -17,18 +17,18 @@ from tiering.model.declare import column
 class AuditRow:
     """One line of the audit log."""
 
-    call_id: str = column("Number of the call: the lines of its beginning and its end have the same.")
-    occurred_at: datetime = column("When.")
+    call_id: str = column("Id of the call: the rows of its start and its end have the same id.")
+    occurred_at: datetime = column("When the call started or ended.")
     principal: str = column("The caller, as the connection or the token proved; empty for a service without authentication.")
-    authentication: str = column("Proof of the caller: token, mtls, oidc or none.")
+    authentication: str = column("How the caller was authenticated: token, mtls, oidc or none.")
     on_behalf_of: str | None = column("The user in whose name a caller with IMPERSONATE acted; NULL without one.")
     peer: str = column("Address of the connection.")
-    action: str = column("The call: sys.<procedure>, SELECT sys.<table>, or the RPC.")
+    action: str = column("What was called: sys.<procedure>, SELECT sys.<table>, or the RPC.")
     object: str | None = column("The object: a table, a database, a round or a lease. A refused CALL has its arguments here.")
     allowed: bool = column("Whether the policies allowed it.")
     outcome: str = column("STARTED, then ANSWERED, FAILED or GIVEN_UP by the caller; REFUSED.")
-    error_class: str | None = column("Class of the error that ended it.")
-    message: str | None = column("Its message.")
+    error_class: str | None = column("Class of the error that ended the call.")
+    message: str | None = column("Message of the error.")
     idempotency_key: str | None = column("The key that names the operation.")
 
 

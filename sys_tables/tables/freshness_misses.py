@@ -42,7 +42,7 @@ class FreshnessMissRow:
         "and while the promise is still broken."
     )
     largest_part_ms: int | None = column("Duration of that part in milliseconds.")
-    explanation: str = column("The same in words; while the promise is still broken the table's status and its reason.")
+    explanation: str = column("largest_part in words. While the promise is still broken: the status of the table and its reason.")
 
 
 _PARTS: Mapping[str, str] = {

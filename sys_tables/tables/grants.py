@@ -17,12 +17,12 @@ from tiering.model.declare import column
 class GrantRow:
     """One policy."""
 
-    policy_id: str = column("Its @id, else its number in the file.")
-    effect: str = column("permit or forbid; error in a row that says why the present file is not in force.")
-    principal: str = column("The user or group of its scope, or * for every user.")
-    privileges: str = column("The privileges of its scope, or * for all.")
-    resource: str = column("The objects of its scope: tables, a database, the service, or * for all. Conditions are in its text.")
-    policy_text: str = column("The policy in Cedar's words; in an error's row the error.")
+    policy_id: str = column("The @id of the policy, or else its number in the file.")
+    effect: str = column("Effect of the policy: permit or forbid; error in a row that says why the present file is not in force.")
+    principal: str = column("The user or group in the scope of the policy, or * for every user.")
+    privileges: str = column("The privileges in the scope of the policy, or * for all.")
+    resource: str = column("The objects in the scope of the policy: tables, a database, the service, or * for all.")
+    policy_text: str = column("The policy in Cedar's words; in the row of an error, the error.")
     loaded_at: datetime | None = column("Time since which the policies are in force.")
 
 

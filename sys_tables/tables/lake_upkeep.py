@@ -24,19 +24,19 @@ from tiering.model.declare import INT, column
 class LakeUpkeepRow:
     """The upkeep of one round."""
 
-    round_id: str = column("The round, as in tiering_rounds.")
+    round_id: str = column("Id of the round, as in tiering_rounds.")
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
-    trigger: str = column("Its reason: call, upkeep for the table's health, or round for upkeep inside a tiering round.")
+    trigger: str = column("Why the upkeep was done: call, upkeep for the table's health, or round for upkeep inside a tiering round.")
     triggered_by: str | None = column("The user who called; NULL without a CALL.")
-    actions: str = column("Its actions: rewrite_files, rewrite_all_files, merge_manifests, expire_snapshots; several with commas.")
-    reason: str | None = column("Its reason in words; NULL inside a tiering round.")
+    actions: str = column("Actions, with commas: rewrite_files, rewrite_all_files, merge_manifests, expire_snapshots.")
+    reason: str | None = column("Why the upkeep was done, in words; NULL inside a tiering round.")
     outcome: str = column(
-        "RUNNING, SUCCEEDED, EMPTY if there was nothing to do, DROPPED if another commit had changed all files first, CANCELLED or FAILED."
+        "State: RUNNING, SUCCEEDED, EMPTY (nothing to do), DROPPED (another commit had changed all files first), CANCELLED or FAILED."
     )
     files_before: int | None = column(
-        "Data and delete files that were replaced; like all counts, NULL until its tierer reports.", arrow_type=INT
+        "Data and delete files that were replaced; like all counts, NULL until the tierer reports.", arrow_type=INT
     )
     files_after: int | None = column("New files that replaced them.", arrow_type=INT)
     bytes_read: int | None = column("Bytes of the files that were rewritten.")
@@ -47,10 +47,10 @@ class LakeUpkeepRow:
     )
     bytes_left: int | None = column("Bytes of files that are still to be rewritten; NULL if unknown.")
     budget_bytes: int | None = column("Most bytes that the round may rewrite; NULL inside a tiering round.")
-    manifests_before: int | None = column("Manifests before; NULL if it merged none.", arrow_type=INT)
-    manifests_after: int | None = column("Manifests after it.", arrow_type=INT)
-    snapshots_expired: int | None = column("Snapshots that it removed. A sweep deletes their files later.", arrow_type=INT)
-    pending_time: datetime = column("When its round was queued.")
+    manifests_before: int | None = column("Manifests before the upkeep; NULL if it merged none.", arrow_type=INT)
+    manifests_after: int | None = column("Manifests after the upkeep.", arrow_type=INT)
+    snapshots_expired: int | None = column("Snapshots that the upkeep removed. A sweep deletes their files later.", arrow_type=INT)
+    pending_time: datetime = column("When the round was queued.")
     started_time: datetime | None = column("When a tierer got the round.")
     finished_time: datetime | None = column("When the end of the round was reported or detected.")
     duration_ms: int | None = column(
@@ -59,7 +59,7 @@ class LakeUpkeepRow:
     lake_snapshot_id: int | None = column("The lake snapshot that the round committed; NULL unless the coordinator found it in the lake.")
     tierer_id: str | None = column("The tierer that got the round.")
     ran_on: str | None = column("The place where the files were rewritten: SPARK, or INLINE, the tierer's own process; NULL while it runs.")
-    error_class: str | None = column("Class of the error that ended it.")
+    error_class: str | None = column("Class of the error that ended the upkeep.")
     error_message: str | None = column("The error in words. For a cancelled round: the user who cancelled it, and the reason.")
 
 

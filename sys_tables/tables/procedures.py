@@ -17,24 +17,24 @@ from tiering.model.sql_types import column_list
 class ParameterItem:
     """One parameter of a procedure."""
 
-    name: str = column("Name, for named arguments.")
-    type: str = column("Spark SQL type.")
-    required: bool = column("Whether it is required.")
-    default: str | None = column("Its default, as a literal.")
-    comment: str = column("What it means.")
+    name: str = column("Name of the parameter, for named arguments.")
+    type: str = column("Spark SQL type of the parameter.")
+    required: bool = column("Whether a call must pass the parameter.")
+    default: str | None = column("Default value, as a literal.")
+    comment: str = column("Meaning of the parameter.")
 
 
 @dataclass(frozen=True)
 class ProcedureRow:
     """One procedure."""
 
-    procedure_name: str = column("Name, to be called as CALL <catalog>.sys.<name>(...).")
-    parameters: tuple[ParameterItem, ...] = column("Its parameters, in the order of positional arguments.")
-    output: str = column("Columns of its result.")
+    procedure_name: str = column("Name of the procedure, which is called as CALL <catalog>.sys.<name>(...).")
+    parameters: tuple[ParameterItem, ...] = column("Parameters, in the order of positional arguments.")
+    output: str = column("Columns of the result.")
     privilege: str = column(
         "The privilege that a caller needs, and on what; NONE: it is enough to be known. Without a policy file all is allowed."
     )
-    description: str = column("What it does.")
+    description: str = column("What the procedure does.")
 
 
 @system_table("procedures", ProcedureRow, requires=EVERY_CALLER, comment="The procedures that can be called, with parameters and output.")

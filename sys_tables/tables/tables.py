@@ -35,11 +35,11 @@ class TableRow:
         "Number of partitions; 0 in a table without partitions, NULL in a partitioned table without lake.", arrow_type=INT
     )
     lake_enabled: bool = column("Whether the table is tiered into the lake.")
-    lake_format: str | None = column("Format of its lake table; NULL while lake is disabled.")
-    lake_location: str | None = column("Where its lake table is stored; NULL before its first round.")
-    freshness_ms: int | None = column("How old its lake copy may be, in milliseconds; NULL while lake is disabled.")
-    schema: str = column("Its columns, as in a CREATE TABLE.")
-    created_at: datetime = column("When it was created.")
+    lake_format: str | None = column("Format of the lake table; NULL while lake is disabled.")
+    lake_location: str | None = column("Where the lake table is stored; NULL before the first round of the table.")
+    freshness_ms: int | None = column("How old the lake copy may be, in milliseconds; NULL while lake is disabled.")
+    schema: str = column("Columns of the table, as in a CREATE TABLE.")
+    created_at: datetime = column("When the table was created.")
 
 
 @system_table("tables", TableRow, requires=DESCRIBE_EACH_TABLE, comment="The source tables and their options.")

@@ -24,14 +24,14 @@ class TieringEventRow:
         "Number of the event, in the order in which events were stored; NULL for a caller without OPERATE on the service, "
         "to whom gaps would reveal hidden tables."
     )
-    occurred_at: datetime = column("When it happened, by the coordinator's clock.")
+    occurred_at: datetime = column("When the event happened, by the coordinator's clock.")
     level: str = column("INFO, WARN or ERROR.")
     event_type: str = column("Kind of the event: TABLE_PENDING, COMMIT_GRANTED, TABLE_PAUSED, ...")
-    principal: str | None = column("The user who requested it; NULL for the coordinator's own actions.")
-    database_name: str | None = column("Database of the table; NULL if it is about no table.")
-    table_name: str | None = column("Name of the table; NULL if it is about no table.")
-    round_id: str | None = column("The table's latest round then; NULL if it had none.")
-    message: str = column("Why, in words.")
+    principal: str | None = column("The user who caused the event; NULL for the coordinator's own actions.")
+    database_name: str | None = column("Database of the table; NULL if the event is about no table.")
+    table_name: str | None = column("Name of the table; NULL if the event is about no table.")
+    round_id: str | None = column("The latest round of the table at that time; NULL if it had none.")
+    message: str = column("Description of the event and its reason.")
     details: str = column("Details as JSON: the table's id and epoch, and further fields of the event.")
 
 

@@ -20,33 +20,35 @@ from tiering.model.declare import INT, column
 class TieringRoundRow:
     """One round."""
 
-    round_id: str = column("The round.")
+    round_id: str = column("Id of the round.")
     database_name: str = column("Database of the table.")
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
     tiering_epoch: int = column("Number of the table's entry to Pending that created the round.")
-    coordinator_epoch: int = column("Epoch of the coordinator that queued it. Once it runs: of the one that assigned it.")
-    trigger: str = column("Its reason: schedule, call, retry, force after a round that stopped early, or upkeep for an upkeep round.")
-    triggered_by: str | None = column("The user who requested it; NULL without a request.")
-    tierer_id: str | None = column("The tierer that got it; NULL before.")
-    state: str = column("QUEUED, RUNNING, SUCCEEDED, EMPTY, FORCE_FINISHED, FAILED, CANCELLED or FENCED.")
-    pending_time: datetime = column("When it was queued.")
-    started_time: datetime | None = column("When a tierer got it.")
-    finished_time: datetime | None = column("When its end was reported or detected.")
+    coordinator_epoch: int = column("Epoch of the coordinator that queued the round; once the round runs, of the one that assigned it.")
+    trigger: str = column("Why the round was created: schedule, call, retry, force (after a round that stopped early), or upkeep.")
+    triggered_by: str | None = column("The user who requested the round; NULL without a request.")
+    tierer_id: str | None = column("The tierer that runs or ran the round; NULL while it is queued.")
+    state: str = column("State of the round: QUEUED, RUNNING, SUCCEEDED, EMPTY, FORCE_FINISHED, FAILED, CANCELLED or FENCED.")
+    pending_time: datetime = column("When the round was queued.")
+    started_time: datetime | None = column("When a tierer got the round.")
+    finished_time: datetime | None = column("When the end of the round was reported or detected.")
     duration_ms: int | None = column("Milliseconds from started_time to finished_time.")
-    completion_target: datetime | None = column("When it stops early if it has not finished: its maximum duration after started_time.")
-    splits_total: int | None = column("Splits of its plan; NULL before.", arrow_type=INT)
-    splits_done: int | None = column("Splits that are read and written.", arrow_type=INT)
+    completion_target: datetime | None = column(
+        "When the round stops early unless it has finished: its maximum duration after started_time."
+    )
+    splits_total: int | None = column("Splits in the plan of the round; NULL before the plan.", arrow_type=INT)
+    splits_done: int | None = column("Splits that the round has read and written.", arrow_type=INT)
     records_read: int | None = column("Log records read; like all counts from here to deletes_written, NULL until its tierer reports.")
     bytes_read: int | None = column("Stored bytes of log and KV snapshots that were read; NULL if its tierer cannot count them.")
     records_written: int | None = column("Rows written to the lake.")
-    bytes_written: int | None = column("Bytes of the files that it wrote.")
-    files_written: int | None = column("Files that it wrote.")
-    deletes_written: int | None = column("Rows of the lake that it marked as deleted.")
-    lake_snapshot_id: int | None = column("The lake snapshot that it committed; NULL unless the coordinator found it in the lake.")
-    idempotency_key: str | None = column("The idempotency key of the CALL that requested it; NULL without one.")
-    error_class: str | None = column("Class of the error that ended it, or of a bucket that stopped while it succeeded.")
-    error_message: str | None = column("That error, in words.")
+    bytes_written: int | None = column("Bytes of the files that the round wrote.")
+    files_written: int | None = column("Files that the round wrote.")
+    deletes_written: int | None = column("Rows of the lake that the round marked as deleted.")
+    lake_snapshot_id: int | None = column("The lake snapshot that the round committed; NULL unless the coordinator found it in the lake.")
+    idempotency_key: str | None = column("The idempotency key of the CALL that requested the round; NULL without one.")
+    error_class: str | None = column("Class of the error that ended the round, or of a bucket that stopped while the round succeeded.")
+    error_message: str | None = column("Message of the error.")
     attempt: int = column(
         "Number of the attempt since the last round that succeeded: 1, plus the failed and fenced rounds since then.", arrow_type=INT
     )
@@ -70,13 +72,13 @@ class TieringRoundRow:
     plan_ms: int | None = column(
         "Milliseconds to read the state of table, lake and log. This and all later durations are by its tierer's clock."
     )
-    lease_ms: int | None = column("Milliseconds until its KV snapshots were leased; NULL if it leased none.")
-    read_ms: int | None = column("Milliseconds that its tasks spent on reading splits.")
-    write_ms: int | None = column("Milliseconds that its tasks spent on writing.")
+    lease_ms: int | None = column("Milliseconds until the KV snapshots of the round were leased; NULL if it leased none.")
+    read_ms: int | None = column("Milliseconds that the tasks of the round spent on reading splits.")
+    write_ms: int | None = column("Milliseconds that the tasks of the round spent on writing.")
     commit_ms: int | None = column("Milliseconds from the request for the grant to the proof that the commit is in the lake.")
     ack_ms: int | None = column("Milliseconds until the coordinator had recorded the commit and notified the cluster.")
     ran_on: str | None = column(
-        "The place where its splits ran: SPARK, or INLINE, the tierer's own process. NULL while it runs, "
+        "The place where the splits of the round ran: SPARK, or INLINE, the tierer's own process. NULL while it runs, "
         "for a round without splits, and for a round of a version without this column."
     )
     spark_application_id: str | None = column("Id of the tierer's application in Spark; NULL for INLINE.")

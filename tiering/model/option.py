@@ -67,9 +67,11 @@ class EffectiveOption:
     `source` tells whether a user set the option.
     """
 
-    scope: str = column("coordinator; tierer for settings that the coordinator sends to tierers; table for the defaults of table options.")
+    scope: str = column(
+        "Where it applies: coordinator; tierer, for settings that the coordinator sends; table, for defaults of table options."
+    )
     name: str = column("Name of the option.")
-    value: str | None = column("Its redacted value; NULL if only a running coordinator knows it, or if it depends on the lake format.")
+    value: str | None = column("Redacted value; NULL if only a running coordinator knows it, or if it depends on the lake format.")
     default: str | None = column("The default; NULL if there is none.")
-    source: str | None = column("default or set; NULL if unknown.")
-    description: str = column("What it means.")
+    source: str | None = column("Source of the value: default or set; NULL if unknown.")
+    description: str = column("Meaning of the option.")

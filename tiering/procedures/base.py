@@ -158,21 +158,21 @@ def _plain(value: Any) -> Any:
 class PauseResult:
     """The result of the procedures that pause or resume tiering or upkeep. `status` is the table's state."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
-    previous_paused: bool = column("Whether it was paused before.")
-    paused: bool = column("Whether it is paused now.")
-    status: str = column("State of its tiering.")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
+    previous_paused: bool = column("Whether the table was paused before the call.")
+    paused: bool = column("Whether the table is paused now.")
+    status: str = column("State of the table's tiering.")
 
 
 @dataclass(frozen=True)
 class LeaseResult:
     """A lease after the call. `buckets`: number of buckets of the call; `unavailable`: number of these without the snapshot."""
 
-    lease_id: str = column("The lease.")
+    lease_id: str = column("Id of the lease.")
     state: str = hidden()
     buckets: int = hidden()
     unavailable: int = hidden()
-    expires_at: datetime | None = column("When it ends unless it is renewed; NULL if it has ended.")
+    expires_at: datetime | None = column("When the lease ends unless it is renewed; NULL if it has ended.")
 
 
 class UpkeepCallOutcome(StrEnum):

@@ -23,9 +23,11 @@ class CancelOutcome(StrEnum):
 class CancelTieringResult:
     """The answer to a cancellation."""
 
-    round_id: str = column("The round.")
-    state: str | None = column("Its state; RUNNING until its tierer has received the cancellation. NULL for an unknown round.")
-    outcome: CancelOutcome = column("cancelled; too_late if its commit was granted or it has ended; unknown if there is no such round.")
+    round_id: str = column("Id of the round.")
+    state: str | None = column("State of the round; RUNNING until the tierer has received the cancellation. NULL for an unknown round.")
+    outcome: CancelOutcome = column(
+        "cancelled; too_late if the commit was granted or the round has ended; unknown if no round has this id."
+    )
 
 
 @dataclass(frozen=True)
@@ -36,5 +38,5 @@ class CancelTiering(Mutation[CancelTieringResult]):
     comment = "Ends a running round without a commit."
     requirement = Requirement(Privilege.OPERATE, PrivilegeTarget.ROUND, audited=True)
     pool = Pool.STORE
-    round_id: str = parameter("The round: see round_id in sys.lake_tiering_status.")
+    round_id: str = parameter("Id of the round: see round_id in sys.lake_tiering_status.")
     message: str | None = parameter("The reason, for the events.", default=None, is_free_text=True)

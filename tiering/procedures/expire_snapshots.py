@@ -15,16 +15,16 @@ from tiering.procedures.base import OPERATE_TABLE, UpkeepCall, UpkeepCallOutcome
 class ExpireSnapshotsRow:
     """The result as a row of SQL."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     outcome: UpkeepCallOutcome = column(
         "SUCCEEDED, EMPTY (nothing to do), DROPPED (other commits came first, nothing was removed); WAITING or RUNNING if the call did not "
         "wait for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done, or not completely; NULL if it is done.")
+    reason: str | None = column("Why the upkeep is not done, or not completely; NULL if it is done.")
     round_id: str | None = column("The last upkeep round; NULL if none was needed.")
     deleted_snapshots_count: int = column("Snapshots that were removed. Their files are deleted later, by the sweep.")
     kept_snapshots_count: int | None = column("Snapshots that stay; NULL if the call did not wait for the end.")
-    kept_because: str | None = column("How many stay for which reason, such as the name of the tag or branch that needs them.")
+    kept_because: str | None = column("Number of snapshots that stay, by reason, such as the name of the tag or branch that needs them.")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ExpireSnapshots(UpkeepCall):
         "Only snapshots that were committed before this time. NULL = as table.datalake.snapshot.max-age says.", default=None
     )
     retain_last: int | None = parameter(
-        "So many of the newest snapshots stay, at least 1. NULL = as table.datalake.snapshot.min-count says.", default=None, arrow_type=INT
+        "How many of the newest snapshots stay, at least 1. NULL = as table.datalake.snapshot.min-count says.", default=None, arrow_type=INT
     )
     wait: bool = parameter("Whether to wait until the snapshots are removed.", default=True, identifies=False)
     timeout_ms: int = parameter("How long to wait, in milliseconds. The rounds continue afterwards.", default=300_000, identifies=False)

@@ -43,9 +43,9 @@ class UpkeepLine:
     )
     reason: str = column("The reason, or a description.", is_last=True)
     partition_name: str | None = column("Partition of the bucket.", default=None)
-    bucket_id: int | None = column("Bucket; NULL = about the table as a whole.", default=None, arrow_type=INT)
+    bucket_id: int | None = column("Id of the bucket; NULL in a row about the table as a whole.", default=None, arrow_type=INT)
     files: int | None = column("Files that would be rewritten.", default=None)
-    bytes: int | None = column("Their size.", default=None)
+    bytes: int | None = column("Bytes of these files.", default=None)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ class HelpRow:
 
     procedure: str = column("Name of the procedure.")
     parameter: str | None = column("Name of the parameter; NULL in the row of the procedure itself.")
-    type: str | None = column("Its Spark SQL type.")
-    required: bool | None = column("Whether it must be given.")
-    default: str | None = column("Its default, as a literal.")
+    type: str | None = column("Spark SQL type of the parameter.")
+    required: bool | None = column("Whether a call must pass the parameter.")
+    default: str | None = column("Default value, as a literal.")
     comment: str = column("What the parameter means, or what the procedure does.")
 
 

@@ -19,7 +19,7 @@ class ReconcileLakeResult:
     gap; None = this call only repeats an earlier one, or the rows were not counted.
     """
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     action: str = column("The requested action.")
     round_id: str | None = column("The round id in the marker that was committed; NULL if none was.")
     lake_snapshot_id: int | None = column("The lake snapshot from which tiering continues.")

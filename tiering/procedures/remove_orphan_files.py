@@ -30,12 +30,12 @@ class RemoveOrphanFilesResult:
 class RemoveOrphanFilesRow:
     """A row of SQL about all deleted files, about one of the first 1,000, or about the files that stay for one reason."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
-    outcome: str = column("removed; would_remove for a dry run; kept.")
-    orphan_file_location: str | None = column("The file; NULL = about several files.")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
+    outcome: str = column("Outcome for the files: removed; would_remove for a dry run; kept.")
+    orphan_file_location: str | None = column("The file; NULL in a row about several files.")
     reason: str | None = column("Why files are kept, such as YOUNG, OPEN_ROUND, MAY_STILL_LAND; NULL for deleted ones.")
     files: int = column("Number of files.")
-    bytes: int | None = column("Their size; NULL for kept files.")
+    bytes: int | None = column("Size of the files; NULL for kept files.")
 
 
 @dataclass(frozen=True)

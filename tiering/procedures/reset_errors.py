@@ -13,7 +13,7 @@ from tiering.procedures.base import OPERATE_TABLE, Mutation, Pool
 class ResetErrorsResult:
     """The number of errors before the call."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     cleared: int = column("Number of errors before the call. error_count is 0 again.")
 
 

@@ -13,8 +13,8 @@ from tiering.procedures.base import OPERATE_TABLE, Mutation, PauseResult, Pool
 class ResumeUpkeepResult(PauseResult):
     """The pause of the table's upkeep."""
 
-    previous_paused: bool = column("Whether its upkeep was paused before.")
-    status: str = column("State of its tiering, which continues.")
+    previous_paused: bool = column("Whether the upkeep of the table was paused before the call.")
+    status: str = column("State of the table's tiering, which continues.")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tiering.procedures.base import TIER_TABLE, Mutation, Pool
 class RetryTieringResult:
     """The state of the table after the call. `next_retry_time` None: the table is retried at once."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     status: str = column("The table's state afterwards: Pending if it had failed, otherwise unchanged.")
     next_retry_time: datetime | None = column("When it is tried next; NULL if it only waits for a tierer.")
 

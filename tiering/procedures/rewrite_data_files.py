@@ -14,12 +14,12 @@ from tiering.procedures.base import OPERATE_TABLE, UpkeepCall, UpkeepCallOutcome
 class RewriteDataFilesRow:
     """The result as a row of SQL."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     outcome: UpkeepCallOutcome = column(
         "SUCCEEDED, EMPTY (nothing to do), DROPPED (other commits changed all of these files); WAITING or RUNNING if the call did not wait "
         "for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done; NULL if it is done.")
+    reason: str | None = column("Why the upkeep is not done; NULL if it is done.")
     round_id: str | None = column("The last upkeep round; sys.lake_upkeep has all of them. NULL if none was needed.")
     rounds: int = column("Upkeep rounds that ended.", arrow_type=INT)
     rewritten_files_count: int = column("Data and delete files that were replaced.")
@@ -27,7 +27,7 @@ class RewriteDataFilesRow:
     rewritten_bytes_count: int = column("Bytes of the replaced files.")
     written_bytes_count: int = column("Bytes of the new files.")
     dropped_buckets_count: int = column("Rewritten buckets that were left out, because another commit had changed their files.")
-    bytes_left: int | None = column("Bytes of files that are still to be rewritten; NULL = not known.")
+    bytes_left: int | None = column("Bytes of files that are still to be rewritten; NULL if unknown.")
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from tiering.procedures.base import OPERATE_TABLE, UpkeepCall, UpkeepCallOutcome
 class RewriteManifestsRow:
     """The result as a row of SQL."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     outcome: UpkeepCallOutcome = column(
         "SUCCEEDED, EMPTY (nothing to do); WAITING or RUNNING if the call did not wait for the end; PLANNED for a dry run."
     )
-    reason: str | None = column("Why it is not done; NULL if it is done.")
+    reason: str | None = column("Why the upkeep is not done; NULL if it is done.")
     round_id: str | None = column("The upkeep round; NULL if none was needed.")
-    manifests_before: int | None = column("Manifests of the newest snapshot before; NULL = not known.")
-    manifests_after: int | None = column("Manifests of the newest snapshot afterwards; NULL = not known.")
+    manifests_before: int | None = column("Manifests of the newest snapshot before the upkeep; NULL if unknown.")
+    manifests_after: int | None = column("Manifests of the newest snapshot after the upkeep; NULL if unknown.")
 
 
 @dataclass(frozen=True)

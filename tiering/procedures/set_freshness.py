@@ -13,7 +13,7 @@ from tiering.procedures.base import OPERATE_TABLE, Mutation, Pool
 class SetFreshnessResult:
     """The freshness before and after the call."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     previous_ms: int = column("The freshness before the call, in milliseconds.")
     freshness_ms: int = column("The freshness now, in milliseconds; for a dry run the freshness that the call would set.")
     warning: str | None = column("The cost of a freshness below 10 s; NULL for a longer freshness.", default=None)
@@ -28,4 +28,4 @@ class SetFreshness(Mutation[SetFreshnessResult]):
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    freshness: str = parameter("How old its lake copy may be: '30 s', '5 min', 'PT1H'.")
+    freshness: str = parameter("How old the lake copy may be: '30 s', '5 min', 'PT1H'.")

@@ -13,11 +13,11 @@ from tiering.procedures.base import LOOK_SECONDS, OPERATE_TABLE, Mutation, Pool
 class SetTableOptionResult:
     """The option's value before and after a call; None = its default."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
-    name: str = column("The option.")
-    previous_value: str | None = column("Its value before; NULL = the default.")
-    value: str | None = column("Its value now; NULL = the default.")
-    outcome: str = column("set; unchanged if it had that value; would_set for a dry run.")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
+    name: str = column("Name of the option.")
+    previous_value: str | None = column("Value of the option before the call; NULL = the default.")
+    value: str | None = column("Value of the option now; NULL = the default.")
+    outcome: str = column("Outcome of the call: set; unchanged if the option had that value; would_set for a dry run.")
 
 
 @dataclass(frozen=True)
@@ -30,5 +30,5 @@ class SetTableOption(Mutation[SetTableOptionResult]):
     pool = Pool.REPAIR
     answer_seconds = LOOK_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    name: str = parameter("The option, such as table.datalake.freshness; docs/options.md lists them.")
-    value: str | None = parameter("Its value as text; NULL = reset to the default.", default=None)
+    name: str = parameter("Name of the option, such as table.datalake.freshness; docs/options.md lists them.")
+    value: str | None = parameter("Value of the option as text; NULL = reset to the default.", default=None)

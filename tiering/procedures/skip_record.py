@@ -13,7 +13,7 @@ from tiering.procedures.base import LOOK_SECONDS, OPERATE_TABLE, Mutation, Pool
 class SkipRecordResult:
     """The skipped record. `value` is the record's value as text, shortened. `outcome` is a `SkipOutcome`."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     partition_name: str | None = column("The partition; NULL if the table has none.")
     bucket_id: int = column("The bucket.", arrow_type=INT)
     offset: int = column("Offset of the record.")

@@ -19,10 +19,10 @@ DEFAULT_AGE_MS = 24 * 3_600_000
 class SweepResult:
     """The result of a sweep of one lake table."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     files: int = column("Number of files of the table.")
     removed: int = column("Number of files that were deleted, or would be for a dry run.")
-    removed_bytes: int = column("Their size.")
+    removed_bytes: int = column("Bytes of the deleted files.")
     kept: Mapping[str, int] = column("Number of other files by reason.")
     error: str | None = column("Why the table could not be swept; NULL if it was.", default=None)
 

@@ -13,7 +13,7 @@ from tiering.procedures.base import LOOK_SECONDS, OPERATE_TABLE, Mutation, Pool
 class TakeKvSnapshotResult:
     """The numbers of buckets with a new snapshot and with any snapshot."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     taken: int = column("Number of changed buckets of which a snapshot was taken; for a dry run, would be taken.", arrow_type=INT)
     buckets: int = column("Number of buckets that have a snapshot afterwards.", arrow_type=INT)
 

@@ -14,7 +14,7 @@ from tiering.procedures.base import Mutation
 class TierTableResult:
     """The row about the table. `state` is the round's state, or EMPTY; if the call did not wait for the end, the table's state."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     round_id: str | None = column("The round that tiered the rows, or will tier them; NULL if none was needed.")
     state: str = column("State of the round, EMPTY if there was nothing to do; the table's state if the call did not wait for the end.")
     tiering_epoch: int = column("Number of the table's latest entry to Pending.")

@@ -15,7 +15,7 @@ from tiering.procedures.base import DESCRIBE_TABLE, CallRequest
 class WaitForTieringResult:
     """The result of the wait. `lake_snapshot_id` is the newest snapshot, whether or not it has the rows."""
 
-    path: TablePath = column("The table, as it is spelled.", name="table")
+    path: TablePath = column("Full name of the table, as it is stored.", name="table")
     reached: bool = column("Whether the lake has the rows; false if the time limit came first.")
     lake_snapshot_id: int | None = column("The newest lake snapshot, which holds the rows if they were reached; NULL = there is none.")
     waited_ms: int = column("How long the call waited, in milliseconds.")
