@@ -24,8 +24,8 @@ from tiering.durations import parse_duration_ms
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.fluss.offsets_file import is_offsets_path
 from tiering.model.names import parse_table_path
-from tiering.redaction.folded_text import MAX_PLACES
 from tiering.redaction.redact import redact
+from tiering.redaction.unnamed_secrets import MAX_PLACES
 
 CASES: dict[str, tuple[Callable[[str], object], str]] = {
     "a message of Spark, blanks": (failure, " "),
@@ -50,7 +50,7 @@ def test_eight_times_the_text_takes_about_eight_times_as_long(case: str) -> None
     assert out_of_proportion(refused_or_done, unit, "!") is None
 
 
-@pytest.mark.parametrize("unit", ["password=x1 ", "https://me:x@h ", "%3D"])
+@pytest.mark.parametrize("unit", ["password=x1 ", "https://me:x@h "])
 def test_the_text_after_too_many_matches_is_hidden(unit: str) -> None:
     assert "end" in redact(unit * MAX_PLACES + "the end")
     assert "end" not in redact(unit * (MAX_PLACES + 1) + "the end")

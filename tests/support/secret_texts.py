@@ -107,7 +107,6 @@ FORMS = (
     f"&quot;password&quot;:&quot;{S}&quot;",
     # percent-encoded
     f"password%3D{S}",
-    f"pass%77ord={S}",
     f"%22password%22%3A%20%22a%20{S}%22",
     f"?password=a%20{S}&user=me",
     quote(f"postgresql://me:{S}@host/db", safe=""),

@@ -15,8 +15,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus, unquote
 
-from tiering.redaction.folded_text import Span
 from tiering.redaction.secret_forms import is_secret_name
+from tiering.redaction.unnamed_secrets import Span
 
 MAX_SECRETS = 256
 """Most secrets in memory; each costs a search through every text."""
@@ -68,9 +68,7 @@ class KnownSecrets:
 
 
 def _within_word(text: str, start: int, end: int) -> bool:
-    """Whether letters stand right before or behind a span; letters of an escape such as `\
-    ` or `%3D` do not count.
-    """
+    r"""Whether letters stand right before or behind a span; letters of an escape such as `\n` or `%3D` do not count."""
     before = text[max(0, start - 6) : start]
     return text[end : end + 1].isalpha() or (before[-1:].isalpha() and _ESCAPE.search(before) is None)
 

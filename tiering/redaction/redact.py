@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from tiering.public_properties import CATALOG_PROPERTIES
-from tiering.redaction.folded_text import Span
 from tiering.redaction.known_secrets import KNOWN, remember_environment, secrets_among
 from tiering.redaction.secret_forms import is_secret_name, secret_spans
+from tiering.redaction.unnamed_secrets import Span
 from tiering.redaction.visible_text import visible
 
 MESSAGE_LIMIT = 2_048

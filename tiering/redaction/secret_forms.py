@@ -3,7 +3,7 @@
 Linear, since this runs on texts that others chose: every pattern is anchored or bounded on its left, and repeats are possessive or bounded.
 A scanned value is never scanned again, and the text after too many matches is hidden.
 
-Quoted and encoded texts hold secrets too: JSON within JSON, `%3D`, `&quot;`, `\\u0022`. `folded_text` decodes such escapes first.
+Quoted and encoded texts hold secrets too: the patterns know `%3D`, `&quot;`, `\\u0022` and the letters `\\n` as signs and line ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from tiering.redaction import unnamed_secrets
-from tiering.redaction.folded_text import SOFT, SOFT_LINE, Folded, Form, Span, end_of, fold, spans_of
+from tiering.redaction.unnamed_secrets import Form, SearchedText, Span, end_of, spans_of
 
 # -- Names ---------------------------------------------------------------------------------------------------------------------------
 _KEY_OF = (
@@ -55,13 +55,13 @@ _FEW_CHARACTERS, _FEW_DIGITS = 2, 4
 """Minimum of a value behind a weak word: `unexpected token: '}'`, `token = 12`."""
 
 # -- Before values -------------------------------------------------------------------------------------------------------------------
-_DECORATION = r"[\\\"'`\])]{0,16}+"
-_GAP = rf"[ \t{SOFT}]{{0,16}}+"
+_DECORATION = r"(?:%2[27]|&quot;|\\u0022|[\\\"'`\])]){0,16}+"
+_GAP = r"(?:[ \t]|%20){0,16}+"
 _QUOTE = r"\\{0,8}+[\"']"
-_NAMED = re.compile(rf"{_WORD}(?P<rest>[\w.-]*+)(?P<decor>{_DECORATION}){_GAP}(?P<sep>=>|->|:=|={{1,3}}|:(?!//))?+")
+_NAMED = re.compile(rf"{_WORD}(?P<rest>[\w.-]*+)(?P<decor>{_DECORATION}){_GAP}(?P<sep>=>|->|:=|={{1,3}}|:(?!//)|%3[ad]|&gt;)?+")
 """Takes a name without a sign behind it too: a search that failed would look at all of it again. So does the next pattern."""
 _PAIRED = re.compile(
-    rf"{_WORD}(?P<rest>[\w.-]*+)(?:{_DECORATION}(?:</\w{{1,16}}+>)?[\s,;{SOFT}{SOFT_LINE}]{{0,32}}+[\\\"'<]{{0,8}}+value[\\\"']{{0,8}}+{_GAP}"
+    rf"{_WORD}(?P<rest>[\w.-]*+)(?:{_DECORATION}(?:</\w{{1,16}}+>)?(?:[\s,;]|\\n){{0,32}}+[\\\"'<]{{0,8}}+value[\\\"']{{0,8}}+{_GAP}"
     r"(?P<sep>[=:>]))?+"
 )
 """The value stands under a name of its own: `<name>fs.secret</name><value>x</value>`, `{"name": "password", "value": "x"}`."""
@@ -71,7 +71,7 @@ _ITEM = re.compile(rf"(?:\([bru]?{_QUOTE}|{_QUOTE}(?=-))(?P<name>[\w.-]{{1,128}}
 _ELEMENT = re.compile(r"<(?P<name>[\w.:-]{1,128}+)(?:\s[^<>]{0,256}+)?>")
 _FLAG = re.compile(r"(?<![\w-])--?(?P<name>[\w.-]{1,64}+)[ \t]{1,8}+(?=[^\s-])")
 _SETTING = re.compile(
-    rf"(?<![\w.-])(?P<name>[\w-]{{1,64}}+(?:\.[\w-]{{1,64}}+){{1,16}}+)[ \t{SOFT}]{{1,64}}+"
+    r"(?<![\w.-])(?P<name>[\w-]{1,64}+(?:\.[\w-]{1,64}+){1,16}+)[ \t]{1,64}+"
     r"(?=[^\s\d]{0,64}+\d)(?=[\d/+=_-]{0,64}+[a-z])(?=[^\s.:,;\"'`()\[\]{}\\]{8,}+(?:[\s)\]}\"'\\]|\Z))"
 )
 """`spark.hadoop.fs.s3a.secret.key x`, as files of settings have it: behind a name with dots, a word of letters and digits is a value."""
@@ -90,30 +90,31 @@ _OWN_CALL = re.compile(r"call sys\.\w{1,40}+\Z")
 """Before a table's name: hints print such statements, to be run as they are, and no procedure takes a secret."""
 
 # -- Values --------------------------------------------------------------------------------------------------------------------------
-_LINE_ENDS = f"\n{SOFT_LINE}"
-_BEFORE_VALUE = re.compile(rf"[ \t{SOFT}]{{0,64}}+(?:\r?[{_LINE_ENDS}][ \t]{{1,64}}+)?")
+_LINE_END = r"(?:\r?\n|(?:\\{1,8}+r)?\\{1,8}+n)"
+"""A line end, or the letters `\\n` of an encoded one."""
+_BEFORE_VALUE = re.compile(rf"(?:[ \t]|%20){{0,64}}+(?:{_LINE_END}[ \t]{{1,64}}+)?")
 _OPENING = re.compile(r"[bru]{0,2}(?P<quote>\\{0,31}+[\"'`])")
 _CLOSING = re.compile(r"''|(?<!\\)(?P<slashes>\\*+)(?P<quote>[\"'`])")
 """Two apostrophes are one within a string of SQL, and close none."""
 _UNQUOTED = re.compile(r"(?:[^\s,;&\"'`)}\]<]++|[,;&](?!\s|\Z|[\w.-]{1,64}+\s?[=:])|[\"'`)}\]](?![\s,;:.&)}\]>\"'`]|\\|\Z)|<(?!/))++")
 _TO_BLANK = re.compile(r"[^\s\"'`]++")
-_LINE = re.compile(f"[^{_LINE_ENDS}]*+[{_LINE_ENDS}]|[^{_LINE_ENDS}]++")
-_TO_LINE_END = re.compile(f"[^{_LINE_ENDS}]*+")
+_LINE = re.compile(r"[^\n]*+\n|[^\n]++")
+_TO_LINE_END = re.compile(r"[^\n]*+")
 _SCHEME = re.compile(r"(?:basic|bearer|token|apikey|negotiate|ntlm|sharedkey(?:lite)?)\s{1,4}+[^\s\"'`,;]++")
-_CONTEXT = re.compile(rf"[\w.-]*+(?P<quote>[\"']\\{{0,31}}+)?(?:(?: tropxe| -)?(?P<indent>[ \t]*+)[{_LINE_ENDS}])?")
+_CONTEXT = re.compile(r"[\w.-]*+(?P<quote>[\"']\\{0,31}+)?(?:(?: tropxe| -)?(?P<indent>[ \t]*+)(?:\n|n?+(?<=n)\\))?")
 """Before a secret word, backwards: whether its name begins a line or a string. A search forwards would try each start."""
 _CONTEXT_CHARACTERS = 160
-_BLOCK_VALUE = re.compile(rf"[ \t]{{0,8}}+[|>]?[+-]?\r?[{_LINE_ENDS}]")
+_BLOCK_VALUE = re.compile(r"[ \t]{0,8}+[|>]?[+-]?\r?\n")
 _BRACKET = re.compile(r"[\[\]{}()]")
 _ENDS_WORD = " .,;:!?\"'"
 
 
 def secret_spans(text: str, *, cut: bool = False) -> list[Span]:
     """Returns where secrets stand, in any order. `cut` says that the text went on behind its end."""
-    folded = fold(text, cut)
-    forms = (*_NAME_FORMS, *_FORMS) if any(map(folded.lower.__contains__, _STEMS)) else _FORMS
-    end, _ = folded.at((len(folded.text), len(folded.text)))
-    return [(end, len(text)), *map(folded.at, spans_of(forms, folded)), *map(folded.at, unnamed_secrets.token_spans(folded))]
+    lower = text.replace("\u0130", "I").lower()  # the only character that becomes longer in lower case
+    searched = SearchedText(text, lower, "\n" in text, cut)
+    forms = (*_NAME_FORMS, *_FORMS) if any(map(lower.__contains__, _STEMS)) else _FORMS
+    return [*spans_of(forms, searched), *unnamed_secrets.token_spans(searched)]
 
 
 def is_secret_name(name: str) -> bool:
@@ -125,12 +126,12 @@ def is_secret_name(name: str) -> bool:
     return any(_ABOUT_A_SECRET.fullmatch(match["rest"]) is None for match in _NAME_IN_NAME.finditer(lower))
 
 
-def _assigned(folded: Folded, match: re.Match[str]) -> Span | None:
+def _assigned(searched: SearchedText, match: re.Match[str]) -> Span | None:
     """Returns the value of an assignment: `password=x`, `"token": "x"`, `Authorization: Basic x`."""
-    lower, word = folded.lower, match["word"]
+    lower, word = searched.lower, match["word"]
     if match["sep"] is None or _ABOUT_A_SECRET.fullmatch(match["rest"]):
         return None
-    indent, quote = _context(folded, match)
+    indent, quote = _context(searched, match)
     if indent is not None and match["sep"] == ":" and (block := _indented_block(lower, match.end(), indent)):
         return block
     start = end_of(_BEFORE_VALUE, lower, match.end())
@@ -146,21 +147,21 @@ def _assigned(folded: Folded, match: re.Match[str]) -> Span | None:
     return start, end if indent is None or word in _WEAK_WORDS else max(end, _line_end(lower, start, quote))
 
 
-def _context(folded: Folded, match: re.Match[str]) -> tuple[int | None, str | None]:
+def _context(searched: SearchedText, match: re.Match[str]) -> tuple[int | None, str | None]:
     """Returns the indentation of the line that begins with the name, and the quote of the string that does; None if there is none.
 
     A value in such a line or string has blanks: `"password: a b"`, but not `"password": "a b"`. Only a text with several lines is a file
     of settings. A string counts as a line without indentation.
     """
     start = match.start()
-    head = folded.lower[start - _CONTEXT_CHARACTERS : start] if start > _CONTEXT_CHARACTERS else "\n" + folded.lower[:start]
+    head = searched.lower[start - _CONTEXT_CHARACTERS : start] if start > _CONTEXT_CHARACTERS else "\n" + searched.lower[:start]
     context = _CONTEXT.match(head[::-1])
     if context is None:
         return None, None
     quote: str | None = context["quote"]
     if quote is not None and quote[0] not in match["decor"]:
         return 0, quote[::-1]
-    return None if context["indent"] is None or not folded.has_lines else len(context["indent"]), None
+    return None if context["indent"] is None or not searched.has_lines else len(context["indent"]), None
 
 
 def _is_harmless(value: str, word: str) -> bool:
@@ -181,10 +182,10 @@ def _indented_block(lower: str, start: int, indent: int) -> Span | None:
     while line := _LINE.match(lower, end):
         body = line[0].lstrip()
         depth = len(line[0]) - len(body)
-        if body.strip(SOFT_LINE) and depth <= indent and not (depth == indent and body.startswith("- ")):
+        if body and depth <= indent and not (depth == indent and body.startswith("- ")):
             break
         end = line.end()
-    block = lower[begin:end].rstrip(f" \t\r{_LINE_ENDS}")
+    block = lower[begin:end].rstrip()
     return (begin, begin + len(block)) if block else None
 
 
@@ -232,30 +233,30 @@ def _line_end(lower: str, start: int, quote: str | None) -> int:
     return end - 1 if end > start and lower[end - 1] in "\r\"'" else end
 
 
-def _next(folded: Folded, match: re.Match[str]) -> Span | None:
+def _next(searched: SearchedText, match: re.Match[str]) -> Span | None:
     """Returns the quoted value behind a match, or everything up to the next blank."""
-    lower = folded.lower
+    lower = searched.lower
     start = end_of(_BEFORE_VALUE, lower, match.end())
     value = _quoted(lower, start) or (start, end_of(_TO_BLANK, lower, start))
     return value if value[1] > value[0] else None
 
 
-def _of_name(folded: Folded, match: re.Match[str]) -> Span | None:
+def _of_name(searched: SearchedText, match: re.Match[str]) -> Span | None:
     """Returns the next value if the name before it is one of a secret."""
-    value = _next(folded, match) if is_secret_name(match["name"]) else None
-    if value is None or (match["name"] == "auth" and _METHODS.fullmatch(folded.lower[slice(*value)].strip(_ENDS_WORD + ")`"))):
+    value = _next(searched, match) if is_secret_name(match["name"]) else None
+    if value is None or (match["name"] == "auth" and _METHODS.fullmatch(searched.lower[slice(*value)].strip(_ENDS_WORD + ")`"))):
         return None
-    return None if _OWN_CALL.search(folded.lower, max(0, match.start() - 64), match.start()) else value
+    return None if _OWN_CALL.search(searched.lower, max(0, match.start() - 64), match.start()) else value
 
 
-def _of_element(folded: Folded, match: re.Match[str]) -> Span | None:
-    return _element_text(folded.lower, match.end()) if is_secret_name(match["name"]) else None
+def _of_element(searched: SearchedText, match: re.Match[str]) -> Span | None:
+    return _element_text(searched.lower, match.end()) if is_secret_name(match["name"]) else None
 
 
-def _of_pair(folded: Folded, match: re.Match[str]) -> Span | None:
+def _of_pair(searched: SearchedText, match: re.Match[str]) -> Span | None:
     if match["sep"] is None or _ABOUT_A_SECRET.fullmatch(match["rest"]):
         return None
-    return _element_text(folded.lower, match.end()) if match["sep"] == ">" else _next(folded, match)
+    return _element_text(searched.lower, match.end()) if match["sep"] == ">" else _next(searched, match)
 
 
 def _element_text(lower: str, start: int) -> Span | None:
