@@ -19,6 +19,10 @@ VAGUE = re.compile(r"\b(?:whoever|somebody|nobody|someone)\b", re.IGNORECASE)
 """Words for an actor that the reader has to guess: the coordinator, a user, another writer."""
 WITHOUT_NOUN = re.compile(r"(?:Of|Those|That|The same|Likewise|What|Who|Whose|See `[^`]*`\.?$|As (?:`|[A-Z]\w*\.))(?:\b|$|(?<=[`.]))")
 """Beginnings of a text that cannot be understood without the line above it."""
+WITHOUT_SUBJECT = re.compile(r"(?:Its?|They|Their|Them|Also|Otherwise|Like|So|Then|Therefore|But|And|Or)\b")
+"""Beginnings that refer to another text: a docstring, and the comment of a column, are often read alone."""
+OF_AN_UNNAMED_THING = re.compile(r"(?:When|Whether|Where|Why|What|How \w+) (?:its?|they|their)\b")
+"""Beginnings of a column's comment that do not name the thing of which the column is a property."""
 LONGEST_SENTENCE = 35
 """Words of a sentence in a docstring of the product, outside of tables and indented blocks."""
 _THIS_FILE = "test_language.py"
@@ -72,6 +76,15 @@ def messages(file: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def comments_in_sql(file: Path) -> Iterator[tuple[int, str]]:
+    """Yields line and text of the comments that `column()` and `parameter()` give to columns and parameters."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("column", "parameter") and node.args:
+            comment = node.args[0]
+            if isinstance(comment, ast.Constant):
+                yield node.lineno, str(comment.value)
+
+
 def long_sentences(docstring: str) -> Iterator[str]:
     """Yields the sentences above the limit. Lines with an indent or with columns are tables, trees and examples."""
     for paragraph in re.split(r"\n\s*\n", ast.get_docstring(ast.parse(f"'''{docstring}'''")) or ""):
@@ -88,6 +101,27 @@ def test_docstrings_and_comments_name_their_subject_and_who_acts(room: str) -> N
         for file in python_files((room,))
         for line, text in texts(file)
         if VAGUE.search(re.sub(r"`[^`]*`", "", text)) or WITHOUT_NOUN.match(text)
+    ]
+    assert wrong == []
+
+
+def test_docstrings_and_comments_of_the_product_begin_with_their_subject() -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
+        for file in python_files(PRODUCT)
+        for line, text in texts(file)
+        if WITHOUT_SUBJECT.match(text)
+    ]
+    assert wrong == []
+
+
+def test_comments_of_columns_and_parameters_name_their_subject() -> None:
+    """SQL shows them one by one: in DESCRIBE, in the reference, in the tooltip of a tool."""
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
+        for file in python_files(PRODUCT)
+        for line, text in comments_in_sql(file)
+        if any(pattern.match(text) for pattern in (WITHOUT_NOUN, WITHOUT_SUBJECT, OF_AN_UNNAMED_THING))
     ]
     assert wrong == []
 

@@ -33,7 +33,7 @@ class Procedure:
 
     @property
     def name(self) -> str:
-        """Its name without `sys.`."""
+        """Name of the procedure without `sys.`."""
         return self.request_class.procedure
 
     @property
@@ -48,7 +48,7 @@ class Procedure:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Its own parameters in order, then `dry_run` and `idempotency_key` if it changes something."""
+        """The procedure's own parameters in order, then `dry_run` and `idempotency_key` if it changes something."""
         return parameters_of(self.request_class)
 
     @property

@@ -36,12 +36,12 @@ DAMAGE_SEARCH_FILES = 200
 """How many files are read one by one to find a damaged one, once a query failed; a validation reads all."""
 
 Name = tuple[str, str, str]
-"""Catalog, database, table, as they are spelled."""
+"""Catalog, database and table, by their stored names."""
 
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """The table that a name stands for. `hides`: its HIDDEN columns are no part of a `*`."""
+    """The table that a name means. `hides`: its HIDDEN columns are no part of a `*`."""
 
     name: Name
     hides: bool = False

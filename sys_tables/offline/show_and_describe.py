@@ -46,7 +46,7 @@ def show(statement: Show, view: NamesView, registry: Registry) -> Answer:
 
 
 def used_database(name: Sequence[str], view: NamesView) -> str:
-    """The database of a USE, as it is spelled; of the catalog alone: none. Raises UnknownDatabase, StatementFailed."""
+    """Returns the stored name of the database of a USE; none for the catalog alone. Raises UnknownDatabase, StatementFailed."""
     match [*name]:
         case [catalog] if catalog.lower() == CATALOG and catalog not in view.databases():
             return ""

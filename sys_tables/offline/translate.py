@@ -1,6 +1,6 @@
 """Translates a query in Spark's dialect to DuckDB's: tables under their full names, columns named as Spark names them. Pure.
 
-What sqlglot cannot translate is an error, never left out.
+A construct that sqlglot cannot translate raises an error. Nothing is left out silently.
 """
 
 from __future__ import annotations

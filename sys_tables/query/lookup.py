@@ -19,7 +19,7 @@ _NEAR = 5
 
 
 def resolve_name(name: str, names: Sequence[str]) -> str | None:
-    """`name` as it is spelled in `names`, None if it is unknown. Raises InvalidArgument if it could be several."""
+    """Returns the one of `names` that equals `name` in any case; None if none does. Raises InvalidArgument if several do."""
     if name in names:
         return name
     folded = name.lower()
@@ -43,7 +43,7 @@ def near_hint(name: str, names: Sequence[str], kind: str) -> str:
 
 
 def resolve_database(view: NamesView, name: str) -> str:
-    """A real database, as it is spelled. Raises UnknownDatabase."""
+    """Returns the stored name of a real database. Raises UnknownDatabase."""
     names = view.databases()
     if (stored_name := resolve_name(name, names)) is None:
         raise UnknownDatabase(f"there is no database {name!r}", hint=near_hint(name, [*names, SYSTEM_DATABASE], "databases"))

@@ -23,7 +23,7 @@ class AuditRow:
     authentication: str = column("How the caller was authenticated: token, mtls, oidc or none.")
     on_behalf_of: str | None = column("The user in whose name a caller with IMPERSONATE acted; NULL without one.")
     peer: str = column("Address of the connection.")
-    action: str = column("What was called: sys.<procedure>, SELECT sys.<table>, or the RPC.")
+    action: str = column("The called object: sys.<procedure>, SELECT sys.<table>, or the RPC.")
     object: str | None = column("The object: a table, a database, a round or a lease. A refused CALL has its arguments here.")
     allowed: bool = column("Whether the policies allowed it.")
     outcome: str = column("STARTED, then ANSWERED, FAILED or GIVEN_UP by the caller; REFUSED.")

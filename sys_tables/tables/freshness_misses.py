@@ -51,7 +51,7 @@ _PARTS: Mapping[str, str] = {
     "earlier_rounds": "rounds before it took {} and did not bring the table up to date: sys.tiering_rounds says how they ended",
     "backoff": "rounds failed, and the table waited {} after them: sys.tiering_errors says why",
     "paused": "it was paused for {}: sys.tiering_events says by whom",
-    "plan": "looks at table, lake and log took {}",
+    "plan": "reading the state of table, lake and log took {}",
     "lease": "leasing its KV snapshots took {}",
     "read": "reading took {}",
     "write": "writing took {}",

@@ -20,8 +20,8 @@ class KvSnapshotLeaseRow:
 
     lease_id: str = column("Identifier of the lease, chosen by its owner.")
     owner: str | None = column("Owner: a tierer or a caller; NULL if the caller gave none.")
-    acquired_at: datetime = column("When it was acquired first.")
-    renewed_at: datetime = column("When it was acquired or renewed last.")
+    acquired_at: datetime = column("When the lease was first acquired.")
+    renewed_at: datetime = column("When the lease was last acquired or renewed.")
     expires_at: datetime = column("When the server drops the lease unless it is renewed.")
     ttl_ms: int = column("Duration from a renewal, in milliseconds.")
     remaining_ms: int = column("Milliseconds until expires_at; 0 once expired.")

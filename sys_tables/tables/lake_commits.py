@@ -29,7 +29,7 @@ class LakeCommitRow:
         "PREPARED, LAKE_COMMITTED, ACKED, ABORTED, RECONCILED, or UNKNOWN until a later read of the lake shows the outcome. "
         "A commit to a lake table that was renamed or dropped stays UNKNOWN: it may be in that table."
     )
-    prepared_at: datetime = column("When it was granted: from then on it may have been sent.")
+    prepared_at: datetime = column("When the commit was granted: from then on the tierer may have sent it.")
     lake_snapshot_id: int | None = column("The lake snapshot of the commit; NULL unless it was found in the lake.")
     lake_committed_at: datetime | None = column("When the coordinator found it in the lake.")
     acked_at: datetime | None = column("When the cluster was notified of it.")

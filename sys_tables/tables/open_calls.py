@@ -1,4 +1,4 @@
-"""sys.open_calls: the CALLs that the service executes now. A CALL whose caller has gone is not among them."""
+"""sys.open_calls: the CALLs that the service executes now. A CALL whose caller has disconnected is not among them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OpenCallRow:
     """One CALL that has not ended."""
 
     call_id: int = column("Number of the call, counted from 1 since the service started.")
-    procedure_name: str = column("What was called.")
+    procedure_name: str = column("Name of the called procedure.")
     caller: str = column("The caller, as the client gave it.")
     idempotency_key: str | None = column("The key that names the operation; NULL without one.")
     started_time: datetime = column("When the call reached the service.")

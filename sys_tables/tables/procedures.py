@@ -34,7 +34,7 @@ class ProcedureRow:
     privilege: str = column(
         "The privilege that a caller needs, and on what; NONE: it is enough to be known. Without a policy file all is allowed."
     )
-    description: str = column("What the procedure does.")
+    description: str = column("Description of the procedure.")
 
 
 @system_table("procedures", ProcedureRow, requires=EVERY_CALLER, comment="The procedures that can be called, with parameters and output.")

@@ -31,8 +31,8 @@ class TieringErrorRow:
     )
     retryable: bool = column("Whether the coordinator tries again by itself.")
     count: int = column("Number of rounds that it ended.")
-    first_seen: datetime = column("When it first ended a round.")
-    last_seen: datetime = column("When it last ended a round.")
+    first_seen: datetime = column("When the error first ended a round.")
+    last_seen: datetime = column("When the error last ended a round.")
     last_round_id: str = column("The latest round that it ended.")
     resolved_at: datetime | None = column("When a later round succeeded, or the table was reconciled or removed; NULL until then.")
 

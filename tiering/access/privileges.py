@@ -65,12 +65,12 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """Its type in a policy."""
+        """Type of the object in a policy."""
         return "Service" if self.database is None else "Database" if self.name is None else "Table"
 
     @property
     def id(self) -> str:
-        """Its id in a policy."""
+        """Id of the object in a policy."""
         return "lakeward" if self.database is None else self.database if self.name is None else f"{self.database}.{self.name}"
 
     def __str__(self) -> str:

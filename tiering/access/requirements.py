@@ -1,6 +1,6 @@
 """The privilege that each RPC needs. The service refuses a call without a line here.
 
-The privilege for a system table stands in the table's own module (`sys_tables/tables`), and that for a procedure in its declaration
+The privilege for a system table is in the table's own module (`sys_tables/tables`), and that for a procedure in its declaration
 (`tiering/procedures`). `docs/security-grants.md` is generated from all three. Tests compare this table with the services that exist.
 """
 

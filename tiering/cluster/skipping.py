@@ -19,14 +19,14 @@ from tiering.cluster.log_state import traces_at
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
 
-_FRUITLESS_LOOKS = 8
-"""After so many looks at a bucket that show no trace, its remaining records stay left out. Some services do not know traces at all."""
+_MAX_FRUITLESS_READS = 8
+"""Number of reads of a bucket that show no trace after which its remaining records stay left out. Some services have no traces at all."""
 
 
 def still_skipped(cluster: SplitSource, table: TableInfo, skipped: SkippedRecords) -> SkippedRecords:
     """Returns `skipped` without the offsets at which the log has other records now. A record that cannot be compared stays left out.
 
-    The number of looks grows with the logarithm of the number of records. Raises ClusterUnavailable, UnknownTable.
+    The number of reads grows with the logarithm of the number of records. Raises ClusterUnavailable, UnknownTable.
     """
     if not any(trace is not None for records in skipped.values() for trace in records.values()):
         return skipped
@@ -51,7 +51,7 @@ class _CutSearch:
     """Finds the first of a bucket's records that was replaced by another record.
 
     A log is cut at its end. So if a record is unchanged, all records before it are unchanged; if it was replaced, all records behind it
-    were replaced. The search looks at the last record first, because usually all are unchanged. Records without a trace are usually the
+    were replaced. The search reads the last record first, because usually all are unchanged. Records without a trace are usually the
     oldest, so after such a record the search continues behind it first.
     """
 
@@ -62,7 +62,7 @@ class _CutSearch:
 
     @property
     def next_offset(self) -> int | None:
-        """The next offset to look at; None when the search has ended."""
+        """The next offset to read; None when the search has ended."""
         return self._ranges[-1][self._place] if self._ranges and self._ranges[-1] else None
 
     def narrow(self, is_same: bool | None) -> None:
@@ -74,7 +74,7 @@ class _CutSearch:
             self._ranges += [before, behind]
         else:
             self._ranges = [behind] if is_same else [*self._ranges, before]
-        self._ranges = [part for part in self._ranges if part] if self._fruitless < _FRUITLESS_LOOKS else []
+        self._ranges = [part for part in self._ranges if part] if self._fruitless < _MAX_FRUITLESS_READS else []
         self._place = len(self._ranges[-1]) // 2 if self._ranges else 0
 
 

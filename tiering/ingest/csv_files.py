@@ -6,7 +6,7 @@ quotes is not null. Arrow's reader does not tell whether a value with spaces aro
 values, `NA` between spaces is null too.
 A blank line is skipped, except in a file of one column: there it is a row with null, as PostgreSQL and Spark write it.
 
-Arrow accepts a quote that is never closed, and text behind a closing quote, as a part of the value, and thereby reads several rows as one.
+Arrow accepts a quote that is never closed, and text behind a closing quote, as a part of the value, and so reads several rows as one.
 Lakeward refuses such files. It does not use DuckDB's reader, which drops all rows behind a quote that is never closed, without an error.
 """
 

@@ -82,7 +82,7 @@ class NdjsonSource:
         numbers = NumbersByPath()
         for block in self._blocks():
             table, kinds = self._first_look(block, kinds)
-            self._see_numbers(block, table, numbers)
+            self._record_numbers(block, table, numbers)
         check_rename([self._keys.get(name, name) for name in kinds], self._new_names, str(self._files[0]))
         ordered = {name: settled(self._ordered(name, kind)) for name, kind in kinds.items()}
         as_text = {name: with_text_numbers(kind) for name, kind in ordered.items() if self._may_be_fractions(name, kind)}
@@ -90,7 +90,7 @@ class NdjsonSource:
         exact = {name: kind for name, kind in ordered.items() if name not in as_text}
         return _Schemas(pa.schema(list(exact.items())), pa.schema(list(as_text.items())), pa.schema(list(result.items())))
 
-    def _see_numbers(self, block: _Block, table: pa.Table, numbers: NumbersByPath) -> None:
+    def _record_numbers(self, block: _Block, table: pa.Table, numbers: NumbersByPath) -> None:
         """Records the numbers of those columns of a block whose types the table does not define."""
         untyped = [field for field in table.schema if not self._is_known(field.name)]
         doubles = [field.with_type(with_text_numbers(as_read(field.type))) for field in untyped if has_doubles(field.type)]
@@ -290,8 +290,8 @@ def _bytes_in(characters: bytes) -> NDArray[np.bool_]:
     return table
 
 
-_OF_NUMBERS = _bytes_in(b"0123456789+-.eE")
-_FIRST_OF_NUMBERS = _bytes_in(b"0123456789-")
+_NUMBER_BYTES = _bytes_in(b"0123456789+-.eE")
+_FIRST_NUMBER_BYTES = _bytes_in(b"0123456789-")
 
 
 def with_quoted_numbers(content: bytes) -> bytes:
@@ -302,9 +302,9 @@ def with_quoted_numbers(content: bytes) -> bytes:
     # The sum of bytes wraps at 256, which does not change its parity.
     in_text = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(np.bool_)
     of_number = np.zeros(len(data) + 2, np.bool_)
-    of_number[1:-1] = _OF_NUMBERS[data] & ~in_text
+    of_number[1:-1] = _NUMBER_BYTES[data] & ~in_text
     starts = np.flatnonzero(of_number[1:-1] & ~of_number[:-2])
     stops = np.flatnonzero(of_number[1:-1] & ~of_number[2:]) + 1
-    numbers = _FIRST_OF_NUMBERS[data[starts]]  # excludes the "e" of true and false
+    numbers = _FIRST_NUMBER_BYTES[data[starts]]  # excludes the "e" of true and false
     places = np.concatenate([starts[numbers], stops[numbers]])
     return np.insert(data, places, _QUOTE).tobytes()

@@ -13,10 +13,10 @@ CATALOG_NAME = "lake"
 
 
 def user_settings() -> RecursiveDict:
-    """Returns the properties of these settings."""
+    """Returns the properties that the user's settings define."""
     return Config().get_catalog_config(CATALOG_NAME) or {}
 
 
 def own_settings() -> frozenset[str]:
-    """Returns the names of the properties of these settings."""
+    """Returns the names of the properties that the user's settings define."""
     return frozenset(user_settings())

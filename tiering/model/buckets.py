@@ -32,10 +32,10 @@ class BucketStatus:
     error_class: str | None = column(
         "Class of the error that stopped the bucket; NULL if the bucket is not stopped, or if the whole table is."
     )
-    error_message: str | None = column("That error, in words.")
+    error_message: str | None = column("Message of the error.")
     stopped_at_offset: int | None = column("Offset of the record at which it stopped; NULL if it is not stopped.")
     stopped_at_record: str | None = column(
-        "That record as shortened text, with a library's error about its values; NULL if unknown, and for a caller without SELECT."
+        "Shortened text of that record, with a library's error about its values; NULL if unknown, and for a caller without SELECT."
     )
     log_only_records: int | None = column("Hot: records that only the log has. NULL, like the next two columns, if offsets do not show it.")
     both_records: int | None = column("Warm: records that log and lake have. In a primary-key table: changes that the lake has applied.")

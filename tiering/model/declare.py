@@ -166,7 +166,7 @@ class Parameter:
 
     @property
     def type(self) -> str:
-        """Its Spark SQL type."""
+        """Spark SQL type of the values."""
         return spark_type(self.arrow_type)
 
 

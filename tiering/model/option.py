@@ -67,9 +67,7 @@ class EffectiveOption:
     `source` tells whether a user set the option.
     """
 
-    scope: str = column(
-        "Where it applies: coordinator; tierer, for settings that the coordinator sends; table, for defaults of table options."
-    )
+    scope: str = column("Scope: coordinator; tierer, for settings that the coordinator sends; table, for defaults of table options.")
     name: str = column("Name of the option.")
     value: str | None = column("Redacted value; NULL if only a running coordinator knows it, or if it depends on the lake format.")
     default: str | None = column("The default; NULL if there is none.")

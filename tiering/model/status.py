@@ -59,7 +59,7 @@ class TableStatus:
     lake_files: int | None = column("Number of its data files.")
     error_class: str | None = column("Class of last_error.")
     error_phase: str | None = column("Phase of the round with the error: PLAN, LEASE, READ, WRITE, FENCE, LAKE_COMMIT, ACK or MAINTENANCE.")
-    error_hint: str | None = column("What to do about the error.")
+    error_hint: str | None = column("The action that helps against the error.")
     error_retryable: bool | None = column("Whether Lakeward retries automatically.")
     error_count: int = column("Rounds that failed or left a bucket stopped, since the table was created or its errors were reset.")
     consecutive_failures: int = column("Failed rounds since the last success. The first fenced round does not count.", arrow_type=INT)

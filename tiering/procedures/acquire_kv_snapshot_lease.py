@@ -19,7 +19,7 @@ class AcquireKvSnapshotLeaseResult(LeaseResult):
 
     buckets: int = column("Number of buckets whose newest snapshot is leased now.", arrow_type=INT)
     unavailable: int = column("Number of buckets whose snapshot was deleted before it could be leased.", arrow_type=INT)
-    expires_at: datetime | None = column("When it ends unless it is renewed; NULL if nothing is leased, as after a dry run.")
+    expires_at: datetime | None = column("When the lease ends unless it is renewed; NULL if nothing is leased, as after a dry run.")
 
 
 @dataclass(frozen=True)

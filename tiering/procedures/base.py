@@ -184,13 +184,13 @@ class UpkeepCallOutcome(StrEnum):
     DROPPED = "DROPPED"
     """Other commits changed the files of all rewritten buckets, or preceded every attempt to commit an expiry."""
     WAITING = "WAITING"
-    """Its round has not begun. The round will run although the call has ended."""
+    """The upkeep round has not begun. It will run although the call has ended."""
     RUNNING = "RUNNING"
-    """Its round runs. It continues although the call has ended."""
+    """The upkeep round runs. It continues although the call has ended."""
     PLANNED = "PLANNED"
     """A dry run, which ordered no upkeep."""
     UNKNOWN = "UNKNOWN"
-    """It ended so long ago that only sys.lake_upkeep may have the result."""
+    """The upkeep ended so long ago that only sys.lake_upkeep may have the result."""
 
 
 @dataclass(frozen=True)

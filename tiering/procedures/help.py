@@ -18,7 +18,7 @@ class HelpRow:
     type: str | None = column("Spark SQL type of the parameter.")
     required: bool | None = column("Whether a call must pass the parameter.")
     default: str | None = column("Default value, as a literal.")
-    comment: str = column("What the parameter means, or what the procedure does.")
+    comment: str = column("Meaning of the parameter, or the action of the procedure.")
 
 
 @dataclass(frozen=True)

@@ -26,4 +26,4 @@ class RenewKvSnapshotLease(Mutation[RenewKvSnapshotLeaseResult]):
     pool = Pool.LEASE
     answer_seconds = LOOK_SECONDS
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
-    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds. NULL = as long as before.", default=None)
+    ttl_ms: int | None = parameter("How long the lease lasts from now, in milliseconds. NULL = as long as before.", default=None)

@@ -16,7 +16,7 @@ class RetryTieringResult:
 
     path: TablePath = column("Full name of the table, as it is stored.", name="table")
     status: str = column("The table's state afterwards: Pending if it had failed, otherwise unchanged.")
-    next_retry_time: datetime | None = column("When it is tried next; NULL if it only waits for a tierer.")
+    next_retry_time: datetime | None = column("Time of the next attempt; NULL if the table only waits for a tierer.")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class CheckResult:
     scope: str = column("table, or the bucket: 3, or partition/3.")
     expected: str | None = column("The value in the log or the marker.")
     actual: str | None = column("The value in the lake.")
-    ok: bool | None = column("Whether they agree. NULL = unknown, for the reason in details.")
+    ok: bool | None = column("Whether the two sides agree. NULL = unknown, for the reason in details.")
     details: str | None = column("The first difference: bucket, offset and key or columns; NULL for a caller without SELECT.")
     duration_ms: int = column("How long the check took, in milliseconds.")
     engine: str = column("The engine that compared them.", default="duckdb")

@@ -1,4 +1,4 @@
-"""Where a text holds a secret, judged by its looks: a name that says so before a value. `unnamed_secrets` has the forms without a name.
+"""Where a text holds a secret, judged by its form: a telling name before a value. `unnamed_secrets` has the forms without a name.
 
 Linear, since this runs on texts that others chose: every pattern is anchored or bounded on its left, and repeats are possessive or bounded.
 A scanned value is never scanned again, and the text after too many matches is hidden.
@@ -32,7 +32,7 @@ _WORDS = (
 """Each begins with a letter of its own: so a search skips fast what is none of them."""
 _WORD = rf"(?P<word>{'|'.join(_WORDS)})"
 _HEADERS = ("authorization", "cookie")
-"""Their values have blanks in them."""
+"""Headers whose values contain blanks."""
 _STEMS = (
     *("pass", "pwd", "pw", "kennwort", "assertion", "verifier", "secret", "credential"),
     *("key", "token", "signature", "cookie", "sessid", "auth", "bearer", "sas"),
@@ -49,7 +49,7 @@ _STATES = re.compile(
 )
 """Words with which errors describe a secret; they are no secrets."""
 _METHODS = re.compile(r"none|token|mtls|oidc")
-"""How callers prove who they are (`--auth`): no secrets either."""
+"""Methods of authentication (`--auth`), which are no secrets."""
 _WEAK_WORDS = frozenset({"token", "signature", "cookie", "sessid", "bearer", "pass", "auth", "sas", "pw"})
 _FEW_CHARACTERS, _FEW_DIGITS = 2, 4
 """Minimum of a value behind a weak word: `unexpected token: '}'`, `token = 12`."""

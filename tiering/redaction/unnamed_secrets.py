@@ -1,7 +1,7 @@
 """Finds secrets without a name before them: a URL with a password, a URL's signature, a header's scheme, a key block, a known kind of
 token.
 
-Linear in the text, for the reasons that `secret_forms` gives.
+The work is linear in the length of the text, for the reasons in `secret_forms`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _PUBLIC_BLOCKS = ("certificate", "public")
 _FEW_CHARACTERS = 2
 
 TOKEN_SHAPES: tuple[tuple[str, str], ...] = (
-    ("eyJ", r"[A-Za-z0-9_-]{5,}+(?:\.[A-Za-z0-9_-]*+){0,4}"),  # JWT, and whatever else is JSON in Base64
+    ("eyJ", r"[A-Za-z0-9_-]{5,}+(?:\.[A-Za-z0-9_-]*+){0,4}"),  # JWT, and any other JSON in Base64
     *((kind, r"[A-Z0-9]{16}(?![A-Z0-9])") for kind in ("AKIA", "ASIA", "AGPA", "AIDA", "AROA", "ANPA", "ABIA", "ACCA")),  # AWS
     *((f"gh{kind}_", r"[A-Za-z0-9]{20,}+") for kind in "pousr"),  # GitHub
     ("github_pat_", r"\w{20,}+"),
@@ -84,7 +84,7 @@ TOKEN_SHAPES: tuple[tuple[str, str], ...] = (
 )
 """The beginning that the maker of a kind of token gave it, and the pattern of what follows."""
 _STORAGE_KEY = r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="
-"""The key of an Azure storage account; it starts with nothing of its own."""
+"""The key of an Azure storage account; it has no prefix of its own."""
 
 
 def _url_user(searched: SearchedText, match: re.Match[str]) -> Span | None:

@@ -61,7 +61,7 @@ def _provider(variables: Mapping[str, str], service: str, instance: str) -> Trac
     attributes = {"service.version": VERSION, "service.instance.id": instance}
     if not variables.get("OTEL_SERVICE_NAME") and "service.name=" not in variables.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         attributes["service.name"] = service
-    # Its own hook would wait for a dead endpoint at the end of the process.
+    # OpenTelemetry's own hook would wait for a dead endpoint at the end of the process.
     provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(_exporter(variables)))
     return provider

@@ -43,7 +43,7 @@ class TiererMetrics(TiererWatch):
 
     def __init__(self, registry: CollectorRegistry, clock: Clock, slots: int, ready_ms: int) -> None:
         """`ready_ms`: the tierer is ready while the coordinator's last answer is at most this old."""
-        # Otherwise each counter has a second, undeclared series with the time of its creation.
+        # By default each counter has a second, undeclared series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
         self._clock = clock
         self._ready_ms = ready_ms

@@ -42,7 +42,7 @@ class LiveRows:
     expressions: Mapping[str, str]
     relation: str
     stored: str = ""
-    """Like `relation`, but with all rows of the data files, also deleted ones and those that a newer row of their key replaces."""
+    """SQL of all rows of the data files, also of deleted rows and of rows that a newer row of their key replaces."""
 
 
 @dataclass(frozen=True)

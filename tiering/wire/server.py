@@ -35,10 +35,10 @@ METADATA_BYTES = 8 * 1_024
 """Bytes of one call's headers at most; those of our clients have some hundred."""
 
 PING_STRIKES = 10
-"""So many pings that come too soon end a connection: a flood, and not a client that is a little early."""
+"""Number of early pings that end a connection: a client that floods the server, not one that is a little early."""
 
 MOST_FILES = 65_536
-"""Files that the process asks the system for: anybody who reaches the port can open connections, and each takes one."""
+"""Limit of open files that the process requests: every client that reaches the port can open connections, and each takes one file."""
 
 UNKNOWN_AT_ONCE = 100
 """Calls of unknown methods that are answered at a time; more of them are cut off."""
@@ -72,9 +72,9 @@ def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: in
 
 
 def _connections_allowed() -> int:
-    """So many connections that most of the files which the process may open are left to its store, its lake and its log.
+    """Returns the maximum number of connections. It leaves most of the files that the process may open to its store, lake and log.
 
-    The process's own limit is raised to what the system allows it.
+    Raises the process's own limit of open files to the one that the system allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)

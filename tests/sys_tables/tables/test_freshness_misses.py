@@ -213,7 +213,10 @@ CAUSES: tuple[tuple[Callable[[World], None], str, str], ...] = (
     (no_coordinator, "queued_late", "no round was queued for 1.7 min"),
     (a_pause_over_which_a_round_ran, "unmeasured", "of the round are in none of its parts"),
     (an_answer_that_was_lost, "unmeasured", "1.7 min of the round are in none of its parts"),
-    *((long_part(part), part, f"{words} took 1.7 min") for part, words in (("plan", "looks at table, lake and log"), ("read", "reading"))),
+    *(
+        (long_part(part), part, f"{words} took 1.7 min")
+        for part, words in (("plan", "reading the state of table, lake and log"), ("read", "reading"))
+    ),
     *((long_part(part), part, f"{words} took 1.7 min") for part, words in (("lease", "KV snapshots"), ("write", "writing"))),
     *((long_part(part), part, f"{words} took 1.7 min") for part, words in (("commit", "the commit to the lake"), ("ack", "the commit"))),
 )

@@ -68,7 +68,7 @@ def _show_fluss(parts: ExitStack, console: Console, data: Path | None, port: int
 
 def _go_on(folder: Path) -> str:
     return f"""
-[bold cyan]-- Go on by hand[/] (the service was stopped, its data is in {folder})
+[bold cyan]-- Continue by hand[/] (the service was stopped, its data is in {folder})
   lakeward up --data {folder} --detach
   lakeward status
   lakeward tier nyc.flights

@@ -56,7 +56,7 @@ def tell(stage: Stage) -> bool:
 
 
 def _is_recorded(stage: Stage, path: TablePath) -> bool:
-    """Shows the lake snapshot that Fluss knows of a table. Returns whether it is the snapshot that the coordinator knows."""
+    """Shows the lake snapshot that Fluss has recorded for a table. Returns whether it is the snapshot that the coordinator knows."""
     recorded = stage.cluster.lake_snapshot(stage.cluster.table(path))
     [status] = stage.client.list_tiering_statuses(table_path=path)
     if recorded is None:

@@ -107,7 +107,7 @@ class Standby:
         while not stopping.is_set():
             try:
                 if await asyncio.to_thread(self._try_to_lead):
-                    _log.warning("the coordinator that led is gone: this one takes over")
+                    _log.warning("the leading coordinator has ended: this coordinator takes over")
                     return True
                 await self._check_leader(server)
                 warned = False
@@ -129,7 +129,7 @@ class Standby:
             self._beats, self._beaten_at = beats, now
         elif now - self._beaten_at > ASLEEP_SECONDS:
             _log.warning(
-                "the coordinator that leads does not beat any more: ending its session", silent_seconds=round(now - self._beaten_at)
+                "the leading coordinator sends no heartbeat: ending its database session", silent_seconds=round(now - self._beaten_at)
             )
             await asyncio.to_thread(self._lock.evict)
             self._beaten_at = now

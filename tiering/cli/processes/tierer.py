@@ -142,7 +142,7 @@ def _catch_signals(transport: GrpcTransport, parent_pid: int | None) -> threadin
 def _watch_parent(parent_pid: int, stopping: threading.Event) -> None:
     while not stopping.wait(PARENT_POLL_SECONDS):
         if os.getppid() != parent_pid:
-            log.warning("the parent process is gone; stopping")
+            log.warning("the parent process has ended; stopping")
             os.kill(os.getpid(), signal.SIGTERM)
             return
 

@@ -108,7 +108,7 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         elif name not in ("type", CATALOG_NAME):
             spark_properties[f"{prefix}.{name}"] = value
     if kind == "sql":
-        # Otherwise every JVM locks the SQLite file for ever; pyiceberg creates the tables. `jdbc.schema-version` is never set: Iceberg
+        # Iceberg would create tables, and every JVM would lock the SQLite file for ever. `jdbc.schema-version` is never set: Iceberg
         # detects V1, which pyiceberg creates. With the property, Iceberg would alter the tables of a V0 catalog of another program.
         spark_properties[f"{prefix}.jdbc.init-catalog-tables"] = "false"
         needed += [jar for scheme, jar in _DRIVERS.items() if spark_properties[f"{prefix}.uri"].startswith(scheme)]
@@ -118,7 +118,7 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         # pyiceberg sends this header by default. A catalog without credentials to vend ignores it.
         spark_properties[f"{prefix}.header.X-Iceberg-Access-Delegation"] = "vended-credentials"
     if kind in ("sql", "hive") and properties.get("warehouse", "").startswith(_OBJECT_STORES):
-        # Otherwise these catalogs open files with Hadoop's classes, which support object stores only with more jars.
+        # By default these catalogs open files with Hadoop's classes, which support object stores only with more jars.
         spark_properties[f"{prefix}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
     if properties.get("warehouse", "").startswith(_S3):
         needed.append(ICEBERG_AWS_BUNDLE)

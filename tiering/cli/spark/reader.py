@@ -27,7 +27,7 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
-    # Otherwise a statement may create metastore_db and spark-warehouse in the user's folder.
+    # With Hive's catalog, a statement could create metastore_db and spark-warehouse in the user's folder.
     "spark.sql.catalogImplementation": "in-memory",
     # Results are small: the default of 200 tasks for each GROUP BY would only take time.
     "spark.sql.shuffle.partitions": "4",

@@ -135,7 +135,7 @@ class FlussSource(FlussTables):
         return traces
 
     def settle(self, table: TableInfo) -> None:
-        """Waits until a new leader knows which segments are remote, and how far its replicas are."""
+        """Waits until a new leader knows which segments are remote and how far its replicas have read."""
         with self._bounds_lock:
             buckets = tuple(self._known_bounds.get(table.table_id, ()))
         for bucket in buckets:

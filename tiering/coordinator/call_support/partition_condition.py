@@ -160,7 +160,7 @@ class _Compiler:
         return value
 
     def _name_of(self, column: exp.Column) -> str:
-        """Returns the partition column as it is spelled. Raises InvalidArgument for any other column."""
+        """Returns the stored name of the partition column. Raises InvalidArgument for any other column."""
         written = ".".join(part.name for part in column.parts)
         alike = [written] if written in self._columns else [name for name in self._columns if name.lower() == written.lower()]
         if len(alike) != 1:

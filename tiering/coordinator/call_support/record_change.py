@@ -56,7 +56,7 @@ def living_record(parts: CallParts, path: TablePath, table_id: int) -> TableReco
 
 
 def table_dropped(path: TablePath, table_id: int) -> errors.UnknownTable:
-    """Returns the error of a call whose table is not the lake table any more that it was."""
+    """Returns the error of a call about a table that was dropped or recreated, or whose lake was disabled, since the call began."""
     return errors.UnknownTable(f"{path} was dropped or recreated, or its lake was disabled", table_id=table_id)
 
 

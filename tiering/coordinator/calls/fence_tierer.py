@@ -1,4 +1,4 @@
-"""`CALL sys.fence_tierer`: takes all tables away from a tierer, and gives it no more.
+"""`CALL sys.fence_tierer`: takes all tables away from a tierer, and assigns no table to it any more.
 
 Each of its rounds ends, and another tierer gets a round under a new epoch. Later reports and commit requests of the fenced tierer are
 refused. A commit that was granted before may have been sent, and cannot be recalled. As after a lost tierer, the next round reads the lake

@@ -4,7 +4,7 @@ The goal is a set of offsets, not a round. A call is done when the lake passes t
 has reached the offsets. It waits without a thread, and checks again whenever something about its table changed. Reads of the lake have
 their own threads (`lake_probes`) and a time limit: while a lake's catalog hangs, a call continues as if its goal were not reached.
 
-From top to bottom: the waiting, the coroutines that decide how a call goes on, and their blocking parts, each of which runs in a thread.
+From top to bottom: the waiting, the coroutines that decide how a call continues, and their blocking parts, each of which runs in a thread.
 `tier_table_rows.py` has the goal of a call, its rows and its errors.
 """
 

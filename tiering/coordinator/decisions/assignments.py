@@ -1,8 +1,8 @@
 """Pure decisions about tables that the cluster assigns: assigned, held without a round, handed back, reported, lost.
 
-A table belongs to this deployment from the answer that assigned it until the cluster is told how the assignment ended, or its session is
-over. While the outcome of one of our commits is unknown, the table is reported neither as finished nor as failed. Otherwise another service
-would plan from an offset that a late request can still move.
+A table belongs to this deployment from the answer that assigned it until the coordinator has reported the end of the assignment to the
+cluster, or the session of the assignment is over. While the outcome of one of our commits is unknown, the table is reported neither as
+finished nor as failed. Otherwise another service would plan from an offset that a late request can still move.
 """
 
 from __future__ import annotations

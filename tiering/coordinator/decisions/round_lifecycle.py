@@ -42,7 +42,7 @@ STATE_LOST = "STATE_LOST"
 """The event type for a state store that knows less than the lake or a tierer."""
 
 MOST_ROUNDS = 10**12
-"""Highest believed epoch: one round per millisecond for thirty years. Epochs are 64-bit numbers."""
+"""Highest accepted epoch: one round per millisecond for thirty years. Epochs are 64-bit numbers."""
 
 
 @dataclass(frozen=True)
@@ -466,7 +466,7 @@ def note_named_epoch(ctx: Context, record: TableRecord, named: int) -> Change | 
     A higher epoch shows that the store was lost or restored from a backup while the tierer's round ran. Later rounds get epochs above it,
     and a round that is queued already is queued again. So no later assignment can be confused with the tierer's round. The running round
     continues. It has its own epoch and id, and the compare-and-set decides about its commit. A tierer must not be able to end it by naming
-    a number. A made-up number only causes a gap. Numbers up to `MOST_ROUNDS` are believed; no table reaches it, and above it there is room
+    a number. A made-up number only causes a gap. Numbers up to `MOST_ROUNDS` are accepted; no table reaches it, and above it there is room
     for more rounds than any table has.
     """
     if not record.highest_epoch < named <= MOST_ROUNDS:

@@ -27,7 +27,7 @@ MARGIN = 1.25
 """Safety factor on the expected durations, because durations vary."""
 
 REACTION_MS = 500
-"""Time from the deadline until a tierer knows of it: one tick of the coordinator and one heartbeat."""
+"""Time from the deadline until a tierer learns it: one tick of the coordinator and one heartbeat."""
 
 ROUND_SHARE, WAIT_SHARE = 0.5, 0.25
 """Largest parts of the freshness by which a table becomes due earlier, for its round and for its wait for a slot. A round that takes more

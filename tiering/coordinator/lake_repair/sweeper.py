@@ -273,7 +273,7 @@ class Sweeper:
     def _ledger(self, record: TableRecord) -> Ledger:
         """Returns the facts that must be read before anything in the lake."""
         fates = self.fates(record)
-        # Not under the records' lock: a concurrent grant is on no chain that the lake shows yet.
+        # The read needs no lock of the records: a concurrent grant is on no chain that the lake shows yet.
         commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
         return Ledger(fates, tuple(CommittedRound(row.round_id, row.base_round_id) for row in commits))
 

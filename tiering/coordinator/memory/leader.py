@@ -18,7 +18,7 @@ from tiering.library_guards.sql_timeouts import CONNECT_SECONDS
 
 _LOCK = 5_707_311
 """First half of the advisory lock's key. The second half is the schema of the store."""
-_GONE = ("SET tcp_keepalives_idle = 2", "SET tcp_keepalives_interval = 1", "SET tcp_keepalives_count = 3")
+_DEAD_PEER_SETTINGS = ("SET tcp_keepalives_idle = 2", "SET tcp_keepalives_interval = 1", "SET tcp_keepalives_count = 3")
 """Settings with which the server notices within five seconds that the leader's machine vanished without closing the connection."""
 _STATEMENT_MS = 5_000
 
@@ -87,7 +87,7 @@ class LeaderLock:
     def _opened(self) -> sa.Connection:
         if self._session is None:
             self._session = self._engine.connect()
-            for statement in (*_GONE, f"SET statement_timeout = {_STATEMENT_MS}"):
+            for statement in (*_DEAD_PEER_SETTINGS, f"SET statement_timeout = {_STATEMENT_MS}"):
                 self._session.execute(sa.text(statement))
         return self._session
 

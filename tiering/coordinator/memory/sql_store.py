@@ -95,7 +95,7 @@ class SqlStore:
                 raise _fenced("another coordinator took over the store while this one was about to")
             epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
             self._claims[epoch] = _Claim(holder, frozenset({epoch}))
-            # Not earlier: until here, a coordinator of an older version may have written rows.
+            # An earlier call could miss rows: until now, a coordinator of an older version may have written some.
             sql_history.complete(connection)
             crash_points.reach(crash_points.TAKE_OVER_EPOCH_MADE)
         crash_points.reach(crash_points.TAKE_OVER_EPOCH_STORED)

@@ -188,7 +188,7 @@ class LagObserver:
         return cached_lag[2]
 
     def waiting_since(self, record: TableRecord) -> datetime | None:
-        """Returns a time so that no row that the lake lacks is older, as last observed; None if unknown. It does no I/O."""
+        """Returns a lower bound of the times of the rows that the lake lacks, as last observed; None if unknown. It does no I/O."""
         lag = self.lag(record)
         if lag is None:
             return None

@@ -126,7 +126,7 @@ _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
 _REFLECTION = "grpc.reflection.v1.ServerReflection"
-"""Its messages are those of v1alpha, field by field, in a package of another name. grpcio-reflection has no module for it."""
+"""Reflection service, version 1. grpcio-reflection has no module for it. Its messages are those of v1alpha in another package."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types

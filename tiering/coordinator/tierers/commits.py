@@ -1,6 +1,6 @@
 """The coordinator's part in a commit: plan, fence, ack (DESIGN 6.5-6.8).
 
-The coordinator never believes a tierer's report about the lake: a report only makes it read the lake. An ack, a passed head and the uuid of
+The coordinator never trusts a tierer's report about the lake: a report only makes it read the lake. An ack, a passed head and the uuid of
 a lake table are recorded as the lake itself shows them, under the rules of the base check. An ack runs under the table's own lock, so that
 only one ack at a time notifies the cluster. Acks run in their own pool: if a lake hangs, only acks wait for it.
 """
@@ -332,7 +332,7 @@ class Commits:
         The cluster is never notified of another service's snapshot, because that service may be doing so, too. A round commits a newer
         snapshot instead.
         """
-        # It is also None if the record's file is lost; a new notification repairs that.
+        # The cluster's record is also None if its file is lost; a new notification repairs that.
         cluster_record, _ = recorded_by_cluster(self._cluster, info)
         if is_exact(walk, cluster_record):
             return True

@@ -1,6 +1,6 @@
 """Epochs that tierers send. A coordinator whose store was lost or restored from a backup continues above them (DESIGN 2, 6).
 
-Only tierers can do this: with authentication, callers with the role TIERER. Only the number is believed, and only up to a bound, so that a
+Only tierers can do this: with authentication, callers with the role TIERER. Only the number is trusted, and only up to a bound, so that a
 made-up number does no harm. It leaves a gap in the epochs, with room for all that follow, and ends no round.
 """
 
@@ -14,7 +14,7 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 MOST_COORDINATORS = 10**9
-"""Highest believed coordinator epoch: one start per second for thirty years. Coordinator epochs are 32-bit numbers."""
+"""Highest accepted coordinator epoch: one start per second for thirty years. Coordinator epochs are 32-bit numbers."""
 
 
 def note_named_epochs(table_records: TableRecords, messages: Iterable[pb.PbHeartbeatReqForTable | RoundRef]) -> None:

@@ -35,7 +35,7 @@ class TableHealth:
     table_id: int = column("Id of the table, never reused.")
     lake_format: str = column("Format of its lake table, such as iceberg.")
     score: int | None = column("Health from 0 to 100; a freshly compacted table has 100. NULL until it was observed.", arrow_type=INT)
-    reason: str | None = column("What lowers the score, the worst first, or why there is no score; NULL at 100.")
+    reason: str | None = column("Reasons that lower the score, the worst first, or why there is no score; NULL at 100.")
     data_files: int | None = column("Data files that a scan of the newest snapshot opens.")
     small_files: int | None = column(
         f"Data files below {SMALL_SHARE:.0%} of target_file_bytes, or of half of what an upkeep round rewrites within the freshness; "

@@ -39,7 +39,7 @@ Flags = npt.NDArray[np.bool_]
 PENDING_ROWS = 1 << 20
 """Number of changes that are collected before those of the same key are combined."""
 
-_GONE = np.array([ChangeType.UPDATE_BEFORE, ChangeType.DELETE])
+_REMOVING = np.array([ChangeType.UPDATE_BEFORE, ChangeType.DELETE])
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class LogFold:
             self._sums += ChangeSums(written, living=written)
             return
         kinds = batch.column(CHANGE_TYPE_COLUMN).to_numpy(zero_copy_only=False)
-        gone = np.isin(kinds, _GONE)
+        gone = np.isin(kinds, _REMOVING)
         keys, hashes = row_hashes(batch.select(self._key)), row_hashes(rows)
         replaced = sum_of_hashes(self._without_before_image(kinds, keys))
         self._sums += ChangeSums(sum_of_hashes(hashes[~gone]), sum_of_hashes(keys[gone]), replaced=replaced)

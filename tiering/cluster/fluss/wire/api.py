@@ -55,7 +55,7 @@ LAKE_TIERING_HEARTBEAT = Api(1042, pb.LakeTieringHeartbeatRequest, pb.LakeTierin
 """If the request is repeated, a table that the first one assigned counts as assigned already."""
 ALTER_TABLE = Api(1044, pb.AlterTableRequest, pb.AlterTableResponse, repeatable=False)
 DESCRIBE_CLUSTER_CONFIGS = Api(1045, pb.DescribeClusterConfigsRequest, pb.DescribeClusterConfigsResponse, repeatable=True)
-"""Its answer contains secrets."""
+"""The answer contains secrets."""
 PREPARE_LAKE_TABLE_SNAPSHOT = Api(1052, pb.PrepareLakeTableSnapshotRequest, pb.PrepareLakeTableSnapshotResponse, repeatable=True)
 """A repeat leaves one more unused file."""
 ACQUIRE_KV_SNAPSHOT_LEASE = Api(1056, pb.AcquireKvSnapshotLeaseRequest, pb.AcquireKvSnapshotLeaseResponse, repeatable=True)

@@ -87,5 +87,5 @@ class ErrorRecord:
 
     @property
     def key(self) -> str:
-        """Its key in the store."""
+        """Key of the error in the store."""
         return f"{self.table_id}/{self.phase or ''}/{self.error_class}"

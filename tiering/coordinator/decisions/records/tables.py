@@ -95,7 +95,7 @@ class LakeState:
         return offset in self.skipped.get(bucket, ()) and (trace is None or recorded is None or trace == recorded)
 
     def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeState:
-        """Returns the knowledge with this record left out. It replaces an earlier skipped record at the same offset."""
+        """Returns this state with the record left out. It replaces an earlier skipped record at the same offset."""
         traces = {**self.skipped_traces.get(bucket, {}), **({} if trace is None else {offset: trace})}
         return replace(
             self,
@@ -244,9 +244,9 @@ class AssignmentEnd(StrEnum):
 class AssignmentRecord:
     """An assignment of the table to this deployment by the cluster. Only clusters that assign tables have it (`cluster.assignments`).
 
-    `end`: the assignment is over here, and the cluster must be told; None while the table is still assigned. `certain` is False once the
-    session of the assignment is over: another service may now have the same epochs. Such a record is kept only for a commit with an unknown
-    outcome, and starts no round.
+    `end`: the assignment is over here, and the coordinator has to report that to the cluster; None while the table is still assigned.
+    `certain` is False once the session of the assignment is over: another service may now have the same epochs. Such a record is kept only
+    for a commit with an unknown outcome, and starts no round.
     """
 
     coordinator_epoch: int

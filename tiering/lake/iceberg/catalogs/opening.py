@@ -215,7 +215,7 @@ class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
         self.uri = own[URI]
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
-        # Also for the answer of `create_table`, which does not use `load_table`.
+        # pyiceberg calls this also for the answer of `create_table`, which does not use `load_table`.
         return self._of_lake(self._answered(Table, identifier_tuple, table_response))
 
     def _response_to_staged_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> StagedTable:

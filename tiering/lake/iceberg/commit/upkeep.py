@@ -133,8 +133,10 @@ class AssertReferences(ValidatableTableRequirement):
 
 
 class RemovedSnapshots(RemoveSnapshotsUpdate):
-    """Like pyiceberg's update, but it refuses to remove a reference, and keeps the parents of the remaining snapshots, as Iceberg's Java
-    classes do. pyiceberg drops references to removed snapshots, and its time grows with removed times kept snapshots."""
+    """Removes snapshots, but refuses to remove a reference, and keeps the parents of the remaining snapshots, as Iceberg's Java classes do.
+
+    pyiceberg's own update drops references to removed snapshots, and its time grows with removed times kept snapshots.
+    """
 
     thinned_from_ms: int = Field(default=0, exclude=True)
     """Time from which on snapshots are thinned and not expired, in ms."""

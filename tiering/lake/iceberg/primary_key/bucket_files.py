@@ -63,7 +63,7 @@ class BucketFiles:
 
     @property
     def own(self) -> BucketFiles:
-        """These files without the shared data and position-delete files."""
+        """The files of this bucket without the data and position-delete files that it shares with other buckets."""
         data, deletes = (tuple(file for file in files if file.location not in self.shared) for files in (self.data, self.deletes))
         return replace(self, data=data, deletes=deletes, shared=frozenset())
 

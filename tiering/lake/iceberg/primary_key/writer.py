@@ -217,7 +217,7 @@ class PrimaryKeyWriter:
         try:
             self._add_living(small, deleted, checked=True)
         except (LakewardError, OSError, pa.ArrowException) as error:
-            _log.warning("small files were not merged; the round goes on without it", error=describe(error))
+            _log.warning("small files were not merged; the round continues without the merge", error=describe(error))
             self._files.start_over()
             return ()
         return small

@@ -40,7 +40,7 @@ from tiering.lake.rules.history import is_undecided
 REMEMBERED_TABLES = 1_000
 """Upper bound of the tables whose expired snapshots a process remembers; about 300 bytes a snapshot."""
 
-_GONE = (FileNotFoundError, ForbiddenLocation)
+_MISSING_FILE = (FileNotFoundError, ForbiddenLocation)
 """Errors that end the reading: a clean-up deletes the oldest files first, so older files than a missing or forbidden one are not read.
 
 A refused permission does not show that the file is missing. But without the right to list, S3 also answers 403 for a missing object.
@@ -120,7 +120,7 @@ def _snapshots_in(table: Table, location: str) -> dict[int, LakeSnapshot] | None
     """
     try:
         metadata = FromInputFile.table_metadata(table.io.new_input(location))
-    except _GONE:
+    except _MISSING_FILE:
         return None
     except PermissionError as error:
         raise LakeUnavailable(f"{location} cannot be read: {describe(error)}", hint=_REFUSED_HINT) from error

@@ -38,7 +38,8 @@ FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
-"""Not set in new tables: Lakeward deletes old metadata files after each confirmed commit. With false, old metadata files stay."""
+"""Iceberg's property by which a commit deletes old metadata files; with false they stay. New tables do not set it: Lakeward deletes these
+files itself after each confirmed commit."""
 GC_ENABLED = "gc.enabled"
 """Iceberg's property by which a user says that other tables may share files of this one. With false, nothing expires or is deleted."""
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"

@@ -70,7 +70,7 @@ def _marker_if_readable(loaded: LoadedTable, tiered: StoredSnapshot, *, lenient:
 def _check_base(loaded: LoadedTable, tiered: StoredSnapshot) -> None:
     """Raises MarkerCorrupt if the snapshot before the newest tiering commit, or before a later one, is not the one on which it was built.
 
-    Paimon reuses ids after a roll-back; a commit that was under way during one lands on another snapshot than it names.
+    Paimon reuses ids after a rollback. A commit that runs during a rollback may land on another snapshot than the one that it names.
     """
     for snapshot in reversed(loaded.chain):
         if snapshot.snapshot_id < tiered.snapshot_id:

@@ -7,10 +7,10 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 
 /**
- * Every error of this plugin, worded for the user: what is wrong, where, what to do.
+ * An error of this plugin. Its message says what is wrong, where, and what the user can do.
  *
- * <p>An {@link AnalysisException}, because PySpark, Spark Connect and the SQL shells show the
- * message of one without a Java stack trace. For the same reason the cause is kept as a suppressed
+ * <p>It is an {@link AnalysisException}, because PySpark, Spark Connect and the SQL shells show
+ * the message of such an exception without a Java stack trace. For the same reason the cause is kept as a suppressed
  * exception, since PySpark would print a cause too.
  */
 public final class LakewardException extends AnalysisException {
