@@ -6,7 +6,7 @@ import pytest
 
 from support.lakes.lake_kit import LakeKit
 from tiering.cluster.fluss.table_json import with_options
-from tiering.cluster.table_options import described
+from tiering.cluster.table_option_checks import described
 from tiering.errors import InvalidArgument
 from tiering.lake.table_options import (
     AUTO_EXPIRE,

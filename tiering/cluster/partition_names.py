@@ -18,7 +18,6 @@ from tiering.model.names import check_name
 
 MAX_PARTITION_KEYS = 4
 """Maximum number of partition columns; more would create too many small partitions."""
-VALUE_SEPARATOR = "$"
 MAX_FOLDER_BYTES = 255
 """Maximum length of a folder name in the file systems of lakes: a partition's folder is `column=value`."""
 _KEY_TYPES: Collection[pa.DataType] = (pa.string(), pa.date32(), pa.int8(), pa.int16(), pa.int32())

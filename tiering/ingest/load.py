@@ -16,7 +16,7 @@ from tiering.clock import Ids, RandomIds
 from tiering.cluster.column_types import storable_schema
 from tiering.cluster.key_columns import check_primary_key_table, key_schema
 from tiering.cluster.log_writer import LogWriter
-from tiering.cluster.table_options import check_documented_option
+from tiering.cluster.table_option_checks import check_documented_option
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import LEAST_FRESHNESS_MS, format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable

@@ -90,6 +90,10 @@ SkippedRecords = Mapping[BucketKey, Mapping[int, str | None]]
 """Offsets of records that `CALL sys.skip_record` left out, per bucket. Each has the record's trace (`RewritableLogs`); None = unknown."""
 
 
+PARTITION_SEPARATOR = "$"
+"""Separates the values in the name of a partition, as in Fluss."""
+
+
 @dataclass(frozen=True)
 class Partition:
     """One partition of a table. Its id is never reused; another partition may later have its name (`value$value`)."""

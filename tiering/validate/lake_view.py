@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
-from tiering.model.tables import BUCKET_COLUMN, TableInfo
+from tiering.model.tables import BUCKET_COLUMN, PARTITION_SEPARATOR, TableInfo
 from tiering.validate.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted
 
-PARTITION_SEPARATOR = "$"
 PLACE_COLUMN = f"{RESERVED_PREFIX}place"
 """Column with the name of a row's partition as the cluster joins it; "" without partitions. No column of a lake table begins with
 RESERVED_PREFIX."""

@@ -19,7 +19,7 @@ from support.lakes.clean_memory_lake import CLEAN_SCHEMA, CleanMemoryLake
 from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, faults
-from tiering.cluster import table_options as options
+from tiering.cluster import table_option_checks as options
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.shared_lake import CHANGELOG_IMAGE
 from tiering.lake.table_options import TableOption

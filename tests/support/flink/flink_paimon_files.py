@@ -21,11 +21,11 @@ from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.paimon.commit.committer import publish
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.loading import LoadedTable
-from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR, bucket_folder
+from tiering.lake.paimon.schema.partitions import bucket_folder
 from tiering.lake.paimon.writing.parquet_files import FilePlace
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
-from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, ChangeType, TableInfo, TableType
 
 RUNS = 2
 """So often the memory of a writer is full."""
@@ -79,7 +79,7 @@ class FlinkPaimonFiles:
     def _payload(self, loaded: LoadedTable, bucket: BucketKey, changes: pa.Table) -> FilesPayload:
         place = 0 if self._is_unaware else bucket.bucket_id
         write = self._rows if self._table.table_type is TableType.LOG else self._runs
-        texts = tuple(self._names[bucket.partition_id].split(VALUE_SEPARATOR)) if bucket.partition_id in self._names else ()
+        texts = tuple(self._names[bucket.partition_id].split(PARTITION_SEPARATOR)) if bucket.partition_id in self._names else ()
         folder = bucket_folder(self._table.partition_keys, texts, place)
         files = write(loaded, place, folder, changes) if changes.num_rows else ()
         total = -1 if self._is_unaware else self._table.bucket_count

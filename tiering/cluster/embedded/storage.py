@@ -41,7 +41,7 @@ from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
 from tiering.cluster.rows import fit_rows
-from tiering.cluster.table_options import check_documented_option, check_new_options
+from tiering.cluster.table_option_checks import check_documented_option, check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError
 from tiering.files.durable_files import sync_folder
@@ -65,6 +65,10 @@ class EmbeddedStorage(StoredCluster):
     Implements `ClusterOwner`, `WritableCluster`, `TableOptionSetting`, `DroppedPartitions`, `RecordSkipping`, `KvSnapshotsOnDemand` and
     `KvSnapshotLeases`.
     """
+
+    remembers_writers = True
+    """A write is remembered as long as its partitions exist."""
+    max_write_bytes = MAX_APPEND_BYTES
 
     def __init__(
         self, root: Path, clock: Clock | None = None, ids: Ids | None = None, check_lake: Callable[[TableInfo], None] | None = None
@@ -99,15 +103,6 @@ class EmbeddedStorage(StoredCluster):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def remembers_writers(self) -> bool:
-        """Returns True: a write is remembered as long as its partitions exist. Implements `WritableCluster.remembers_writers`."""
-        return True
-
-    @property
-    def max_write_bytes(self) -> int:
-        return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
         check_new_options(properties)

@@ -11,9 +11,8 @@ from tiering.cluster.fluss.table_json import TableDescription, table_info
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_code
-from tiering.cluster.partition_names import VALUE_SEPARATOR
 from tiering.errors import LakewardError, UnknownDatabase, UnknownTable
-from tiering.model.tables import Partition, TableInfo, TablePath
+from tiering.model.tables import PARTITION_SEPARATOR, Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 METADATA_TABLES = 200
@@ -146,4 +145,4 @@ def _described(path: TablePath, message: Any) -> TableDescription:
 def _name(table: TableInfo, spec: Any) -> str:
     """Returns the values of a partition's columns in the order of the partition keys, which is Fluss's name of the partition."""
     values = {value.key: value.value for value in spec.partition_key_values}
-    return VALUE_SEPARATOR.join(values[key] for key in table.partition_keys)
+    return PARTITION_SEPARATOR.join(values[key] for key in table.partition_keys)

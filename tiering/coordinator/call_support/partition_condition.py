@@ -17,10 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tiering.errors import InvalidArgument, cut_message
-from tiering.model.tables import TableInfo
-
-VALUE_SEPARATOR = "$"
-"""Separator of the values in a partition's name (Fluss)."""
+from tiering.model.tables import PARTITION_SEPARATOR, TableInfo
 
 SHOWN_CHARACTERS = 80
 """Length to which a part of the condition is truncated in an error message."""
@@ -78,7 +75,7 @@ class _Compiler:
 
     def values_of(self, partition_name: str) -> dict[str, Value]:
         """Returns the typed values of a partition. An unreadable value stays a text."""
-        texts = partition_name.split(VALUE_SEPARATOR)
+        texts = partition_name.split(PARTITION_SEPARATOR)
         pairs = zip(self._columns.items(), texts, strict=False)
         return {name: _typed(kind, text) for (name, kind), text in pairs}
 

@@ -13,9 +13,9 @@ from tiering import errors
 from tiering.cluster.capabilities import RewritableLogs
 from tiering.cluster.log_state import LogState, read_log_state
 from tiering.coordinator.call_support.parts import CallParts
-from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.backlog import assigned_backlog
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.table_lifecycle import BacklogTurns, queued_before
 from tiering.coordinator.reasons import HOLDS_UP, tierer_room, why_not_now
 from tiering.counts import counted
 from tiering.lake.maintenance import ColumnCheck
@@ -57,7 +57,8 @@ def _reasons(parts: CallParts, record: TableRecord) -> list[Explanation]:
         waiting, running = records.waiting(), len(records.running())
     now = records.now()
     room = tierer_room(parts.tierers.all(), running, now)
-    before = table_lifecycle.queued_before(waiting, record, now) if record.state is TableState.PENDING else 0
+    turns = BacklogTurns(apart=records.options.backlog_waits_apart)
+    before = queued_before(waiting, record, now, turns) if record.state is TableState.PENDING else 0
     with_numbers = parts.grants.current().sees_numbers
     return why_not_now(record, now, room, records.options, queued_before=before, with_numbers=with_numbers)
 

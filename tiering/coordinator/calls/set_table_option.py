@@ -43,36 +43,29 @@ def set_option(
     All such requests take turns, so that the checked and returned previous value is the one that is replaced. Raises like
     `set_table_option`.
     """
-    return parts.operations.in_turn(SetTableOption.procedure, request, lambda: _set(parts, request, path, name, value, answer))
 
-
-def _set(
-    parts: CallParts,
-    request: Mutation[ResultT],
-    path: TablePath,
-    name: str,
-    value: str | None,
-    answer: Callable[[TableInfo, TableInfo], ResultT],
-) -> ResultT:
-    cluster, records = parts.cluster, parts.table_records
-    if not isinstance(cluster, TableOptionSetting):
-        raise errors.InvalidArgument(
-            f"the cluster of {path} does not let Lakeward set table options", hint="Set it with the cluster's own tools."
-        )
-    before = cluster.table(path)
-    after = cluster.set_table_option(path, name, value, dry_run=True)
-    _check_lake_table(parts, name, before, after)
-    result = answer(before, after)
-    if request.dry_run:
+    def work() -> ResultT:
+        cluster, records = parts.cluster, parts.table_records
+        if not isinstance(cluster, TableOptionSetting):
+            raise errors.InvalidArgument(
+                f"the cluster of {path} does not let Lakeward set table options", hint="Set it with the cluster's own tools."
+            )
+        before = cluster.table(path)
+        after = cluster.set_table_option(path, name, value, dry_run=True)
+        _check_lake_table(parts, name, before, after)
+        result = answer(before, after)
+        if request.dry_run:
+            return result
+        cluster.set_table_option(path, name, value)
+        with records.changing():
+            changes = before.properties.get(name) != after.properties.get(name)
+            message = f"{name} is back to its default" if value is None else f"{name} is {value!r}"
+            event = call_event(parts, request, "TABLE_OPTION_SET", message, {"name": name, "value": value}, path=path)
+            records.put(operations=parts.operations.done(request, before.table_id, result), events=[event] if changes else [])
+        parts.discovery.run_quietly()  # so that a new freshness or an enabled lake has its effect at once
         return result
-    cluster.set_table_option(path, name, value)
-    with records.changing():
-        changes = before.properties.get(name) != after.properties.get(name)
-        message = f"{name} is back to its default" if value is None else f"{name} is {value!r}"
-        event = call_event(parts, request, "TABLE_OPTION_SET", message, {"name": name, "value": value}, path=path)
-        records.put(operations=parts.operations.done(request, before.table_id, result), events=[event] if changes else [])
-    parts.discovery.run_quietly()  # so that a new freshness or an enabled lake has its effect at once
-    return result
+
+    return parts.operations.in_turn(SetTableOption.procedure, request, work)
 
 
 def _check_lake_table(parts: CallParts, name: str, before: TableInfo, after: TableInfo) -> None:

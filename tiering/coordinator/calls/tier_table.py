@@ -136,7 +136,7 @@ class _Call:
         begun = await self.in_thread(self._earlier_or_new_call)
         if isinstance(begun, TierTableResult | Goal):
             return begun
-        goal, record = begun.goal, begun.record
+        goal, record = begun
         # A failed table gets a round even with nothing to do, because only a round can clear the failure.
         base = None if record.state is TableState.FAILED else await self._reached(record, goal, min(self._left_ms(), FIRST_LOOK_MS))
         if base is not None:
@@ -230,8 +230,8 @@ class _Call:
         self._lakes.check_log(info, base)
         return base
 
-    def _earlier_or_new_call(self) -> TierTableResult | Goal | _NewCall:
-        """Returns the result or the goal of the earlier call with this key, or else a new goal."""
+    def _earlier_or_new_call(self) -> TierTableResult | Goal | tuple[Goal, TableRecord]:
+        """Returns the result or the goal of the earlier call with this key, or else a new goal and its table's record."""
         earlier = self._operations.earlier_call(self._request)
         if earlier is not None:
             if earlier.error is not None:
@@ -241,7 +241,7 @@ class _Call:
         goal = self._new_goal()
         record = self._live(goal)
         check_callable(record)
-        return _NewCall(goal, record)
+        return goal, record
 
     def _new_goal(self) -> Goal:
         path, since = self._request.path, self._table_records.now().steady
@@ -346,11 +346,3 @@ class _Call:
 
     def _live(self, goal: Goal) -> TableRecord:
         return living_record(self._parts, goal.path, goal.table_id)
-
-
-@dataclass(frozen=True)
-class _NewCall:
-    """The goal of a call without an earlier one, and its table's record."""
-
-    goal: Goal
-    record: TableRecord

@@ -367,7 +367,7 @@ def pick(waiting: Iterable[TableRecord], now: Moment, turns: BacklogTurns = Back
     return min(pickable, key=lambda record: _order(record, now, turns), default=None)
 
 
-def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Moment, turns: BacklogTurns = BacklogTurns()) -> int:
+def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Moment, turns: BacklogTurns) -> int:
     """Returns how many of the waiting tables get a tierer before `record`."""
     own = _order(record, now, turns)
     return sum(1 for other in waiting if _order(other, now, turns) < own)

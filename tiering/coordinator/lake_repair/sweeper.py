@@ -253,8 +253,8 @@ class Sweeper:
                 crash_points.reach(crash_points.SWEEP_DELETED)
                 self._note(request, record, deleted_files)
 
-    def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
-        """Returns the fate of every stored round of the table. Read it before anything in the lake.
+    def _ledger(self, record: TableRecord) -> Ledger:
+        """Returns the stored rounds of the table. Read them before anything in the lake.
 
         A grant is pruned only once it is resolved, and not before its round. An unknown round keeps its files.
         """
@@ -268,13 +268,6 @@ class Sweeper:
             fate = fates.get(row.round_id, RoundFate(ended=True, epoch=row.tiering_epoch))
             grants = (*fate.granted_on, row.base_tag)
             fates[row.round_id] = replace(fate, granted_on=grants, landed=row.state in LANDED, granted_for=row.lake_table_uuid)
-        return fates
-
-    def _ledger(self, record: TableRecord) -> Ledger:
-        """Returns the facts that must be read before anything in the lake."""
-        fates = self.fates(record)
-        # The read needs no lock of the records: a concurrent grant is on no chain that the lake shows yet.
-        commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
         return Ledger(fates, tuple(CommittedRound(row.round_id, row.base_round_id) for row in commits))
 
     def _note(self, request: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:

@@ -70,6 +70,8 @@ class IcebergLake:
     and `TableUpkeep`.
     """
 
+    format = FORMAT
+
     def __init__(self, properties: Mapping[str, str], clock: Clock | None = None) -> None:
         self._properties = dict(properties)
         self._clock = clock or SystemClock()
@@ -83,10 +85,6 @@ class IcebergLake:
         self._named_files = NamedFiles()
         self._expired = ExpiredSnapshots()
         self._opening = AnswerDeadlines(WHOM)
-
-    @property
-    def format(self) -> str:
-        return FORMAT
 
     # These parts of the interface need only what their arguments hold.
     row_offsets = staticmethod(row_offsets)

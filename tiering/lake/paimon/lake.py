@@ -55,6 +55,12 @@ class PaimonLake:
     Implements `Lake`, `LakeMaintenance`, `PartitionRows`, `MeasuredLake`, `ColumnCheck`, `DriftCheck`, `FileMerging` and `TableUpkeep`.
     """
 
+    format = FORMAT
+    has_follow_up_commits = True
+    """Merged files come with a separate snapshot (`commit.compaction`)."""
+    renames_tables = False
+    """Spark has no catalog with these tables, and a table's name is that of its folder."""
+
     def __init__(self, warehouse: PurePath, storage: Storage = LOCAL, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._warehouse = warehouse
@@ -63,10 +69,6 @@ class PaimonLake:
         self._sizes = SizeReader()
         self._states: dict[TablePath, TableState] = {}
         self._sent = SentRounds()
-
-    @property
-    def format(self) -> str:
-        return FORMAT
 
     # These parts of the interface need only what their arguments hold.
     row_offsets = staticmethod(row_offsets)
@@ -129,20 +131,6 @@ class PaimonLake:
 
     def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
-
-    @property
-    def has_follow_up_commits(self) -> bool:
-        """Returns True, because merged files come with a separate snapshot (`commit.compaction`). Implements
-        `FollowUpCommits.has_follow_up_commits`.
-        """
-        return True
-
-    @property
-    def renames_tables(self) -> bool:
-        """Returns False, because Spark has no catalog with these tables, and a table's name is that of its folder. Implements
-        `DriftCheck.renames_tables`.
-        """
-        return False
 
     def check_fit(self, table: TableInfo) -> None:
         if (loaded := self._load(table.path)) is not None:

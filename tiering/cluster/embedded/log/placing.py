@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucket_ids
-from tiering.cluster.partition_names import VALUE_SEPARATOR, partition_values
-from tiering.model.tables import TableInfo
+from tiering.cluster.partition_names import partition_values
+from tiering.model.tables import PARTITION_SEPARATOR, TableInfo
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _partition_of_rows(table: TableInfo, batch: pa.RecordBatch) -> tuple[npt.NDA
         own_codes, values = _encode(batch.column(column))
         texts = partition_values(column, values)
         combined, codes = np.unique(codes * len(texts) + own_codes, return_inverse=True)
-        prefixes = [f"{name}{VALUE_SEPARATOR}" if position else "" for name in names]
+        prefixes = [f"{name}{PARTITION_SEPARATOR}" if position else "" for name in names]
         names = [prefixes[int(pair) // len(texts)] + texts[int(pair) % len(texts)] for pair in combined]
     return codes.astype(np.int64), list(names)
 

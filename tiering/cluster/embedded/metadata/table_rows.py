@@ -28,7 +28,7 @@ from tiering.cluster.embedded.metadata.partitions import find_partition, insert_
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
 from tiering.cluster.key_columns import check_bucket_keys, check_primary_key, default_bucket_keys
 from tiering.cluster.partition_names import check_partition_keys
-from tiering.cluster.table_options import check_new_freshness, check_option_name, check_options, described, with_layout
+from tiering.cluster.table_option_checks import check_new_freshness, check_option_name, check_options, described, with_layout
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.instants import from_microseconds, to_microseconds

@@ -36,7 +36,7 @@ from tiering.cluster.embedded.rpc.messages import (
     table_from_pb,
 )
 from tiering.cluster.log_writer import as_batch
-from tiering.cluster.table_options import check_new_options
+from tiering.cluster.table_option_checks import check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes
@@ -64,6 +64,9 @@ Answer = TypeVar("Answer")
 
 class RemoteEmbeddedCluster:
     """Connects on first use. Every call may raise ServiceUnreachable in addition to the errors of the storage."""
+
+    remembers_writers = True
+    max_write_bytes = MAX_APPEND_BYTES
 
     def __init__(self, uri: str, *, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
         self._uri = uri
@@ -104,16 +107,6 @@ class RemoteEmbeddedCluster:
     def cluster_id(self) -> str:
         """Returns the cluster's id; requested once. Implements `TableCatalog.cluster_id`."""
         return self._repeatable(self._stub.DescribeCluster, pb.DescribeClusterRequest()).cluster_id
-
-    @property
-    def remembers_writers(self) -> bool:
-        """Returns True: writes are remembered for ever. Implements `WritableCluster.remembers_writers`."""
-        return True
-
-    @property
-    def max_write_bytes(self) -> int:
-        """Returns the size that fits in a message. Implements `WritableCluster.max_write_bytes`."""
-        return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
         """Checks all options. Implements `WritableCluster.check_options`."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.log.segments import Segment
-from tiering.cluster.table_options import described
+from tiering.cluster.table_option_checks import described
 from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake.table_options import shown_options
 from tiering.library_guards.arrow_ipc import read_schema

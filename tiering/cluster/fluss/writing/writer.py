@@ -27,13 +27,12 @@ from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import OVERLOOKED
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.key_columns import check_log_table, check_primary_key_table, fit_keys, last_of_each_key
-from tiering.cluster.partition_names import VALUE_SEPARATOR
 from tiering.cluster.rows import fit_columns
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnsupportedType
 from tiering.lake.iceberg_options import check_table_options
 from tiering.model.names import check_database, table_path
-from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, BucketOffsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 _SET, _LAST = 0, 0
@@ -265,11 +264,11 @@ def _by_partition(table: TableInfo, batch: pa.RecordBatch) -> list[pa.RecordBatc
 
 def _partition_names(table: TableInfo, batch: pa.RecordBatch) -> list[str]:
     columns = [batch.column(name).to_pylist() for name in table.partition_keys]
-    return [VALUE_SEPARATOR.join(map(str, values)) for values in zip(*columns, strict=True)]
+    return [PARTITION_SEPARATOR.join(map(str, values)) for values in zip(*columns, strict=True)]
 
 
 def _partition_values(table: TableInfo, name: str) -> dict[str, str]:
-    values = name.split(VALUE_SEPARATOR)
+    values = name.split(PARTITION_SEPARATOR)
     if len(values) != len(table.partition_keys):
         raise InvalidArgument(f"{name!r} is not a partition of {table.path}, which has {', '.join(table.partition_keys) or 'none'}")
     return dict(zip(table.partition_keys, values, strict=True))

@@ -19,9 +19,9 @@ from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import live_entries
 from tiering.lake.iceberg.reading.view import marker_in
-from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, value_text
+from tiering.lake.iceberg.schema.partition_values import value_text
 from tiering.lake.marker import Marker
-from tiering.model.tables import BUCKET_COLUMN
+from tiering.model.tables import BUCKET_COLUMN, PARTITION_SEPARATOR
 
 
 def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
@@ -109,7 +109,7 @@ def _place(table: Table, file: DataFile) -> str | None:
         if not isinstance(field.transform, IdentityTransform) or value is None:
             return None
         texts.append(value_text(value, is_date=isinstance(column.field_type, DateType)))
-    return VALUE_SEPARATOR.join(texts) or None
+    return PARTITION_SEPARATOR.join(texts) or None
 
 
 def _bucket(table: Table, file: DataFile) -> int | None:

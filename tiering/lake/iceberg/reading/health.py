@@ -18,10 +18,10 @@ from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_to
 from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
 from tiering.lake.iceberg.reading.stored_files import metadata_files
 from tiering.lake.iceberg.schema.layout import target_file_bytes
-from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, PartitionValue, value_text
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, value_text
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.rules.upkeep.small_files import reachable_bytes
-from tiering.model.tables import BUCKET_COLUMN, TableInfo
+from tiering.model.tables import BUCKET_COLUMN, PARTITION_SEPARATOR, TableInfo
 
 
 def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
@@ -102,7 +102,7 @@ def _name(file: DataFile, places: list[int | None], are_dates: list[bool]) -> st
         if value is None:
             return None
         texts.append(value_text(value, is_date=is_date))
-    return VALUE_SEPARATOR.join(texts)
+    return PARTITION_SEPARATOR.join(texts)
 
 
 def values_of(table: Table, column: str) -> int | None:

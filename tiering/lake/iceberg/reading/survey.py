@@ -24,7 +24,7 @@ from tiering.lake.iceberg.reading.lake_parquet import check_readable, read_foote
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, FilePlace, file_place, partition_values
+from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place, partition_values
 from tiering.lake.log_starts import NO_STARTS, LogStarts, commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
@@ -32,7 +32,16 @@ from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.hints import accept_hint
 from tiering.lake.writing.keys import Mask
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import (
+    BUCKET_COLUMN,
+    OFFSET_COLUMN,
+    PARTITION_SEPARATOR,
+    TIMESTAMP_COLUMN,
+    BucketKey,
+    TableInfo,
+    TablePath,
+    TableType,
+)
 
 
 def survey_of(path: TablePath, table: Table, expired: ExpiredSnapshots) -> LakeSurvey:
@@ -159,7 +168,7 @@ def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Ma
     keys = (*info.partition_keys, BUCKET_COLUMN)
     times = commit_times_ms(rows[TIMESTAMP_COLUMN].combine_chunks()) if begins else None
     for place in rows.group_by(list(keys)).aggregate([]).to_pylist():
-        name = VALUE_SEPARATOR.join(str(place[key]) for key in info.partition_keys) if info.partition_keys else None
+        name = PARTITION_SEPARATOR.join(str(place[key]) for key in info.partition_keys) if info.partition_keys else None
         if name is not None and name not in partitions:
             continue
         mask = np.ones(rows.num_rows, dtype=bool)

@@ -12,10 +12,8 @@ from pyiceberg.types import DateType, IcebergType, IntegerType
 
 from tiering.errors import InvalidData
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 
-VALUE_SEPARATOR = "$"
-"""Separator of the values in a partition's name (Fluss)."""
 EPOCH = date(1970, 1, 1)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -43,7 +41,7 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
     Raises InvalidData unless the partition's name has one value for each partition column in Fluss's form: a date as 2024-01-31, an integer
     in decimal. Another form of a value would become another partition with rows of this one.
     """
-    texts = [] if partition_name is None else partition_name.split(VALUE_SEPARATOR)
+    texts = [] if partition_name is None else partition_name.split(PARTITION_SEPARATOR)
     if len(texts) != len(table.partition_keys):
         raise InvalidData(
             f"partition {partition_name!r} of {table.path} does not name a value for each of ({', '.join(table.partition_keys)})",

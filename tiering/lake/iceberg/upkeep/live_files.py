@@ -18,10 +18,10 @@ from pyiceberg.types import DoubleType, FloatType
 from tiering.lake.iceberg.commit.staging import FileChanges
 from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, PartitionValue, value_text
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, value_text
 from tiering.lake.iceberg.writing.data_files import FilesPayload
 from tiering.lake.writing.provenance import bucket_of_name
-from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo, TableType
 
 _FLOATS = (FloatType, DoubleType)
 
@@ -154,7 +154,7 @@ def partition_name(table: TableInfo, partition: PartitionValue) -> str | None:
     if not table.partition_keys:
         return None
     dates = (pa.types.is_date(table.schema.field(key).type) for key in table.partition_keys)
-    return VALUE_SEPARATOR.join(value_text(value, is_date=is_date) for is_date, value in zip(dates, partition, strict=False))
+    return PARTITION_SEPARATOR.join(value_text(value, is_date=is_date) for is_date, value in zip(dates, partition, strict=False))
 
 
 @dataclass

@@ -17,10 +17,9 @@ from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.reading.view import marker_in
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
-from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, ROW_KINDS, SEQUENCE
-from tiering.model.tables import ChangeType
+from tiering.model.tables import PARTITION_SEPARATOR, ChangeType
 
 _LIVE = (ROW_KINDS[ChangeType.INSERT], ROW_KINDS[ChangeType.UPDATE_AFTER])
 _READ_OTHERWISE = {
@@ -105,7 +104,7 @@ def _file(loaded: LoadedTable, manifests: Manifests, entry: Any, copies: LocalCo
             hint="Read the table with Paimon's own reader, such as pypaimon. `lakeward validate` copies the files that it reads.",
             table_path=loaded.path,
         )
-    partition = VALUE_SEPARATOR.join(str(value) for value in entry.partition.values)
+    partition = PARTITION_SEPARATOR.join(str(value) for value in entry.partition.values)
     is_unaware = int(loaded.schema.options.get(BUCKET, UNAWARE)) == UNAWARE
     return LakeFile(
         location=location,

@@ -21,10 +21,9 @@ from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
-from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.storage.base import MANIFEST, SNAPSHOT
 from tiering.lake.rules.upkeep.small_files import reachable_bytes
-from tiering.model.tables import TableInfo
+from tiering.model.tables import PARTITION_SEPARATOR, TableInfo
 
 INDEX = "index"
 TARGET_FILE_SIZE = "target-file-size"
@@ -98,7 +97,7 @@ def partition_rows(table: TableInfo, view: LakeView) -> Mapping[str | None, int]
     for entry in entries:
         values = dict(zip(keys, entry.partition.values, strict=True))
         has_name = all(values.get(key) is not None for key in table.partition_keys)
-        rows[VALUE_SEPARATOR.join(str(values[key]) for key in table.partition_keys) if has_name else None] += int(entry.file.row_count)
+        rows[PARTITION_SEPARATOR.join(str(values[key]) for key in table.partition_keys) if has_name else None] += int(entry.file.row_count)
     return rows
 
 

@@ -26,11 +26,10 @@ from tiering.lake.paimon.reading.snapshots import BRANCH, other_snapshots
 from tiering.lake.paimon.reading.view import marker_in, view_of
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
-from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import accept_hint
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, PARTITION_SEPARATOR, TIMESTAMP_COLUMN, TableInfo, TableType
 
 
 def survey_of(loaded: LoadedTable) -> LakeSurvey:
@@ -61,7 +60,7 @@ def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int],
         of_partitions = _by_name(partitions, begins)
         for entry in manifests.live_entries(head):
             texts = [str(value) for value in entry.partition.values]
-            name = VALUE_SEPARATOR.join(texts) if texts else None
+            name = PARTITION_SEPARATOR.join(texts) if texts else None
             if table.table_type is TableType.PRIMARY_KEY and (name is None or name in partitions):
                 found_offsets.add_place((name, entry.bucket))
             elif name is not None and name not in partitions:

@@ -8,10 +8,8 @@ from datetime import date
 import pyarrow as pa
 
 from tiering.errors import InvalidData
-from tiering.model.tables import TableInfo
+from tiering.model.tables import PARTITION_SEPARATOR, TableInfo
 
-VALUE_SEPARATOR = "$"
-"""Separates the values in a partition's name (Fluss)."""
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(32)}
 """Characters that Paimon writes as %XX in the name of a folder (`PartitionPathUtils`)."""
@@ -20,7 +18,7 @@ PartitionValue = str | int | date
 
 def partition_texts(table: TableInfo, partition_name: str | None) -> tuple[str, ...]:
     """Returns the values of the partition columns in Fluss's text form: a date as 2024-01-31, an integer in decimal. Raises InvalidData."""
-    texts = () if partition_name is None else tuple(partition_name.split(VALUE_SEPARATOR))
+    texts = () if partition_name is None else tuple(partition_name.split(PARTITION_SEPARATOR))
     if len(texts) != len(table.partition_keys):
         raise InvalidData(
             f"partition {partition_name!r} of {table.path} does not name a value for each of ({', '.join(table.partition_keys)})",

@@ -25,9 +25,7 @@ from tiering.lake.paimon.storage.base import numbered
 class LocalStorage:
     """Implements `Storage` for a folder of this machine."""
 
-    @property
-    def is_local(self) -> bool:
-        return True
+    is_local = True
 
     def location(self, path: PurePath) -> str:
         return str(path)

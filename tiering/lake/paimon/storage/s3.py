@@ -36,15 +36,12 @@ class S3Storage:
     """Implements `Storage` for S3. `properties` are those of the lake's storage, including keys; they are sent to executors."""
 
     properties: Properties = field(repr=False)
+    is_local = False
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> S3Storage:
         """Creates the storage from these properties, which have pyiceberg's names."""
         return S3Storage(tuple(sorted(properties.items())))
-
-    @property
-    def is_local(self) -> bool:
-        return False
 
     def location(self, path: PurePath) -> str:
         return f"{SCHEME}://{path}"

@@ -21,7 +21,6 @@ from tiering.lake.base import FileRewrite, LakeView
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.loading import LoadedTable
-from tiering.lake.paimon.schema.partitions import VALUE_SEPARATOR
 from tiering.lake.paimon.storage.base import discard
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.mergeable_files import MergeableFiles, SortedRun
@@ -30,7 +29,7 @@ from tiering.lake.paimon.writing.payload import decode_files
 from tiering.lake.rules.upkeep.rewrite_runs import LiveDataFile, outputs_of, runs_to_rewrite
 from tiering.lake.rules.upkeep.small_files import first_to_merge
 from tiering.lake.writing.provenance import bucket_of_name
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 from tiering.model.upkeep import UpkeepOrder
 
 NEWER_SHARE = 0.25
@@ -81,7 +80,7 @@ def _buckets(
     buckets: dict[BucketKey, str | None] = {}
     files: Counter[str | None] = Counter()
     for entry in Manifests(loaded).live_entries(loaded.head, drop_stats=True):
-        name = VALUE_SEPARATOR.join(str(value) for value in entry.partition.values) or None
+        name = PARTITION_SEPARATOR.join(str(value) for value in entry.partition.values) or None
         if table.partition_keys and (name not in living or (order.partitions is not None and name not in order.partitions)):
             continue
         files[name] += 1
