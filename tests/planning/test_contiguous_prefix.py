@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tiering.lake.base import WriteResult
 from tiering.model.tables import BucketKey
-from tiering.planning.contiguous_prefix import contiguous_prefix
+from tiering.planning.plan_splits import contiguous_prefix
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 

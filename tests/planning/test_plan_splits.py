@@ -16,8 +16,16 @@ from tiering.lake.base import WriteResult
 from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
-from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
-from tiering.planning.plan_splits import SPLIT_BYTES, UNSIZED_SPLIT_RECORDS, Plan, next_buckets, plan_again, plan_round
+from tiering.planning.plan_splits import (
+    SPLIT_BYTES,
+    UNSIZED_SPLIT_RECORDS,
+    Plan,
+    Prefix,
+    contiguous_prefix,
+    next_buckets,
+    plan_again,
+    plan_round,
+)
 
 TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("id", pa.int64())]), 2, datetime(2026, 1, 1, tzinfo=UTC))
 KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

@@ -1,19 +1,22 @@
-"""Plans a round: turns the lake's marker and the ends of the log into splits, and cuts a bucket that is far behind. Pure (DESIGN 6 step
-3)."""
+"""Plans a round: turns the lake's marker and the ends of the log into splits, and cuts a bucket that is far behind. Finds the splits that
+can be read, and the write results that may be committed: the contiguous prefix. Pure (DESIGN 6 steps 3 and 5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Generic, TypeVar
 
-from tiering.errors import KvSnapshotGone, SourceChanged
+from tiering.errors import BucketStopped, KvSnapshotGone, SourceChanged
+from tiering.lake.base import WriteResult
 from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import AssignedBacklog, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
 from tiering.planning.check_log import check_reachable
-from tiering.planning.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Bytes of the log that one task reads: some seconds of work. Spark's cost per task is small beside that, and a lost task is repeated
@@ -199,3 +202,59 @@ def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:
         bases={bucket: base for bucket, base in plan.bases.items() if bucket in buckets},
         snapshots=tuple(split for split in plan.snapshots if split.bucket in buckets),
     )
+
+
+ReaderT = TypeVar("ReaderT")
+
+
+@dataclass(frozen=True)
+class ReadableSplits(Generic[ReaderT]):
+    """The splits with their readers, and the buckets that end before the end of their log."""
+
+    splits: Sequence[tuple[TieringLogSplit, ReaderT]]
+    stopped: Mapping[BucketKey, BucketStopped]
+
+
+def readable_splits(splits: Sequence[TieringLogSplit], reader: Callable[[TieringLogSplit], ReaderT]) -> ReadableSplits[ReaderT]:
+    """Returns the splits with their readers. Of a bucket with a refused record, it returns the part before the record and no later splits.
+    Raises the errors of `reader`, except for refused records."""
+    readable: list[tuple[TieringLogSplit, ReaderT]] = []
+    stopped: dict[BucketKey, BucketStopped] = {}
+    for split in splits:
+        if split.bucket in stopped:
+            continue
+        try:
+            readable.append((split, reader(split)))
+        except BucketStopped as error:
+            stopped[split.bucket] = error
+            before = replace(split, stopping_offset=int(error.ids["offset"]))
+            if before.stopping_offset > before.starting_offset:
+                readable.append((before, reader(before)))
+    return ReadableSplits(readable, stopped)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Results without a gap from each bucket's base, the offsets that they reach, and the results behind a gap."""
+
+    kept: tuple[WriteResult, ...]
+    reached: Offsets
+    left_out: tuple[WriteResult, ...]
+
+
+def contiguous_prefix(results: Iterable[WriteResult], bases: Offsets) -> Prefix:
+    """Returns, per bucket, the results that follow each other from `bases` on. The order of `results` does not matter."""
+    by_bucket: dict[BucketKey, list[WriteResult]] = defaultdict(list)
+    for result in results:
+        by_bucket[result.bucket].append(result)
+    kept: list[WriteResult] = []
+    left_out: list[WriteResult] = []
+    reached: dict[BucketKey, int] = dict(bases)
+    for bucket in sorted(by_bucket, key=BucketKey.sort_key):
+        for result in sorted(by_bucket[bucket], key=lambda result: (result.starting_offset, result.reached_offset)):
+            if result.starting_offset == reached.get(bucket):
+                kept.append(result)
+                reached[bucket] = result.reached_offset
+            else:
+                left_out.append(result)
+    return Prefix(tuple(kept), reached, tuple(left_out))

@@ -28,8 +28,7 @@ from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
-from tiering.planning.plan_splits import replaced_buckets
-from tiering.planning.readable_splits import ReadableSplits, readable_splits
+from tiering.planning.plan_splits import ReadableSplits, readable_splits, replaced_buckets
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import CombinedOutcome, SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
@@ -39,8 +38,7 @@ from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
 from tiering.round.steps.round_state import table_of
 from tiering.round.tasks.split_work import as_lakeward_error
-from tiering.round.tasks.stopped_records import StoppedRecords
-from tiering.round.tasks.unverified_records import settled
+from tiering.round.tasks.stopped_records import StoppedRecords, settled
 from tiering.round.upkeep_work import UpkeepWork
 from tiering.round.watch import TiererWatch
 

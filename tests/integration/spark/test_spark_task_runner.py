@@ -21,8 +21,7 @@ from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.names import table_path
 from tiering.model.rounds import RanOn, RoundPlace
 from tiering.model.tables import BucketKey, TableInfo
-from tiering.planning.contiguous_prefix import contiguous_prefix
-from tiering.planning.plan_splits import plan_round
+from tiering.planning.plan_splits import contiguous_prefix, plan_round
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
 from tiering.round.tasks.spark_runner import SparkTaskRunner

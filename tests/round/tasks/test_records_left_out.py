@@ -22,7 +22,7 @@ from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.procedures.skip_record import SkipRecord
-from tiering.round.tasks.unverified_records import HINT
+from tiering.round.tasks.stopped_records import HINT
 
 
 @pytest.fixture(autouse=True)

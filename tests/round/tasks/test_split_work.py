@@ -24,7 +24,7 @@ from tiering.round.tasks.executor import _encoded
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tasks.spark_runner import _decoded
 from tiering.round.tasks.split_work import as_lakeward_error, run_split
-from tiering.round.tasks.unverified_records import HINT, settled, unverified_tasks
+from tiering.round.tasks.stopped_records import HINT, settled, unverified_tasks
 from tiering.wire.errors import error_to_pb
 
 BUCKET = BucketKey(None, 0)

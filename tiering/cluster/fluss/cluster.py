@@ -10,7 +10,6 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tiering.clock import SystemClock
-from tiering.cluster.assignments import TableAssignments
 from tiering.cluster.fluss import table_options
 from tiering.cluster.fluss.assignments import FlussAssignments
 from tiering.cluster.fluss.lake_record import LakeRecord
@@ -50,16 +49,12 @@ class FlussCluster(FlussSource):
         self._known_tables = dict(memory.known_tables())
         self._table_options = memory.table_options()
         shared = settings.mode is ServiceMode.SHARED
-        self._assignments = FlussAssignments(FlussClient(connection)) if shared else None
-
-    @property
-    def assignments(self) -> TableAssignments | None:
-        """Returns the scheduler of tables; None unless the cluster is shared."""
-        return self._assignments
+        self.assignments = FlussAssignments(FlussClient(connection)) if shared else None
+        """The scheduler of tables; None unless the cluster is shared."""
 
     def close(self) -> None:
-        if self._assignments is not None:
-            self._assignments.close()
+        if self.assignments is not None:
+            self.assignments.close()
         super().close()
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:

@@ -107,7 +107,7 @@ class _Compiler:
             at_least = self._comparison(node, node.this, operator.ge, node.args["low"])
             return _both(at_least, self._comparison(node, node.this, operator.le, node.args["high"]))
         if (comparison := _COMPARISONS.get(type(node))) is not None:
-            left, right = _bare(node.this), _bare(node.expression)
+            left, right = node.this.unnest(), node.expression.unnest()
             if isinstance(right, exp.Column):
                 left, right, comparison = right, left, comparison[::-1]
             return self._comparison(node, left, comparison[0], right)
@@ -115,7 +115,7 @@ class _Compiler:
 
     def _is_null(self, node: exp.Is) -> Predicate:
         """Returns False, because partition columns are never NULL. Raises InvalidArgument for another use of IS."""
-        if not isinstance(_bare(node.this), exp.Column) or not isinstance(node.expression, exp.Null):
+        if not isinstance(node.this.unnest(), exp.Column) or not isinstance(node.expression, exp.Null):
             raise self._unsupported(node)
         return lambda values: False
 
@@ -129,11 +129,11 @@ class _Compiler:
         return predicate
 
     def _comparison(self, node: exp.Expr, left: exp.Expr, compare: Callable[[Any, Any], bool], right: exp.Expr) -> Predicate:
-        column = _bare(left)
+        column = left.unnest()
         if not isinstance(column, exp.Column):
             raise self._unsupported(node)
         name = self._name_of(column)
-        literal = self._literal(node, name, _bare(right))
+        literal = self._literal(node, name, right.unnest())
         if literal is None:
             return lambda values: None
         return lambda values: compare(values[name], literal) if type(values.get(name)) is type(literal) else None
@@ -173,11 +173,6 @@ class _Compiler:
         column = node.find(exp.Column)
         about = "" if column is None else f" of the column {self._name_of(column)!r}"
         return self.refusal(f"it has {shown}, and not a comparison{about} with a literal")
-
-
-def _bare(node: exp.Expr) -> exp.Expr:
-    """Returns the expression without surrounding parentheses."""
-    return node.unnest()
 
 
 def _typed(kind: pa.DataType, text: str) -> Value:

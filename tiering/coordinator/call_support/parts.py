@@ -18,12 +18,11 @@ from tiering.coordinator.memory.cluster_notifications import ClusterNotification
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.memory.tierer_registry import TiererRegistry
-from tiering.coordinator.observing.discovery import Discovery
+from tiering.coordinator.observing.discovery import Discovery, VisibleTables
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_probes import LakeProbes
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
-from tiering.coordinator.observing.visible_tables import VisibleTables
 from tiering.lake.rules.upkeep.expired_files import OrphanCandidates
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried

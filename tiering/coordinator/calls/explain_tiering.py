@@ -24,8 +24,7 @@ from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.planning.check_log import begins_late, check_same_log
 from tiering.planning.explain_plan import PlannedBuckets, explain_plan
-from tiering.planning.plan_splits import Plan, plan_round
-from tiering.planning.readable_splits import readable_splits
+from tiering.planning.plan_splits import Plan, plan_round, readable_splits
 from tiering.procedures.explain_tiering import Decision, ExplainTiering, Explanation
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import MappingProxyType
 
 import structlog
 
+from tiering.access.grants import Access
 from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.errors import ClusterUnavailable
+from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.library_guards.panics import contained
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 _log = structlog.get_logger(__name__)
 
@@ -36,8 +38,10 @@ class Discovery:
         self._table_records = table_records
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._infos: Mapping[int, TableInfo] = MappingProxyType({})
-        self._listing: Sequence[TableInfo] = ()
+        self.infos: Mapping[int, TableInfo] = MappingProxyType({})
+        """Source tables by id, as of the last comparison."""
+        self.listing: Sequence[TableInfo] = ()
+        """Source tables sorted by path, as of the last comparison."""
         self._applied: dict[int, TableInfo] = {}
         """Source tables that agree with the records."""
         self._applied_list: Sequence[TableInfo] | None = None
@@ -47,16 +51,6 @@ class Discovery:
         self._refreshing: Future[None] | None = None
         self._refresh_lock = threading.Lock()
 
-    @property
-    def infos(self) -> Mapping[int, TableInfo]:
-        """Source tables by id, as of the last comparison."""
-        return self._infos
-
-    @property
-    def listing(self) -> Sequence[TableInfo]:
-        """Source tables sorted by path, as of the last comparison."""
-        return self._listing
-
     def run(self) -> None:
         """Compares once. Raises ClusterUnavailable without changing anything."""
         with self._lock:
@@ -64,7 +58,7 @@ class Discovery:
             if tables is self._applied_list:  # some clusters return the same list while nothing changes
                 return
             listed = {info.table_id: info for info in tables}
-            self._infos, self._listing = MappingProxyType(listed), tables
+            self.infos, self.listing = MappingProxyType(listed), tables
             suspects = self._suspects(listed)
             self._suspected_error(suspects)
             for table_ids in _chunks(suspects):
@@ -137,3 +131,45 @@ class Discovery:
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     for start in range(0, len(ids), CHUNK):
         yield ids[start : start + CHUNK]
+
+
+class VisibleTables:
+    """The cluster's tables as one caller may see them. Its methods block; it is thread-safe.
+
+    A hidden table and an unknown one take the same steps, so that their timing is alike: the listing is searched, the policies are asked by
+    name, and if that gives no table, the listing is renewed and searched once more.
+    """
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+
+    def by_path(self, path: TablePath, access: Access) -> TableInfo:
+        """Returns the visible table with this path. Raises UnknownTable."""
+        is_visible = access.sees(path)
+        info = self._visible(lambda: self._listed(path), lambda _: is_visible)
+        if info is None:
+            raise UnknownTable(f"there is no table {path}")
+        return info
+
+    def by_id(self, table_id: int, access: Access) -> TableInfo:
+        """Returns the visible table with this id. Raises UnknownTable."""
+        info = self._visible(lambda: self._discovery.infos.get(table_id), lambda info: access.sees(info.path))
+        if info is None:
+            raise UnknownTable(f"the table with id {table_id} does not exist", table_id=table_id)
+        return info
+
+    def _visible(self, search: Callable[[], TableInfo | None], is_visible: Callable[[TableInfo], bool]) -> TableInfo | None:
+        info = search()
+        if info is None or not is_visible(info):
+            self._discovery.refresh()
+            info = search()
+        return info if info is not None and is_visible(info) else None
+
+    def _listed(self, path: TablePath) -> TableInfo | None:
+        listing, place = self._discovery.listing, (path.database_name, path.table_name)
+        at = bisect_left(listing, place, key=_place)
+        return listing[at] if at < len(listing) and _place(listing[at]) == place else None
+
+
+def _place(info: TableInfo) -> tuple[str, str]:
+    return info.path.database_name, info.path.table_name

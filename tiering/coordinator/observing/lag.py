@@ -169,12 +169,8 @@ class LagObserver:
         self._pool = ThreadPoolExecutor(OBSERVER_THREADS, thread_name_prefix="observe")
         self._lakes_pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="lake-size")
         self._closed = False
-        self._generation = 0
-
-    @property
-    def generation(self) -> int:
+        self.generation = 0
         """A number that changes with the observations. While it is the same, `lag` returns the same for the same records."""
-        return self._generation
 
     def lag(self, record: TableRecord) -> Lag | None:
         """Returns the last observed lag of the table; None if it was not observed yet."""
@@ -277,7 +273,7 @@ class LagObserver:
             self._lags.pop(table_id, None)
         if table_ids:
             with self._lock:
-                self._generation += 1
+                self.generation += 1
         self._totals.forget(table_ids)
         self._drops.forget(table_ids)
 
@@ -324,7 +320,7 @@ class LagObserver:
             present = self._observations.get(record.table_id)
             if present is None or present.taken_at is None or present.taken_at <= moment.steady:
                 self._observations[record.table_id] = observation
-                self._generation += 1
+                self.generation += 1
         self._drops.compare(record, info, {} if earlier is None else earlier.buckets, buckets)
         self._act_on(record)
 

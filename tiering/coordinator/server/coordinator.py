@@ -29,14 +29,13 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.open_calls import OpenCalls
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.observing.discovery import CHUNK, Discovery
+from tiering.coordinator.observing.discovery import CHUNK, Discovery, VisibleTables
 from tiering.coordinator.observing.idle_checks import IdleChecks
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_health import LakeHealthObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
-from tiering.coordinator.observing.visible_tables import VisibleTables
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.control import Control
 from tiering.coordinator.status.live_view import View

@@ -35,7 +35,8 @@ from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
-from tiering.rpc.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
+from tiering.rpc.v1 import common_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
+from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.codec import time_to_pb
 from tiering.wire.model_codecs import LEASE, status_to_pb
 
@@ -152,9 +153,9 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         is_visible, record = self._coordinator.grants.current().sees(path), self._coordinator.table_records.by_path(path)
         return is_visible and record is not None
 
-    def _lake_table_path(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
+    def _lake_table_path(self, message: common_pb2.PbTablePath) -> tuple[str, str]:
         """Returns the path of a lake table. Raises UnknownTable."""
-        path = table_path(pb.database_name, pb.table_name)
+        path = table_path(message.database_name, message.table_name)
         if not self._is_known(path):
             raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
         return path.database_name, path.table_name
@@ -169,56 +170,44 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self._held_requests = HeldRequestLimit()
         self._trying = asyncio.Lock()
 
-    async def LakeTieringHeartbeat(
-        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
-    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+    async def LakeTieringHeartbeat(self, request: pb.LakeTieringHeartbeatRequest, context: Context) -> pb.LakeTieringHeartbeatResponse:
         bind_tierer(request.tierer)
         return await self._heartbeat(request, context.peer())
 
-    async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
+    async def RecordPlan(self, request: pb.RecordPlanRequest, context: Context) -> pb.RecordPlanResponse:
         self._is_about(request.round)
         await self._plan(request)
-        return coordinator_pb2.RecordPlanResponse()
+        return pb.RecordPlanResponse()
 
-    async def BeginLakeCommit(
-        self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
-    ) -> coordinator_pb2.BeginLakeCommitResponse:
+    async def BeginLakeCommit(self, request: pb.BeginLakeCommitRequest, context: Context) -> pb.BeginLakeCommitResponse:
         self._is_about(request.round)
         return await self._pools.run(Wait.CLUSTER, self._coordinator.commits.begin_lake_commit, request)
 
-    async def CommitLakeSnapshot(
-        self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
-    ) -> coordinator_pb2.CommitLakeSnapshotResponse:
+    async def CommitLakeSnapshot(self, request: pb.CommitLakeSnapshotRequest, context: Context) -> pb.CommitLakeSnapshotResponse:
         self._is_about(request.round)
         await self._ack(request)
-        return coordinator_pb2.CommitLakeSnapshotResponse()
+        return pb.CommitLakeSnapshotResponse()
 
-    async def ReportProgress(
-        self, request: coordinator_pb2.ReportProgressRequest, context: Context
-    ) -> coordinator_pb2.ReportProgressResponse:
+    async def ReportProgress(self, request: pb.ReportProgressRequest, context: Context) -> pb.ReportProgressResponse:
         bind_tierer(request.round)
         return await self._pools.run(Wait.PROGRESS, self._coordinator.progress.report, request)
 
     async def AcquireKvSnapshotLease(
-        self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
-    ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
+        self, request: pb.AcquireKvSnapshotLeaseRequest, context: Context
+    ) -> pb.AcquireKvSnapshotLeaseResponse:
         return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.acquire, request)
 
     async def ReleaseKvSnapshotLease(
-        self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
-    ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
+        self, request: pb.ReleaseKvSnapshotLeaseRequest, context: Context
+    ) -> pb.ReleaseKvSnapshotLeaseResponse:
         return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.release, request)
 
-    async def DropKvSnapshotLease(
-        self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
-    ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
+    async def DropKvSnapshotLease(self, request: pb.DropKvSnapshotLeaseRequest, context: Context) -> pb.DropKvSnapshotLeaseResponse:
         return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.drop, request)
 
-    async def GetServiceConfig(
-        self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
-    ) -> coordinator_pb2.GetServiceConfigResponse:
+    async def GetServiceConfig(self, request: pb.GetServiceConfigRequest, context: Context) -> pb.GetServiceConfigResponse:
         options = self._coordinator.options
-        return coordinator_pb2.GetServiceConfigResponse(
+        return pb.GetServiceConfigResponse(
             cluster_id=self._coordinator.cluster.cluster_id,
             cluster_kind=options.cluster_kind,
             lake_format=options.lake_format,
@@ -229,28 +218,26 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             cluster_properties=options.cluster_properties,
         )
 
-    def _is_about(self, reported: coordinator_pb2.PbRound) -> None:
+    def _is_about(self, reported: pb.PbRound) -> None:
         """Binds the round to the caller, and adds it to the log lines of this call."""
         bind_tierer(reported)
         record = self._coordinator.table_records.get(reported.table_id)
         call_is_about(reported.round_id, None if record is None else record.path, reported.tiering_epoch)
 
-    async def _plan(self, request: coordinator_pb2.RecordPlanRequest) -> None:
+    async def _plan(self, request: pb.RecordPlanRequest) -> None:
         commits = self._coordinator.commits
         if commits.names_another_lake_table(request):
             await asyncio.wrap_future(commits.submit_plan(request))
         else:
             await self._pools.run(Wait.STORE, commits.record_plan, request)
 
-    async def _ack(self, request: coordinator_pb2.CommitLakeSnapshotRequest) -> None:
+    async def _ack(self, request: pb.CommitLakeSnapshotRequest) -> None:
         commits = self._coordinator.commits
         # Shielded: a client that gives up must not cancel the ack of another client that joined it.
         contents = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
         commits.check_borne_out(request, contents)
 
-    async def _heartbeat(
-        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
-    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+    async def _heartbeat(self, request: pb.LakeTieringHeartbeatRequest, peer: str) -> pb.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
         if not heartbeats.may_be_held(request):  # most of them: no later change has to wake them
             response, _ = await self._pools.run(Wait.STORE, heartbeats.handle, request)
@@ -266,7 +253,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
                     return late
             return response
 
-    async def _try_again(self, hold: HeldRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse | None:
+    async def _try_again(self, hold: HeldRequest) -> pb.LakeTieringHeartbeatResponse | None:
         """Tries held requests one after the other. Mostly the first one takes the table, and the others need no thread to see that."""
         heartbeats = self._coordinator.heartbeats
         async with self._trying:

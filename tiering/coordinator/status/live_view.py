@@ -83,7 +83,7 @@ class View:
         self._cluster = cluster
         self._observer = observer
         self._columns = columns
-        self._history = LiveHistory(history, records, access)
+        self.history = LiveHistory(history, records, access)
         self._health = health
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
@@ -252,10 +252,6 @@ class View:
 
     def options(self) -> Sequence[EffectiveOption]:
         return effective_options(self._options)
-
-    @property
-    def history(self) -> History:
-        return self._history
 
     def _status(self, record: TableRecord) -> TableStatus:
         lag, connected = self._observer.lag(record), self._tierer_connected

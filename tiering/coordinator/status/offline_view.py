@@ -53,6 +53,9 @@ def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock, open_lak
 class _OfflineLags:
     """Observes a table when its lag is first read, and keeps the observation, because a view shows one moment."""
 
+    generation = 0
+    """Never changes, because there is only one moment."""
+
     def __init__(self, cluster: OfflineSource, moment: Moment) -> None:
         self._cluster = cluster
         self._moment = moment
@@ -62,11 +65,6 @@ class _OfflineLags:
     def infos(self) -> dict[int, TableInfo]:
         """The cluster's tables by id."""
         return {info.table_id: info for info in self._cluster.tables()}
-
-    @property
-    def generation(self) -> int:
-        """Always the same number, because there is only one moment."""
-        return 0
 
     def lag(self, record: TableRecord) -> Lag | None:
         """Returns the table's lag; None if the table was dropped after the coordinator wrote its record."""

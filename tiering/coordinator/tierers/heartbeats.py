@@ -147,9 +147,9 @@ class Heartbeats:
         note_named_epochs(self._table_records, (*request.failed_tables, *request.tiering_tables, *request.finished_tables))
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch, fenced=sender.tierer.fenced)
         verdicts = Verdicts(  # judged in the order of the module's docstring
-            failed=[self._fail(report, tierer, former) for report in request.failed_tables],
+            failed=[self._end(report, tierer, former, has_failed=True) for report in request.failed_tables],
             renewed=[self._renew(report, tierer) for report in request.tiering_tables],
-            finished=[self._finish(report, tierer, former) for report in request.finished_tables],
+            finished=[self._end(report, tierer, former, has_failed=False) for report in request.finished_tables],
         )
         if sender.overtaken:
             return response, verdicts, None
@@ -325,27 +325,19 @@ class Heartbeats:
         self._table_records.put(change)
         return Verdict(ref, cancelled=_cancelled(change.record, ref))
 
-    def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> Verdict:
+    def _end(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds, *, has_failed: bool) -> Verdict:
         ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is not None:
             self._note_passed_head(record, passed_head_from_pb(report))
-            finished = finished_from_pb(report, self._table_records.now().wall)
-            self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
+            now, ctx = self._table_records.now().wall, self._table_records.context()
+            if has_failed:
+                change = round_lifecycle.fail(ctx, record, failure_from_pb(report, now))
+            else:
+                change = round_lifecycle.finish(ctx, record, finished_from_pb(report, now))
+            self._table_records.put(change)
             self.tierers.count_round(key_of(tierer))
-        elif not self._ended(ref, ENDED_WELL, former):
-            return self._refused(ref)
-        return Verdict(ref)
-
-    def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, former: FormerRounds) -> Verdict:
-        ref = report_ref_from_pb(report, tierer)
-        record = self._current(ref)
-        if record is not None:
-            self._note_passed_head(record, passed_head_from_pb(report))
-            failure = failure_from_pb(report, self._table_records.now().wall)
-            self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, failure))
-            self.tierers.count_round(key_of(tierer))
-        elif not self._ended(ref, ENDED_BADLY, former):
+        elif not self._ended(ref, ENDED_BADLY if has_failed else ENDED_WELL, former):
             return self._refused(ref)
         return Verdict(ref)
 

@@ -57,7 +57,7 @@ class PaimonLake:
 
     format = FORMAT
     has_follow_up_commits = True
-    """Merged files come with a separate snapshot (`commit.compaction`)."""
+    """Merged files come with a separate snapshot (`publish_compaction`)."""
     renames_tables = False
     """Spark has no catalog with these tables, and a table's name is that of its folder."""
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from tiering.errors import CannotReconcile, HistoryExpired
 from tiering.lake.foreign import LogRows
 from tiering.lake.maintenance import Removal
@@ -169,3 +172,17 @@ def _missing(situation: ReconcileInput, bucket: BucketKey, start: int, lake_rows
         table_path=path,
         bucket=bucket,
     )
+
+
+def rows_to_remove(offsets: npt.NDArray[np.int64], may_go: npt.NDArray[np.bool_], ceiling: int | None) -> npt.NDArray[np.bool_]:
+    """Returns a mask of the rows that `may_go` and whose offset occurred before among these, or is at or above the ceiling."""
+    rows = np.flatnonzero(may_go)
+    rows = rows[np.argsort(offsets[rows], kind="stable")]
+    in_order = offsets[rows]
+    is_removed = np.zeros(len(rows), dtype=bool)
+    is_removed[1:] = in_order[1:] == in_order[:-1]
+    if ceiling is not None:
+        is_removed |= in_order >= ceiling
+    mask = np.zeros(len(offsets), dtype=bool)
+    mask[rows[is_removed]] = True
+    return mask

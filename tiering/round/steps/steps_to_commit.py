@@ -25,8 +25,7 @@ from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Phase, RoundStats
 from tiering.model.tables import BucketKey
 from tiering.planning.check_log import Traces, confirmed_traces, kept_traces, witnesses_of
-from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
-from tiering.planning.plan_splits import Plan, next_buckets, plan_again
+from tiering.planning.plan_splits import Plan, Prefix, contiguous_prefix, next_buckets, plan_again
 from tiering.round.ports import ProposedCommit
 from tiering.round.steps import actions as act
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of

@@ -29,7 +29,7 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 from tiering.model.upkeep import UpkeepOrder
 from tiering.planning.check_log import check_reachable
-from tiering.planning.contiguous_prefix import contiguous_prefix
+from tiering.planning.plan_splits import contiguous_prefix
 
 PATH = TablePath("sales", "orders")
 BUCKET = BucketKey(None, 0)

@@ -16,7 +16,7 @@ import pytest
 from support.lakes.paimon_kit import B0, CLUSTER_ID, COLUMNS, PaimonKit, PreparedRound
 from tiering.errors import CommitOutcomeUnknown, DataCorrupt, MarkerCorrupt
 from tiering.lake.base import Committable, LakeView
-from tiering.lake.paimon.commit import compaction
+from tiering.lake.paimon.commit import committer
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.data_files import known_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
@@ -202,7 +202,7 @@ def test_a_merge_that_cannot_be_published_does_not_cost_the_round(kit: PaimonKit
     def refuses(*arguments: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(compaction, "fitting_rewrites", refuses)
+    monkeypatch.setattr(committer, "fitting_rewrites", refuses)
     landed = prepared.commit()
     assert (kit.view(rounds.table).head, kit.view(rounds.table).tiered) == (landed, landed)
 

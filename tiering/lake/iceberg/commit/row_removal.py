@@ -29,6 +29,7 @@ from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles, TableState
 from tiering.lake.log_starts import commit_times_ms
 from tiering.lake.maintenance import Removal
+from tiering.lake.rules.row_repair import rows_to_remove
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 
@@ -94,15 +95,7 @@ def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, removal: Removal) -
     if begin is not None:
         times = [_numbers(table, loaded, bucket, number, TIMESTAMP_COLUMN) for number in range(len(bucket.files.data))]
         may_go &= begin.own(np.concatenate(times))
-    order = np.flatnonzero(may_go)
-    order = order[np.argsort(numbers[order], kind="stable")]
-    in_order = numbers[order]
-    is_removed = np.zeros(len(order), dtype=bool)
-    is_removed[1:] = in_order[1:] == in_order[:-1]
-    if ceiling is not None:
-        is_removed |= in_order >= ceiling
-    mask = np.zeros(len(numbers), dtype=bool)
-    mask[order[is_removed]] = True
+    mask = rows_to_remove(numbers, may_go, ceiling)
     parts = np.split(mask, np.cumsum([file.records for file in bucket.files.data])[:-1])
     return {file.location: part for file, part in zip(bucket.files.data, parts, strict=True) if part.any()}
 

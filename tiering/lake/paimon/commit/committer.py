@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import PurePath
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
+from tiering import crash_points
 from tiering.clock import Clock, SystemClock
 from tiering.errors import BaseMoved
 from tiering.instants import to_milliseconds
-from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER_KEY, NO_PROPERTIES, Committable, LakeView
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.outside_errors import describe
-from tiering.lake.paimon.commit.compaction import Publisher, fitting_rewrites, followed_by, publish_compaction
 from tiering.lake.paimon.commit.expiry import expire_snapshots
 from tiering.lake.paimon.commit.manifests import BucketState, ManifestLists, Manifests
-from tiering.lake.paimon.commit.snapshot_content import APPEND, COMPACT, OVERWRITE, next_id, snapshot_content
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table, write_marker_file
-from tiering.lake.paimon.reading.snapshots import EARLIEST, LATEST
+from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY, EARLIEST, LATEST, parse_snapshot
 from tiering.lake.paimon.schema.drift import check_written, drift
 from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder, discard
@@ -39,6 +39,132 @@ from tiering.lake.rules.commit_check import check_committable, check_none_missin
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
+
+APPEND, COMPACT, OVERWRITE = "APPEND", "COMPACT", "OVERWRITE"
+"""Kinds of commits. Readers that follow a table skip COMPACT: it changes files but no rows."""
+
+COMMIT_USER = "lakeward"
+"""Commit user, unless the cluster requires another one, as Fluss does."""
+COMMIT_IDENTIFIER = 2**63 - 1
+"""Paimon's `BATCH_COMMIT_IDENTIFIER`, which Fluss uses too."""
+_CARRIED = ("indexManifest", "watermark", "statistics", "nextRowId")
+"""Fields that a snapshot takes over from its predecessor."""
+
+
+def next_id(loaded: LoadedTable) -> int:
+    """Returns the id of the snapshot that follows the head of `loaded`: ids are consecutive and begin with 1."""
+    return 1 if loaded.head is None else loaded.head.snapshot_id + 1
+
+
+def snapshot_content(loaded: LoadedTable, lists: ManifestLists, properties: Mapping[str, str], now_ms: int, kind: str) -> bytes:
+    """Returns the content of the snapshot file that follows the head of `loaded`, with the manifests `lists`."""
+    head = loaded.head
+    before: Mapping[str, Any] = {} if head is None else head.document
+    own = {name: value for name, value in properties.items() if name != FLUSS_COMMIT_USER_KEY}
+    document = {
+        "version": 3,
+        "id": next_id(loaded),
+        "schemaId": loaded.schema.schema_id,
+        "baseManifestList": lists.base[0],
+        "baseManifestListSize": lists.base[1],
+        "deltaManifestList": lists.delta[0],
+        "deltaManifestListSize": lists.delta[1],
+        **_changelog(lists),
+        "commitUser": properties.get(FLUSS_COMMIT_USER_KEY, COMMIT_USER),
+        "commitIdentifier": COMMIT_IDENTIFIER,
+        "commitKind": kind,
+        # The clock may be behind the last commit's. Times must not decrease, because Paimon looks up snapshots by time.
+        "timeMillis": max(now_ms, int(before.get("timeMillis", 0))),
+        "totalRecordCount": int(before.get("totalRecordCount") or 0) + lists.added_records,
+        "deltaRecordCount": lists.added_records,
+        **{name: before[name] for name in _CARRIED if before.get(name) is not None},
+        "properties": own if head is None else {**own, BASE_DIGEST_KEY: head.digest},
+        "uuid": str(uuid.uuid4()),
+        "writerVersion": f"lakeward-{version('lakeward')}",
+    }
+    return json.dumps(document, indent=2).encode()
+
+
+def _changelog(lists: ManifestLists) -> dict[str, object]:
+    if lists.changelog is None:
+        return {}
+    name, size = lists.changelog
+    return {"changelogManifestList": name, "changelogManifestListSize": size, "changelogRecordCount": lists.changelog_records}
+
+
+Publisher = Callable[[LoadedTable, int, bytes], None]
+
+
+def followed_by(loaded: LoadedTable, content: bytes) -> LoadedTable:
+    """Returns `loaded` with the snapshot `content` added to its head."""
+    return replace(loaded, chain=(*loaded.chain, parse_snapshot(next_id(loaded), content)))
+
+
+def publish_compaction(
+    loaded: LoadedTable, round_id: str, rewrites: Sequence[FilesPayload], publisher: Publisher, now_ms: int
+) -> tuple[LoadedTable, Sequence[int]]:
+    """Publishes those of `rewrites` that fit the head of `loaded`, as a snapshot of kind COMPACT; publishes nothing if none fits. Returns
+    the table afterwards, and the numbers of the published rewrites.
+
+    Each Paimon snapshot has one kind, and readers that follow a table treat every file that an APPEND adds as new rows. So merged files
+    need a separate snapshot, as in Paimon's own commits (`FileStoreCommitImpl`). It follows the round's snapshot, by a separate
+    compare-and-set on that snapshot, and has no marker. Whether it succeeds or not, the round has landed, and the newest tiering commit is
+    the round's. If the process dies in between, the small files stay as they were.
+
+    Raises the errors of pypaimon and the storage. Unless the request was sent, the written manifests are deleted.
+    """
+    written: list[PurePath] = []
+    try:
+        manifests = Manifests(loaded, written)
+        kept = fitting_rewrites(manifests, rewrites)
+        if not kept:
+            return loaded, ()
+        lists = manifests.write(f"lakeward-{round_id}-{uuid.uuid4()}", [rewrites[number] for number in kept])
+        content = snapshot_content(loaded, lists, {}, now_ms, COMPACT)
+    except BaseException:
+        discard(loaded.storage, written)
+        raise
+    crash_points.reach(crash_points.BEFORE_COMPACTION)
+    publisher(loaded, next_id(loaded), content)
+    return followed_by(loaded, content), kept
+
+
+def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> list[int]:
+    """Returns the numbers of the `rewrites` whose old files are all live in the head, and whose new files exist.
+
+    The new files have the table's present columns. None fits if another writer has added deletion vectors: rows that these delete would
+    reappear.
+    """
+    loaded = manifests.loaded
+    if loaded.head is not None and loaded.head.document.get("indexManifest") is not None:
+        return []
+    own = {
+        number: work
+        for number, work in enumerate(rewrites)
+        if (work.lake_table_uuid, work.schema_id) == (loaded.uuid, loaded.schema.schema_id)
+    }
+    standing = manifests.buckets({manifests.place(work) for work in own.values()})
+    fitting = [number for number, work in own.items() if fits_bucket(work, standing.get(manifests.place(work), BucketState()))]
+    files = [(number, file) for number in fitting for file in own[number].files]
+    sizes = loaded.storage.sizes([loaded.root / file.path for _, file in files])
+    lost = {number for (number, file), size in zip(files, sizes, strict=True) if size != file.size_bytes}
+    return [number for number in fitting if number not in lost]
+
+
+def fits_bucket(work: FilesPayload, state: BucketState) -> bool:
+    """Returns whether all old files are in the bucket, and the new ones have a place among the remaining files.
+
+    Above level 0 the new files become the bucket's only sorted run of their level, without delete rows. So every remaining file has to be
+    of level 0 and have only newer rows.
+    """
+    removed = set(work.removed)
+    old = [entry.file for entry in state.entries if entry.file.file_name in removed]
+    if len(old) < len(removed):
+        return False
+    newest = max((int(file.max_sequence_number) for file in old), default=-1)
+    others = [entry.file for entry in state.entries if entry.file.file_name not in removed]
+    return work.level == 0 or all(file.level == 0 and int(file.min_sequence_number) > newest for file in others)
+
 
 _log = structlog.get_logger(__name__)
 

@@ -33,6 +33,7 @@ from tiering.lake.paimon.storage.base import discard
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, paimon_rows
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.proof.file_footer import FileFooter
+from tiering.lake.rules.row_repair import rows_to_remove
 from tiering.lake.writing.keys import Mask
 from tiering.lake.writing.provenance import Provenance
 from tiering.model.tables import OFFSET_COLUMN, SYSTEM_COLUMNS, BucketKey, TableInfo
@@ -155,14 +156,7 @@ def _rows_to_remove(files: list[_File], buckets: list[BucketKey], removal: Remov
         times = [file.times_ms for file in files if file.times_ms is not None]
         if begin is not None and times:
             may_go &= begin.own(np.concatenate(times))
-        own_rows = np.flatnonzero(may_go)
-        own_rows = own_rows[np.argsort(offsets[own_rows], kind="stable")]
-        in_order = offsets[own_rows]
-        doubled = np.zeros(len(own_rows), dtype=bool)
-        doubled[1:] = in_order[1:] == in_order[:-1]
-        if ceiling is not None:
-            doubled |= in_order >= ceiling
-        is_removed[own_rows[doubled]] = True
+        is_removed |= rows_to_remove(offsets, may_go, ceiling)
     return np.split(is_removed, np.cumsum([len(file.offsets) for file in files])[:-1])
 
 
