@@ -46,17 +46,12 @@ def check_key_columns(schema: pa.Schema, names: Sequence[str], role: KeyRole) ->
             raise InvalidArgument(f"the {role.noun} {name!r} is nullable", hint="Declare the column NOT NULL.")
 
 
-def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
-    """Raises InvalidArgument (unknown, repeated or nullable column) or UnsupportedType, naming the column (DESIGN 12)."""
-    check_key_columns(schema, bucket_keys, _BUCKET_KEY)
-
-
 def may_be_key(kind: pa.DataType) -> bool:
     """Returns whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
     return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
-_BUCKET_KEY = KeyRole(
+BUCKET_KEY = KeyRole(
     "bucket key", "a bucket key", may_be_key, "Bucket keys may be integers, decimals, dates, timestamps, strings or binaries."
 )
 

@@ -152,7 +152,7 @@ class _Compiler:
         if is_text is pa.types.is_integer(kind) or (is_date and not pa.types.is_date(kind)):
             raise self._mismatch(name, literal)
         value = _typed(kind, text)
-        if isinstance(value, str) and not _is_compared_as_text(kind):
+        if isinstance(value, str) and (pa.types.is_date(kind) or pa.types.is_integer(kind)):
             raise self._mismatch(name, literal)
         return value
 
@@ -185,10 +185,6 @@ def _typed(kind: pa.DataType, text: str) -> Value:
     except ValueError:
         pass
     return text
-
-
-def _is_compared_as_text(kind: pa.DataType) -> bool:
-    return not (pa.types.is_date(kind) or pa.types.is_integer(kind))
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -104,7 +104,6 @@ class LakeHealthObserver:
         self._last_observations[table_id] = _LastObservation(snapshot_id, begin.steady, self._table_records.now().steady + delay)
 
     def _forget(self, table_ids: Collection[int]) -> None:
-        """Forgets tables that were dropped."""
         for table_id in table_ids:
             self._last_observations.pop(table_id, None)
             self._observations.pop(table_id, None)

@@ -133,7 +133,6 @@ class View:
         return {table_id: partitions_of(observation) for table_id, observation in observations if observation is not None}
 
     def _sees_database(self, name: str) -> bool:
-        """Returns whether the caller may see the database or one of its tables."""
         return self._access.may(Privilege.DESCRIBE, Resource(name)) or any(
             self._access.sees(table.path) for table in self._cluster.tables(name)
         )

@@ -189,6 +189,6 @@ def _decoded_error(content: bytes | None) -> LakewardError | None:
     return None if content is None else error_from_pb(PbError.FromString(content))
 
 
-def _first_lines(error: Exception, limit: int = 12) -> str:
+def _first_lines(error: Exception) -> str:
     """Returns the first lines of a Spark error: the rest is a Java stack trace, which is of no use in a status column."""
-    return "\n".join(str(error).strip().split("\n", limit)[:limit])
+    return "\n".join(str(error).strip().split("\n")[:12])

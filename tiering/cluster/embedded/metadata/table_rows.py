@@ -26,7 +26,7 @@ from tiering.cluster.embedded.metadata.database import (
 )
 from tiering.cluster.embedded.metadata.partitions import find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
-from tiering.cluster.key_columns import check_bucket_keys, check_primary_key, default_bucket_keys
+from tiering.cluster.key_columns import BUCKET_KEY, check_key_columns, check_primary_key, default_bucket_keys
 from tiering.cluster.partition_names import check_partition_keys
 from tiering.cluster.table_option_checks import check_new_freshness, check_option_name, check_options, described, with_layout
 from tiering.cluster.writable import TableSpec
@@ -146,7 +146,7 @@ def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
         raise InvalidArgument(f"the bucket count is {spec.bucket_count}; it must be between 1 and {MAX_BUCKETS}")
     if spec.primary_key:
         check_primary_key(schema, spec.primary_key, spec.partition_keys, spec.bucket_keys)
-    check_bucket_keys(schema, spec.bucket_keys)
+    check_key_columns(schema, spec.bucket_keys, BUCKET_KEY)
     check_partition_keys(schema, spec.partition_keys, spec.bucket_keys)
 
 

@@ -126,7 +126,7 @@ class NativeClient:
         async def write(table: Any, part: pa.RecordBatch) -> None:
             writer = table.new_upsert().create_writer()
             change = verb(writer)
-            handles = [change(row) for row in _tuples(part)]
+            handles = [change(row) for row in zip(*(column.to_pylist() for column in part.columns), strict=True)]
             await writer.flush()
             await _acknowledged(handles)
 
@@ -244,7 +244,3 @@ async def _acknowledged(handles: Sequence[Any]) -> None:
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = max(1, batch.num_rows * _PIECE_BYTES // max(1, batch.nbytes))
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
-
-
-def _tuples(rows: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in rows.columns), strict=True)

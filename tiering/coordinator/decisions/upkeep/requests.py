@@ -32,7 +32,7 @@ def request(ctx: Context, record: TableRecord, order: UpkeepOrder, procedure: st
     requests wait.
     """
     check_may_request(record)
-    order = requested_order(order)
+    order = replace(order, budget_bytes=UPKEEP_ROUND_BYTES)  # a full rewrite takes several rounds, and skips what its rounds wrote
     waiting = next((queued for queued in record.upkeep.requests if queued.order == order), None)
     if waiting is not None:
         return CallOutcome(Change(record), waiting.request_id, joined=True)
@@ -90,8 +90,3 @@ def resume_upkeep(ctx: Context, record: TableRecord) -> Change:
         return Change(record, durable=False)
     upkeep = replace(record.upkeep, pause=None, failures=0, idle_rounds=0, next_deadline=None, rest_deadline=None)
     return Change(record).update(upkeep=upkeep).note(ctx, "UPKEEP_RESUMED", "resumed")
-
-
-def requested_order(order: UpkeepOrder) -> UpkeepOrder:
-    """Returns a caller's order with the budget of one round. A full rewrite takes several rounds, and skips what its rounds wrote."""
-    return replace(order, budget_bytes=UPKEEP_ROUND_BYTES)

@@ -67,7 +67,6 @@ def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Remova
 
 
 def _buckets(table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Iterator[_Bucket]:
-    """Yields the buckets that have files."""
     if view.head is None:
         return
     loaded = cast(Table, view.handle)

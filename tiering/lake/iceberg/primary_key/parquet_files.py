@@ -55,7 +55,7 @@ def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], 
         following = first + parquet.metadata.row_group(group).num_rows
         if bounds is None or _may_hold(parquet, group, columns, types, bounds):
             for batch in parquet.iter_batches(KEY_BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
-                arrays = [_as(batch.column(name), kind) for name, kind in zip(columns, types, strict=True)]
+                arrays = [batch.column(name).cast(kind) for name, kind in zip(columns, types, strict=True)]
                 yield KeyRows(number, first, arrays)
                 first += batch.num_rows
         first = following
@@ -122,10 +122,6 @@ def _extremes(statistics: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
 def _is_comparable(stored: pa.DataType, kind: pa.DataType) -> bool:
     """Whether statistics of a file's column can be compared with the key's values. Ints can, if the column became one of longs."""
     return stored == kind or (pa.types.is_integer(stored) and pa.types.is_integer(kind))
-
-
-def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    return column if column.type == kind else column.cast(kind)
 
 
 # Converts columns of a data file to the lake's present schema (Iceberg spec, "Column Projection"). Fields are found by their ids, or by

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, IcebergType, IntegerType
 
 from tiering.errors import InvalidData
@@ -50,11 +48,6 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
         )
     values = [_value(name, schema.find_field(name).field_type, text) for name, text in zip(table.partition_keys, texts, strict=True)]
     return (*values, bucket.bucket_id) if has_bucket_in_partition(table, layout_of_schema(schema)) else tuple(values)
-
-
-def partition_path(values: PartitionValue, spec: PartitionSpec, schema: Schema) -> str:
-    """Returns the folder of a partition value in Hive's form: `region=north/__bucket=3`, or "" for a table without partitions."""
-    return spec.partition_to_path(Record(*values), schema)
 
 
 def value_text(value: int | str | date, *, is_date: bool) -> str:

@@ -16,13 +16,14 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.typedef import Record
 
 from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.layout import layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import PartitionValue, partition_path
+from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
 from tiering.lake.iceberg_options import allowed_properties
@@ -87,7 +88,7 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
         self.io = io
         self.builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         self._locations = locations_of(state.location, state.properties)
-        folder = partition_path(values, state.spec, state.schema)
+        folder = state.spec.partition_to_path(Record(*values), state.schema)  # in Hive's form: `region=north/__bucket=3`
         self._prefix = f"{folder}{'/' if folder else ''}{file_prefix(context)}"
         self._started: list[str] = []
 

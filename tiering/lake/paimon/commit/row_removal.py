@@ -161,7 +161,6 @@ def _rows_to_remove(files: list[_File], buckets: list[BucketKey], removal: Remov
 
 
 def _write_remaining_rows(target: _Target, place: Place, changed: list[tuple[_File, Mask]]) -> tuple[WrittenFile, ...]:
-    """Writes the remaining rows of files that lose some rows."""
     if target.loaded.schema.layout.has_row_offsets:
         return _rows_that_stay(target, place, changed, None)
     written: list[WrittenFile] = []

@@ -286,7 +286,6 @@ class _Cursor:
 
 
 def _up_to(rows: pa.Table, names: Sequence[str], end: _Key) -> Any:
-    """Returns for each row whether its key is at most `end`."""
     columns = list(zip(names, end.scalars, strict=True))
     name, value = columns[-1]
     at_most = _numpy(pc.less_equal(rows[name], value))

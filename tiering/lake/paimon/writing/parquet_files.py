@@ -83,7 +83,6 @@ class PaimonFiles(FileStream[AnyFile, WrittenFile]):
         return lake_errors(f"write a data file of {self._table}", table_path=self._table)
 
     def _next_path(self, kind: str = "") -> PurePath:
-        """Returns the path of the next file. `kind` is in its name."""
         path = self._place.begin_file(f"{self._place.prefix}-{kind}{len(self._started):05d}.parquet")
         self._started.append(path)
         return path
