@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,16 +169,12 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         room, limit = room_of(method), request_limit(method)
 
         async def answer(_: object, context: _Context) -> Any:
-            try:
+            async with self._failures.ending_call(method, context):
                 with (
                     self._admitted(room, context.peer()) as caller,
                     self._parsed(room, caller, await self._request(context), limit, read) as request,
                 ):
                     return await behaviour(request, context)
-            except _ENDS:
-                raise
-            except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
-                await self._failures.end_call(method, context, error)
 
         return answer
 
@@ -186,16 +182,12 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         room, limit = room_of(method), request_limit(method)
 
         async def stream(_: object, context: _Context) -> None:
-            try:
+            async with self._failures.ending_call(method, context):
                 with (
                     self._admitted(room, context.peer()) as caller,
                     self._parsed(room, caller, await self._request(context), limit, read) as request,
                 ):
                     await self._send(context, behaviour(request, context))
-            except _ENDS:
-                raise
-            except BaseException as error:
-                await self._failures.end_call(method, context, error)
 
         return stream
 
@@ -204,14 +196,10 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         room, limit = room_of(method), request_limit(method)
 
         async def converse(_: object, context: _Context) -> None:
-            try:
+            async with self._failures.ending_call(method, context):
                 with self._admitted(room, context.peer()) as caller:
                     async with aclosing(self._requests(context, room, caller, limit, read)) as requests:
                         await self._send(context, behaviour(requests, context))
-            except _ENDS:
-                raise
-            except BaseException as error:
-                await self._failures.end_call(method, context, error)
 
         return converse
 
@@ -357,6 +345,16 @@ class FailureLog:
             _log.error("a call failed unexpectedly", method=method, error_class=type(error).__name__, exc_info=error, **ids)
         else:
             _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
+
+    @asynccontextmanager
+    async def ending_call(self, method: str, context: _Context) -> AsyncIterator[None]:
+        """Ends the call with an error of the block."""
+        try:
+            yield
+        except _ENDS:
+            raise
+        except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
+            await self.end_call(method, context, error)
 
     async def end_call(self, method: str, context: _Context, error: BaseException) -> None:
         """Ends the call with the status, the text and the details of `error`."""
