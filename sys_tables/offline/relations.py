@@ -22,7 +22,7 @@ from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
-from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, ReadableLake
+from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
@@ -113,13 +113,13 @@ class Relations:
     def files(self, resolved: Iterable[ResolvedTable]) -> list[str]:
         """All files of lake tables that `create` reads. Raises as `create` does."""
         tables = [self._lake_table(table) for table in resolved if table.name[1] != SYSTEM_DATABASE]
-        return [file.path for table in tables for file in table.all_files]
+        return [file.path for table in tables for file in table.files.all_files]
 
     def name_damage(self, error: duckdb.Error) -> str | None:
         """Which file of the lake tables in use DuckDB cannot read, with its table and column; None if none is to blame for `error`."""
         times_only = isinstance(error, (duckdb.ConversionException, duckdb.OutOfRangeException))
         for resolved, table in self._lake_tables.items():
-            if (damage := unreadable_file(table.all_files, times_only, DAMAGE_SEARCH_FILES)) is not None:
+            if (damage := unreadable_file(table.files.all_files, times_only, DAMAGE_SEARCH_FILES)) is not None:
                 return f"{'.'.join(resolved.name[1:])}: {damage}"
         return None
 
@@ -169,7 +169,8 @@ class Relations:
             self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
         except duckdb.Error as error:
             damage = (
-                unreadable_file(table.all_files, at_most=DAMAGE_SEARCH_FILES) or f"its lake files cannot be read: {duckdb_reason(error)}"
+                unreadable_file(table.files.all_files, at_most=DAMAGE_SEARCH_FILES)
+                or f"its lake files cannot be read: {duckdb_reason(error)}"
             )
             raise LakeUnavailable(
                 f"{database}.{name}: {damage}",
@@ -200,11 +201,6 @@ class LakeTable:
     columns: pa.Schema
     shown: tuple[str, ...]
     files: FileLists
-
-    @property
-    def all_files(self) -> list[LakeFile]:
-        """The files that its rows are read from, those with deletes included."""
-        return [*self.files.data, *self.files.position_deletes, *self.files.equality_deletes]
 
 
 def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable) -> LakeTable:

@@ -94,6 +94,11 @@ class FileLists:
     has_field_ids: bool = True
     """Whether columns of files are found by their field ids; otherwise their names are the table's."""
 
+    @property
+    def all_files(self) -> list[LakeFile]:
+        """The files from which readers make the rows, those with deletes included."""
+        return [*self.data, *self.position_deletes, *self.equality_deletes]
+
 
 @runtime_checkable
 class ReadableLake(Protocol):

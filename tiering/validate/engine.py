@@ -263,6 +263,5 @@ def open_engine(subject: Subject, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> I
         connection.execute("SET preserve_insertion_order = false").fetchall()
         connection.execute("SET TimeZone = 'UTC'").fetchall()
         connection.execute("SET enable_progress_bar = false").fetchall()  # the progress bar would be between the answers on stdout
-        lists = (subject.files.data, subject.files.position_deletes, subject.files.equality_deletes)
-        lock(connection, [file.path for files in lists for file in files])
+        lock(connection, [file.path for file in subject.files.all_files])
         yield Engine(connection, subject)

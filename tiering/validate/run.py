@@ -122,7 +122,7 @@ def _check_ends(subject: Subject, report: Report) -> bool:
 
 
 def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> bool:
-    files = _files(subject)
+    files = subject.files.all_files
     missing = [file.label for file in files if not Path(file.path).is_file()]
     damage = _damaged_footer(files) if level.depth >= Level.ROWS.depth and not missing else None
     if missing or damage:
@@ -130,11 +130,6 @@ def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> 
     details = f"{counted(len(missing), 'file')} of the snapshot not there; the first is {missing[0]}" if missing else damage
     report.add("files", "table", details is None, len(files), len(files) - (1 if damage else len(missing)), details)
     return details is None
-
-
-def _files(subject: Subject) -> Sequence[LakeFile]:
-    """Returns the files of the snapshot."""
-    return [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
 
 
 def _unreadable(file: LakeFile, why: Exception) -> str:
@@ -181,7 +176,7 @@ def _check_contents(lake: Lake, engine: Engine, subject: Subject, report: Report
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:
     """Returns which file DuckDB cannot read. It reads each file alone."""
-    return outside_text(unreadable_file(_files(subject)) or f"DuckDB cannot read the two sides: {duckdb_reason(error)}")
+    return outside_text(unreadable_file(subject.files.all_files) or f"DuckDB cannot read the two sides: {duckdb_reason(error)}")
 
 
 def check_places(engine: Engine, subject: Subject, report: Report) -> None:
