@@ -13,11 +13,10 @@ import pyarrow as pa
 from sys_tables.declare.columns import array_of, checked_array, without_nulls
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
-from sys_tables.query.aggregates import aggregated
 from sys_tables.query.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, schema_pieces
 from sys_tables.query.conditions import matching
 from sys_tables.query.lookup import near_hint
-from sys_tables.query.ordering import sorted_indices
+from sys_tables.query.ordering import aggregated, sorted_indices
 from tiering.coordinator.interface import AnyArray, Columns, CoordinatorView, NamesView
 from tiering.errors import InvalidArgument
 

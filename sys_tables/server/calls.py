@@ -5,17 +5,17 @@ A CALL waits on the event loop, so that it needs no thread. Errors are raised: `
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc.aio
 
 from sys_tables.declare.procedure import Call, Procedure, is_row
 from sys_tables.query.arrow_stream import arrow_pieces
 from sys_tables.registry import Registry
-from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import UnknownProcedure
 from tiering.model.names import check_length
@@ -25,6 +25,8 @@ from tiering.procedures.registry import declarations
 from tiering.rpc.v1.control_pb2 import CallProcedureRequest, CallProcedureResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlServicer
 from tiering.wire.procedure_calls import RESULT, progress_to_pb, request_from_pb, result_schema
+
+ItemT = TypeVar("ItemT")
 
 KEEP_ALIVE_S = 15.0
 """A waiting CALL sends a message at least this often, below the idle time-outs of usual proxies (60 s)."""
@@ -74,3 +76,29 @@ def _for_programs(name: str) -> type[CallRequest[Any]]:
     if declared is None or declared is Help:
         raise UnknownProcedure(f"there is no procedure {name!r}", hint="SELECT procedure_name FROM sys.procedures lists them.")
     return declared
+
+
+async def with_silence_marked(items: AsyncGenerator[ItemT, None], interval_s: float) -> AsyncGenerator[ItemT | None, None]:
+    """Yields the items, and None whenever `interval_s` seconds have brought none. Leaving it ends the wait inside `items` at once."""
+    async with aclosing(items):
+        while True:
+            waiting = asyncio.ensure_future(anext(items))
+            try:
+                while not (await asyncio.wait({waiting}, timeout=interval_s))[0]:
+                    yield None
+                item = waiting.result()
+            except StopAsyncIteration:
+                return
+            finally:
+                await _end(waiting)
+            yield item
+
+
+async def _end(waiting: asyncio.Future[ItemT]) -> None:
+    """Cancels what is still awaited and lets it unwind: a generator cannot be closed while it runs."""
+    if waiting.done():
+        return
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    if not waiting.cancelled():
+        waiting.exception()  # reading it keeps asyncio from reporting an exception that was never retrieved

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from sys_tables.declare.columns import record_batch
 from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
-from sys_tables.query.aggregates import aggregated
 from sys_tables.query.conditions import matching
-from sys_tables.query.ordering import sorted_indices
+from sys_tables.query.ordering import aggregated, sorted_indices
 from sys_tables.query.reading import RowColumns
 from tiering.errors import InvalidArgument
 from tiering.model.declare import column, schema_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sys_tables.server.streams import with_silence_marked
+from sys_tables.server.calls import with_silence_marked
 
 Run = Callable[[Any], None]
 LONG_S = 3_600.0
