@@ -127,24 +127,14 @@ def _table_row(row: TableRecord) -> Row:
 
 
 def _round_row(row: RoundRecord) -> Row:
-    return {
-        **_keys(row, row.pending_time),
-        **_look_up_texts(schema.rounds, row),
-        "closed": row.state.is_final,
-        "body": _body(ROUND, row),
-    }
+    return _ledger_row(schema.rounds, row, row.pending_time, ROUND, closed=row.state.is_final)
 
 
 def _commit_row(row: LakeCommitRecord) -> Row:
-    return {
-        **_keys(row, row.prepared_at),
-        **_look_up_texts(schema.commits, row),
-        "closed": row.state.is_resolved,
-        "body": _body(COMMIT, row),
-    }
+    return _ledger_row(schema.commits, row, row.prepared_at, COMMIT, closed=row.state.is_resolved)
 
 
-def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> Row:
+def _ledger_row(table: sa.Table, row: RoundRecord | LakeCommitRecord, dated: datetime, adapter: TypeAdapter[Any], *, closed: bool) -> Row:
     return {
         "round_id": row.round_id,
         "table_id": row.table_id,
@@ -152,6 +142,9 @@ def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> Row:
         "made_us": to_microseconds(dated),
         "database_name": row.database_name,
         "table_name": row.table_name,
+        **_look_up_texts(table, row),
+        "closed": closed,
+        "body": _body(adapter, row),
     }
 
 

@@ -35,24 +35,12 @@ def _of_state(record: TableRecord) -> str:
     return record.state.value
 
 
-def _of_round(name: str) -> Cell:
+def _of(part: str, name: str) -> Cell:
+    """Returns the cell with a field of the record's running round, error or pause; NULL without one."""
+
     def cell(record: TableRecord) -> Any:
-        running = record.running
-        return None if running is None else getattr(running, name)
-
-    return cell
-
-
-def _of_error(name: str) -> Cell:
-    def cell(record: TableRecord) -> Any:
-        return None if record.error is None else getattr(record.error, name)
-
-    return cell
-
-
-def _of_pause(name: str) -> Cell:
-    def cell(record: TableRecord) -> Any:
-        return None if record.pause is None else getattr(record.pause, name)
+        value = getattr(record, part)
+        return None if value is None else getattr(value, name)
 
     return cell
 
@@ -70,7 +58,7 @@ STORED: Mapping[str, Cell] = {
     "tiering_epoch": lambda record: record.tiering_epoch,
     "last_tiered_time": lambda record: record.elsewhere.noticed_time if record.elsewhere else record.last_tiered_time,
     "last_error": lambda record: None if record.error is None else without_record(record.error.message),
-    "last_error_time": _of_error("time"),
+    "last_error_time": _of("error", "time"),
     "table_id": lambda record: record.table_id,
     "table_type": lambda record: record.table_type,
     "lake_format": lambda record: record.lake_format,
@@ -78,25 +66,25 @@ STORED: Mapping[str, Cell] = {
     "freshness_ms": lambda record: record.freshness_ms,
     "is_backlog": is_backlog,
     "round_id": _round_id,
-    "tierer_id": _of_round("tierer_id"),
-    "round_started_time": _of_round("started_time"),
+    "tierer_id": _of("running", "tierer_id"),
+    "round_started_time": _of("running", "started_time"),
     "heartbeat_time": lambda record: None if record.running is None else record.heartbeat_time,
-    "fraction_completed": _of_round("fraction_completed"),
+    "fraction_completed": _of("running", "fraction_completed"),
     "last_checked_time": lambda record: record.last_checked_time,
     "last_round_duration_ms": lambda record: record.last_round_duration_ms,
     "lake_snapshot_id": lambda record: record.shown_snapshot_id,
     "lake_records": lambda record: record.lake.records,
     "lake_bytes": lambda record: record.lake.size_bytes,
     "lake_files": lambda record: record.lake.files,
-    "error_class": _of_error("error_class"),
-    "error_phase": _of_error("phase"),
+    "error_class": _of("error", "error_class"),
+    "error_phase": _of("error", "phase"),
     "error_hint": lambda record: (record.error.full_hint or None) if record.error else None,
-    "error_retryable": _of_error("retryable"),
+    "error_retryable": _of("error", "retryable"),
     "error_count": lambda record: record.error_count,
     "consecutive_failures": lambda record: record.consecutive_failures,
     "paused": lambda record: record.pause is not None,
-    "paused_by": _of_pause("by"),
-    "paused_reason": _of_pause("reason"),
+    "paused_by": _of("pause", "by"),
+    "paused_reason": _of("pause", "reason"),
     "status_source": lambda record: record.elsewhere.source if record.elsewhere else OWN_RECORD,
 }
 """Columns that are values of the record."""
@@ -104,7 +92,7 @@ STORED: Mapping[str, Cell] = {
 STEADY: Mapping[str, Cell] = {
     "freshness_deadline": lambda record: record.due_deadline,
     "next_retry_time": lambda record: record.retry_deadline,
-    "paused_until": _of_pause("until_deadline"),
+    "paused_until": _of("pause", "until_deadline"),
 }
 """Columns that are steady deadlines of the record, displayed as wall time (`Moment.to_wall`)."""
 

@@ -45,6 +45,7 @@ from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import SmallLogFiles, plan_upkeep
 from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, StoredFile, UpkeepPlan, never
+from tiering.lake.rules.base_check import is_of_another
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.user_settings import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.user_settings import own_settings
@@ -161,7 +162,7 @@ class IcebergLake:
         why: str | None = None
         for _ in range(EVOLVE_ATTEMPTS):
             columns = check_drift(table, loaded.metadata)
-            if not columns or _is_of_another(table, view_of(table.path, loaded)):
+            if not columns or is_of_another(table, view_of(table.path, loaded)):
                 return loaded
             with self._errors("open the lake's catalog"):
                 why = send_new_columns(self._open(), loaded, columns)
@@ -305,11 +306,6 @@ def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout
         if location is None:
             raise
         return create()
-
-
-def _is_of_another(table: TableInfo, view: LakeView) -> bool:
-    """Whether the base check refuses this lake table anyway, so that it must not be changed."""
-    return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id
 
 
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)

@@ -39,6 +39,7 @@ from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.planning import merge_small_files, plan_upkeep
+from tiering.lake.rules.base_check import is_of_another
 from tiering.lake.rules.hints import absent_hint, absent_table
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
@@ -230,7 +231,7 @@ class PaimonLake:
         """
         for _ in range(EVOLVE_ATTEMPTS):
             new_columns = check_drift(table, loaded.schema)
-            if not new_columns or _is_of_another(table, view_of(loaded)):
+            if not new_columns or is_of_another(table, view_of(loaded)):
                 return loaded
             with lake_errors(f"add columns to the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:
                 content = with_columns(loaded.schema, new_columns, BUCKET_COLUMN)
@@ -268,8 +269,3 @@ def _state(table: TableInfo, loaded: LoadedTable) -> TableState:
         is_followed=options.get(CHANGELOG_PRODUCER, "none").lower() == INPUT,
         target_bytes=target_file_bytes(table, loaded),
     )
-
-
-def _is_of_another(table: TableInfo, view: LakeView) -> bool:
-    """Returns whether the base check refuses this lake table, which belongs to another source table: then nothing in it is changed."""
-    return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id

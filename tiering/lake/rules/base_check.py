@@ -34,7 +34,7 @@ from tiering.lake.rules.hints import (
 )
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, Offsets, SkippedRecords, TablePath
+from tiering.model.tables import BucketKey, Offsets, SkippedRecords, TableInfo, TablePath
 
 
 @dataclass(frozen=True)
@@ -408,3 +408,8 @@ def _ahead(
 
 def _is_behind(record: RecordedLakeSnapshot, newest: int, marker: Marker) -> bool:
     return record.lake_snapshot_id != newest or any(end > record.offsets.get(bucket, 0) for bucket, end in marker.ends.items())
+
+
+def is_of_another(table: TableInfo, view: LakeView) -> bool:
+    """Returns whether the base check refuses this lake table, which belongs to another source table: then nothing in it is changed."""
+    return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id

@@ -1,7 +1,7 @@
 """The coordinator's records: one frozen record per table, and the rows that a table adds to the store (rounds, ledger, events).
 
 Records are here and not in `memory`, because decisions are functions from records to records. `memory` stores them and imports this
-package. `tables` has the record of a table. The other modules have its parts, and the records beside it.
+package. `tables` has the records of tables and of tierers. The other modules have its parts, and the records beside it.
 
 The keys of stored offsets are the texts of buckets (`text_offsets`). Fields named `*_time` are wall times. Fields named `*_deadline` and
 `*_since` are steady times (`moment`). All times have a time zone, UTC. None means unknown.
@@ -18,9 +18,9 @@ from tiering.coordinator.decisions.records.tables import (
     Pause,
     QueuedCall,
     TableRecord,
+    TiererRecord,
 )
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets, from_text, to_text
-from tiering.coordinator.decisions.records.tierers import TiererRecord
 from tiering.coordinator.decisions.records.upkeep import (
     BeforeUpkeep,
     EndedUpkeep,

@@ -1,4 +1,4 @@
-"""The record of one lake table's tiering, and the records of the table's assignment and of callers' requests."""
+"""The record of one lake table's tiering, the records of its assignment and of callers' requests, and the record of a tierer."""
 
 from __future__ import annotations
 
@@ -296,3 +296,35 @@ class OperationRecord:
     lag_ms_before: int | None = None
     outcome: Mapping[str, Any] | None = None
     error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True)
+class TiererRecord:
+    """A tierer process, as its heartbeats describe it. It is not stored: heartbeats restore it after a restart.
+
+    `superseded`: a newer process uses its id, and up to this many of its own late heartbeats are still expected. `took_over`: it has taken
+    over the rounds of earlier processes with its id.
+    """
+
+    tierer_id: str
+    incarnation: str
+    sequence: int
+    started_at_ms: int
+    host: str
+    application_id: str
+    version: str
+    slots: int
+    heartbeat_time: datetime
+    lost_deadline: datetime
+    stopped: bool = False
+    superseded: int = 0
+    took_over: bool = False
+    fenced: bool = False
+    """A user took it out of service: it gets no table."""
+    rounds: int = 0
+    """Rounds that ended since this coordinator first heard from it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Id and incarnation. Another process may have the same id."""
+        return self.tierer_id, self.incarnation
