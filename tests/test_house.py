@@ -22,6 +22,11 @@ FILE_EACH = {"tiering/cli/commands", "tiering/procedures", "tiering/coordinator/
 
 SAY_NOTHING = frozenset({"one", "found", "said", "told", "asked", "seen", "given", "made", "each", "what", "way"})
 """Names that any value could have. A record, a matching table, a lag have names of their own."""
+SAY_NOTHING_IN_PRODUCT = SAY_NOTHING | {
+    *("known", "wanted", "held", "rest", "untold", "tellings", "doubted", "believed", "heard", "spelled", "anew", "lull"),
+    *("look", "looks", "standing", "mine", "ours", "theirs", "begun"),
+}
+"""The product also names the thing: `known_partitions`, `requested_columns`, `leased_snapshots`, `remaining_batches`."""
 
 
 def sources() -> list[Path]:
@@ -42,12 +47,13 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_names_say_what_a_thing_is(room: str) -> None:
+    say_nothing = SAY_NOTHING_IN_PRODUCT if room in ("tiering", "sys_tables") else SAY_NOTHING
     vague = [
         f"{file.relative_to(ROOT)}:{line}: {name}"
         for file in sources()
         if file.is_relative_to(ROOT / room)
         for line, name in bound_names(ast.parse(file.read_text(encoding="utf-8")))
-        if name.strip("_") in SAY_NOTHING
+        if name.strip("_") in say_nothing
     ]
     assert vague == []
 

@@ -122,18 +122,18 @@ class LakewardError(Exception):
     for a table which statement it is, and whether the statement leaves no row out."""
     no_statement: ClassVar[str] = "Each class below it has its own next action."
     """The reason why no statement can help, as a sentence; empty if a statement can."""
-    look: ClassVar[str] = _STATUS
+    diagnostic: ClassVar[str] = _STATUS
     """The statement or command that a person on call uses next. It shows more, or does what the message asks for."""
 
     def __init_subclass__(
-        cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "", look: str | None = None
+        cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "", diagnostic: str | None = None
     ) -> None:
         """Inherits from the base class what a class does not declare. A class has either a statement or the sentence of `no_statement`."""
         super().__init_subclass__()
         if phases is not None:
             cls.phases = phases
-        if look is not None:
-            cls.look = look
+        if diagnostic is not None:
+            cls.diagnostic = diagnostic
         if next_action or no_statement:
             cls.next_action, cls.no_statement = next_action, no_statement
 
@@ -151,69 +151,69 @@ class LakewardError(Exception):
         return self.message
 
 
-class BadRequest(LakewardError, no_statement=_CALLER_CORRECTS, look=_HELP):
+class BadRequest(LakewardError, no_statement=_CALLER_CORRECTS, diagnostic=_HELP):
     """A request that the caller can correct."""
 
 
-class InvalidName(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, look=_COLUMNS):
+class InvalidName(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, diagnostic=_COLUMNS):
     """A database, table or column name that does not follow the name rule."""
 
     default_hint = "Use ASCII letters, digits, '_' and '-', at most 200 characters, not starting with '__'."
 
 
-class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, look=_HELP):
+class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, diagnostic=_HELP):
     """An argument or option with a value that is not allowed. The message names it."""
 
 
-class UnknownDatabase(BadRequest, look="SELECT DISTINCT database_name FROM fluss.sys.tables"):
+class UnknownDatabase(BadRequest, diagnostic="SELECT DISTINCT database_name FROM fluss.sys.tables"):
     """The named database does not exist."""
 
 
-class UnknownTable(BadRequest, look="SELECT database_name, table_name FROM fluss.sys.tables"):
+class UnknownTable(BadRequest, diagnostic="SELECT database_name, table_name FROM fluss.sys.tables"):
     """The named table does not exist."""
 
 
-class UnknownPartition(BadRequest, look=_of_table("DISTINCT partition_name", "tiering_buckets")):
+class UnknownPartition(BadRequest, diagnostic=_of_table("DISTINCT partition_name", "tiering_buckets")):
     """The named partition does not exist."""
 
 
-class UnknownProcedure(BadRequest, look="SELECT procedure_name, description FROM fluss.sys.procedures"):
+class UnknownProcedure(BadRequest, diagnostic="SELECT procedure_name, description FROM fluss.sys.procedures"):
     """The named procedure does not exist."""
 
 
-class UnknownLease(BadRequest, look="SELECT lease_id, owner, state, expires_at FROM fluss.sys.kv_snapshot_leases"):
+class UnknownLease(BadRequest, diagnostic="SELECT lease_id, owner, state, expires_at FROM fluss.sys.kv_snapshot_leases"):
     """No lease has that id, or the lease does not contain the named bucket."""
 
 
-class StatementOutdated(BadRequest, look=_COLUMNS):
+class StatementOutdated(BadRequest, diagnostic=_COLUMNS):
     """A column that the plan of a SQL statement uses was removed or has another type."""
 
     default_hint = "Run the statement again."
 
 
-class AlreadyExists(BadRequest, look="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
+class AlreadyExists(BadRequest, diagnostic="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
     """A database or table of that name exists already."""
 
 
-class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, look=_COLUMNS):
+class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, diagnostic=_COLUMNS):
     """A column type that a lake table cannot have."""
 
 
-class InvalidData(BadRequest, look=_COLUMNS):
+class InvalidData(BadRequest, diagnostic=_COLUMNS):
     """Input that cannot be read or does not fit its table. None of it was written."""
 
 
-class CannotReconcile(BadRequest, look=_STATUS):
+class CannotReconcile(BadRequest, diagnostic=_STATUS):
     """The requested action cannot reconcile the lake table."""
 
 
-class LakeDisabled(BadRequest, look="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
+class LakeDisabled(BadRequest, diagnostic="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
     """Tiering was requested for a table whose lake is disabled."""
 
     default_hint = "Enable the lake with the table option table.datalake.enabled=true."
 
 
-class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')", look=_PAUSE):
+class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')", diagnostic=_PAUSE):
     """Tiering was requested for a paused table."""
 
 
@@ -273,7 +273,9 @@ class HistoryExpired(PermanentTieringError, next_action=_RETIER):
     """Snapshots that would show whether the lake table was rolled back expired, and the metadata files that named them were deleted."""
 
 
-class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", look=_OFFSETS):
+class LogTruncated(
+    PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", diagnostic=_OFFSETS
+):
     """The log starts after the next row to tier."""
 
 
@@ -282,7 +284,7 @@ class LogBehindLake(
     phases=("PLAN",),
     no_statement="Only the lake has the rows that the cluster lost, so tiering without them would leave them out. "
     "Restore the cluster's newest state. Tiering then continues.",
-    look=_OFFSETS,
+    diagnostic=_OFFSETS,
 ):
     """The lake table has records beyond the end of the log."""
 
@@ -291,7 +293,7 @@ class LogRewritten(
     PermanentTieringError,
     phases=("PLAN",),
     next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7",
-    look=_VALIDATE,
+    diagnostic=_VALIDATE,
 ):
     """The cluster lost records that were tiered, and other records now have their offsets."""
 
@@ -308,7 +310,7 @@ class ForbiddenLocation(
     PermanentTieringError,
     phases=("PLAN", "WRITE", "LAKE_COMMIT"),
     no_statement="Start the coordinator with an option that allows the location. Tiering then continues.",
-    look="CALL fluss.sys.tier_table('db.t')",
+    diagnostic="CALL fluss.sys.tier_table('db.t')",
 ):
     """Metadata of a lake table names a file outside the locations that are allowed for files of its lake. It was not opened."""
 
@@ -322,14 +324,14 @@ class TransientTieringError(
     LakewardError,
     phases=("PLAN", "LEASE", "READ", "WRITE", "LAKE_COMMIT", "ACK"),
     no_statement="Lakeward retries automatically: waiting is right.",
-    look=_WAITING,
+    diagnostic=_WAITING,
 ):
     """The next attempt may succeed."""
 
     retryable = True
 
 
-class RoundFailed(TransientTieringError, look=_of_table("phase, message, hint, count, last_seen", "tiering_errors")):
+class RoundFailed(TransientTieringError, diagnostic=_of_table("phase, message, hint, count, last_seen", "tiering_errors")):
     """A round ended without a commit for a reason outside this tree. The message has the cause. SQL mostly shows the cause's name in place
     of this one: a library's class, `DataFilesMissing` (files were deleted before the commit), `InconsistentRound` (results do not match),
     `RoundLost` (its thread ended), `RoundRepeated` (the lake table has it already)."""
@@ -343,7 +345,7 @@ class RoundFailed(TransientTieringError, look=_of_table("phase, message, hint, c
         return self.cause_class
 
 
-class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), look=_SPLITS):
+class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), diagnostic=_SPLITS):
     """The splits made no progress for `--stalled-after`. The tierer gave up the round. Files that it still writes are never committed."""
 
     default_hint = (
@@ -352,22 +354,22 @@ class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), look=_SPLITS
     )
 
 
-class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK"), look=_COMMITS):
+class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK"), diagnostic=_COMMITS):
     """A commit was sent, but its outcome is unknown. The base check of the next round will find it."""
 
 
-class LakeUnavailable(TransientTieringError, look=_DOCTOR):
+class LakeUnavailable(TransientTieringError, diagnostic=_DOCTOR):
     """The lake's catalog or storage does not answer."""
 
 
-class ClusterUnavailable(TransientTieringError, look=_DOCTOR):
+class ClusterUnavailable(TransientTieringError, diagnostic=_DOCTOR):
     """The source cluster does not answer."""
 
 
 class ClusterAccessDenied(
     ClusterUnavailable,
     no_statement="Ask the cluster's administrator for the privilege, or give the coordinator another user. Lakeward retries automatically.",
-    look=_RETRY,
+    diagnostic=_RETRY,
 ):
     """The source cluster refuses the login or an operation. An administrator may correct that without a restart of the coordinator."""
 
@@ -396,7 +398,7 @@ class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
     default_hint = "Nothing needs to be done: the next attempt finds the rows again."
 
 
-class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), look=_CALLS):
+class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), diagnostic=_CALLS):
     """Another acknowledgement or reconciliation of the table does not end, or a commit may write the record that a CALL wants to skip."""
 
     default_hint = "Try again. If the error stays, the lake's catalog or storage does not respond: check it."
@@ -407,7 +409,7 @@ class BucketStopped(
     phases=("READ", "WRITE"),
     no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake. "
     "The hint has the statement; a person decides.",
-    look=_of_table("bucket_id, error_message, stopped_at_offset, stopped_at_record", "tiering_buckets"),
+    diagnostic=_of_table("bucket_id, error_message, stopped_at_offset, stopped_at_record", "tiering_buckets"),
 ):
     """A record that was acknowledged cannot be decoded or written, or a bucket's KV state cannot take it. Names bucket and offset.
 
@@ -415,86 +417,90 @@ class BucketStopped(
     """
 
 
-class TiererStopped(TransientTieringError, phases=(), look=_TIERERS):
+class TiererStopped(TransientTieringError, phases=(), diagnostic=_TIERERS):
     """The tierer got a request to stop. The next tierer that asks gets the table, without back-off."""
 
 
-class Cancelled(LakewardError, no_statement="The table has not failed. Its next round follows automatically.", look=_ROUNDS):
+class Cancelled(LakewardError, no_statement="The table has not failed. Its next round follows automatically.", diagnostic=_ROUNDS):
     """A request ended the round before its commit was granted."""
 
 
-class TiererLost(TransientTieringError, phases=(), look=_TIERERS):
+class TiererLost(TransientTieringError, phases=(), diagnostic=_TIERERS):
     """The tierer sent no heartbeat for the service timeout. Another tierer gets the table."""
 
     default_hint = "Check whether the tierer still runs and reaches the coordinator, and read its log."
 
 
-class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows automatically.", look=_ROUNDS):
+class Fenced(
+    LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows automatically.", diagnostic=_ROUNDS
+):
     """Another round, process or service took the table before the commit. One fence is normal. More in a row count as failures."""
 
     retryable = True
 
 
-class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_UPGRADE_NEEDED, look=_RETRY):
+class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_UPGRADE_NEEDED, diagnostic=_RETRY):
     """The log has record batches in a version of Fluss's format that this release cannot read. No data is damaged."""
 
     default_hint = "Fluss 1.0 writes such batches if 'table.statistics.columns' is set. Upgrade Lakeward, then CALL sys.retry_tiering."
 
 
-class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, look=_VALIDATE):
+class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, diagnostic=_VALIDATE):
     """Stored data does not match its checksum. The message names file, bucket and offset range."""
 
 
-class Unauthenticated(LakewardError, no_statement=_SERVICE_ERROR, look="lakeward token list --data ./lakeward-data"):
+class Unauthenticated(LakewardError, no_statement=_SERVICE_ERROR, diagnostic="lakeward token list --data ./lakeward-data"):
     """The call has no valid token: it is missing, unknown, revoked or expired. The service did nothing of the call."""
 
     default_hint = "Set LAKEWARD_TOKEN_FILE, or the catalog option token-file of Spark, to the path of a token."
 
 
-class AccessDenied(LakewardError, no_statement=_SERVICE_ERROR, look=_POLICIES):
+class AccessDenied(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_POLICIES):
     """The policies of the service do not allow the call. Message and hint name the privilege and the statement that grants it."""
 
     default_hint = "Ask the person who maintains the service's policy file."
 
 
-class ServiceUnreachable(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR):
+class ServiceUnreachable(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR):
     """No Lakeward service responds at the address."""
 
     retryable = True
 
 
-class InsecureConnection(ServiceUnreachable, look="lakeward doctor --uri host:7707 --tls-ca ca.pem"):
+class InsecureConnection(ServiceUnreachable, diagnostic="lakeward doctor --uri host:7707 --tls-ca ca.pem"):
     """The connection would not be secure: only one side uses TLS, or the certificate has expired, has another host or no known issuer."""
 
     default_hint = "Compare the service's --server-cert with --tls-ca, --tls-cert and --tls-key of the client."
 
 
-class ServiceBusy(LakewardError, no_statement=_SERVICE_ERROR, look=_CALLS):
+class ServiceBusy(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_CALLS):
     """The service has as much work as it accepts at once. It did nothing of the call."""
 
     retryable = True
     default_hint = "Try again in a moment, with fewer calls at once."
 
 
-class InvalidAnswer(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR):
+class InvalidAnswer(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR):
     """A service's answer cannot be read, does not end, or is larger than a client accepts."""
 
     default_hint = "Check that the uri is the address of a Lakeward service, and which version the service has."
 
 
-class PeerTooOld(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR):
+class PeerTooOld(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR):
     """The service has an older version, which does not have this call."""
 
 
-class StatementFailed(LakewardError, no_statement=_SERVICE_ERROR, look="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"):
+class StatementFailed(
+    LakewardError, no_statement=_SERVICE_ERROR, diagnostic="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"
+):
     """A SQL engine refused a statement, or the statement failed. The message is the engine's."""
 
 
-class StoreError(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR_HERE):
+class StoreError(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR_HERE):
     """The state store refused or lost a write."""
 
     retryable = True
 
 
-class SetupError(LakewardError, no_statement=_SERVICE_ERROR, look=_DOCTOR_HERE):
+class SetupError(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR_HERE):
     """This machine lacks something: Java, a free port, a writable folder."""

@@ -94,7 +94,7 @@ def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedu
         group_by=tuple(check_length(name, "column") for name in request.group_by),
         aggregates=tuple(_aggregate_from_pb(aggregate) for aggregate in request.aggregates),
         procedures=procedures,
-        names=CatalogNames.spelled(check_length(request.catalog, "catalog"), check_length(request.lake_catalog, "catalog")),
+        names=CatalogNames.from_plain(check_length(request.catalog, "catalog"), check_length(request.lake_catalog, "catalog")),
     )
 
 

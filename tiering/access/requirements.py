@@ -63,7 +63,7 @@ _BY_TABLE = Requirement(None, PrivilegeTarget.SYSTEM_TABLE)
 _AS_TIERER = Requirement(Privilege.TIERER, PrivilegeTarget.SERVICE)
 _WRITE_ROWS = Requirement(Privilege.WRITE, PrivilegeTarget.TABLE)
 _CHANGE_TABLE = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE, audited=True)
-_LOOK = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE, tierer=True)
+_DESCRIBE_TABLE = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE, tierer=True)
 _READ_ROWS = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, tierer=True)
 
 _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
@@ -98,20 +98,20 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "AlterTable": _CHANGE_TABLE,
         "SetTableOption": _CHANGE_TABLE,
         "ListTables": Requirement(Privilege.DESCRIBE, PrivilegeTarget.EVERY_TABLE, tierer=True),
-        "GetTable": _LOOK,
-        "ListPartitions": _LOOK,
+        "GetTable": _DESCRIBE_TABLE,
+        "ListPartitions": _DESCRIBE_TABLE,
         "DropPartition": _CHANGE_TABLE,
         "Append": _WRITE_ROWS,
         "Upsert": _WRITE_ROWS,
         "Delete": _WRITE_ROWS,
         "SnapshotKv": _CHANGE_TABLE,
-        "ListKvSnapshots": _LOOK,
+        "ListKvSnapshots": _DESCRIBE_TABLE,
         "GetKvSnapshot": _READ_ROWS,
-        "ListOffsets": _LOOK,
-        "ListOldestTimestamps": _LOOK,
-        "ListRecordTraces": _LOOK,
+        "ListOffsets": _DESCRIBE_TABLE,
+        "ListOldestTimestamps": _DESCRIBE_TABLE,
+        "ListRecordTraces": _DESCRIBE_TABLE,
         "ListSegments": _READ_ROWS,
-        "GetLakeSnapshot": _LOOK,
+        "GetLakeSnapshot": _DESCRIBE_TABLE,
     },
     "grpc.health.v1.Health": {"Check": _FREE, "List": _FREE, "Watch": _FREE},
     "grpc.reflection.v1alpha.ServerReflection": {"ServerReflectionInfo": EVERY_CALLER},

@@ -105,9 +105,9 @@ def running_text(record: TableRecord, now: Moment) -> str:
         return "commits to the lake"
     queued = "; the next round is queued by a CALL" if record.call is not None else ""
     silent = milliseconds(now.wall - record.heartbeat_time) if record.heartbeat_time else None
-    heard = f"; last heartbeat {span_text(silent)} ago" if silent is not None and silent >= 30_000 else ""
+    silence = f"; last heartbeat {span_text(silent)} ago" if silent is not None and silent >= 30_000 else ""
     runs = "its upkeep runs" if record.upkeep_runs else "runs"
-    return f"{runs} on the tierer {current.tierer_id}{queued}{heard}"
+    return f"{runs} on the tierer {current.tierer_id}{queued}{silence}"
 
 
 def failed_text(record: TableRecord, now: Moment) -> str:

@@ -38,10 +38,10 @@ def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     What lies far behind the limit is never looked at.
     """
     emitted = limit * _SHRINKS
-    look = emitted + max(_AHEAD, KNOWN.longest)
-    if len(text) <= look:
+    window_length = emitted + max(_AHEAD, KNOWN.longest)
+    if len(text) <= window_length:
         return cut_message(visible(redact(text)), limit)
-    window = text[:look]
+    window = text[:window_length]
     return cut_message(visible(_masked(window, _spans(window, cut=True), emitted) + "…"), limit)
 
 

@@ -280,10 +280,10 @@ class RoundRunner:
 
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
         cluster, table = self._world.cluster, action.table
-        look = read_log_state(cluster, table, action.tiered, settle=action.settle)
+        log_state = read_log_state(cluster, table, action.tiered, settle=action.settle)
         # Called after the log was read: if the log is cut after this check, the next round finds other traces at the log's end offsets.
         self._skipped = still_skipped(cluster, table, self._assignment.skipped)
-        return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces, self._skipped)
+        return act.LogRead(log_state.ends, log_state.partitions, log_state.snapshots, log_state.traces, self._skipped)
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)

@@ -61,8 +61,8 @@ class UpkeepWork:
         meter.report()
         rewrites = self._rewrites = tuple(outcome.rewrite for outcome in outcomes if outcome.rewrite is not None)
         error = is_cancelled() or next((outcome.error for outcome in outcomes if outcome.error is not None), None)
-        begun = sum(outcome.size_bytes for outcome in outcomes)
-        return act.FilesRewritten(rewrites, sum(task.size_bytes for task in tasks) - begun, error)
+        started_bytes = sum(outcome.size_bytes for outcome in outcomes)
+        return act.FilesRewritten(rewrites, sum(task.size_bytes for task in tasks) - started_bytes, error)
 
     def commit_sent(self, committer: LakeCommitter) -> None:
         """Records the upkeep statistics of a commit request, even if its outcome is unknown."""

@@ -124,7 +124,7 @@ class CoordinatorCollector(Collector):
         """Returns all metrics at one moment."""
         started = time.perf_counter()
         now = self._coordinator.table_records.now()
-        tables, totals = self._look(now)
+        tables, totals = self._read_tables(now)
         access = current_access()
         nameable = tables if access.is_unrestricted else [table for table in tables if access.sees(table.record.path)]
         shown = heapq.nsmallest(self._shown_tables, nameable, key=lambda table: table.order)
@@ -143,7 +143,7 @@ class CoordinatorCollector(Collector):
         yield _by_label(metrics.BUILD, {VERSION: 1})
         yield _single(metrics.SCRAPE_SECONDS, time.perf_counter() - started)
 
-    def _look(self, now: Moment) -> tuple[list[TableMetrics], _Totals]:
+    def _read_tables(self, now: Moment) -> tuple[list[TableMetrics], _Totals]:
         observer, totals, tables = self._coordinator.observer, _Totals(), []
         for number, record in enumerate(self._coordinator.table_records.all().values(), 1):
             if record.state is not None:

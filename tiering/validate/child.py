@@ -116,13 +116,13 @@ def main(source: IO[str], sink: IO[str]) -> None:
             lake, level = open_lake(lake_format, validation.lake_properties), Level(request["level"])
             results = validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=validation.memory_limit)
         for result in results:
-            _say(sink, result.to_plain())
-        _say(sink, {"done": True})
+            _send(sink, result.to_plain())
+        _send(sink, {"done": True})
     except LakewardError as error:
-        _say(sink, {"error": base64.b64encode(error_to_pb(error).SerializeToString()).decode("ascii")})
+        _send(sink, {"error": base64.b64encode(error_to_pb(error).SerializeToString()).decode("ascii")})
 
 
-def _say(sink: IO[str], message: Mapping[str, Any]) -> None:
+def _send(sink: IO[str], message: Mapping[str, Any]) -> None:
     sink.write(json.dumps(message) + "\n")
 
 

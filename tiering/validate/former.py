@@ -29,9 +29,9 @@ def set_former_apart(engine: Engine, report: Report, bucket_ranges: tuple[Bucket
         return bucket_ranges
     sql = f"SELECT {PLACE_COLUMN}, {BUCKET_COLUMN}, count(*), epoch_us(min({TIMESTAMP_COLUMN})) FROM lake GROUP BY 1, 2"
     lake_rows = {(place, bucket): _LakeRows(rows, oldest_us) for place, bucket, rows, oldest_us in engine.rows(sql)}
-    look = _look_at_keys if engine.table.table_type is TableType.PRIMARY_KEY else _look_at_log
+    check = _check_keys if engine.table.table_type is TableType.PRIMARY_KEY else _check_log
     return tuple(
-        look(engine, report, bucket_range, lake_rows.get(bucket_range.place, _LakeRows(0, None))) for bucket_range in bucket_ranges
+        check(engine, report, bucket_range, lake_rows.get(bucket_range.place, _LakeRows(0, None))) for bucket_range in bucket_ranges
     )
 
 
@@ -43,7 +43,7 @@ class _LakeRows:
     oldest_us: int | None
 
 
-def _look_at_log(engine: Engine, report: Report, bucket_range: BucketRange, lake: _LakeRows) -> BucketRange:
+def _check_log(engine: Engine, report: Report, bucket_range: BucketRange, lake: _LakeRows) -> BucketRange:
     """Finds rows of a former partition, which make a bucket of a log table larger than its marker says."""
     if lake.rows <= bucket_range.tiered - bucket_range.start:
         return bucket_range
@@ -61,7 +61,7 @@ def _look_at_log(engine: Engine, report: Report, bucket_range: BucketRange, lake
     return replace(bucket_range, start=low)
 
 
-def _look_at_keys(engine: Engine, report: Report, bucket_range: BucketRange, lake: _LakeRows) -> BucketRange:
+def _check_keys(engine: Engine, report: Report, bucket_range: BucketRange, lake: _LakeRows) -> BucketRange:
     """Finds rows as old as a former partition's which the log cannot have written. Other checks report the rows below the log's start."""
     low, stop = bucket_range.retained
     if lake.rows > 0 and bucket_range.tiered == 0:  # no row of this partition is in the lake yet

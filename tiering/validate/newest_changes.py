@@ -93,8 +93,8 @@ def same_key(engine: Engine, first: str, second: str) -> str:
 def lake_rows(engine: Engine, scope: Scope) -> str:
     """Returns SQL of the scope's rows in the lake, with the columns of `newest` that they have. `scope.parameters` are its parameters."""
     digest = engine.hash_of(*engine.own_columns)
-    time, ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
-    columns = f"{_keys(engine)}, {OFFSET_COLUMN} AS {AT}, {time} AS {TIME}, {digest} AS {DIGEST}, {ours} AS {OURS_COLUMN}"
+    time, is_ours = (TIMESTAMP_COLUMN, "TRUE") if engine.layout.has_row_offsets else ("NULL", OURS_COLUMN)
+    columns = f"{_keys(engine)}, {OFFSET_COLUMN} AS {AT}, {time} AS {TIME}, {digest} AS {DIGEST}, {is_ours} AS {OURS_COLUMN}"
     return f"(SELECT {columns} FROM lake WHERE {scope.condition})"
 
 

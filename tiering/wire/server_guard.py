@@ -310,11 +310,11 @@ class _Stall:
         self._timer.cancel()
 
 
-def _give_back(taken: Counter[tuple[str, str]], places: Iterable[tuple[str, str]], amount: int) -> None:
+def _give_back(in_use: Counter[tuple[str, str]], places: Iterable[tuple[str, str]], amount: int) -> None:
     for place in places:
-        taken[place] -= amount
-        if not taken[place]:
-            del taken[place]
+        in_use[place] -= amount
+        if not in_use[place]:
+            del in_use[place]
 
 
 def _read(read: Callable[[bytes], Any], raw: bytes) -> Any:

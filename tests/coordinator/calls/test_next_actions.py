@@ -447,7 +447,7 @@ def test_it_is_written_for_the_catalogs_of_the_reader(tmp_path: Path) -> None:
     source = tiered(world, LOG, False)
     broken.of_another_table(source)
     source.tier()
-    names = CatalogNames.spelled("my-stream", "ice")
+    names = CatalogNames.from_plain("my-stream", "ice")
     statement = next_action(world.coordinator, source.info, names)
     assert statement == f"ALTER TABLE ice.sales.orders RENAME TO orders_former_{source.info.table_id}_3"
     in_lake(world)(statement.replace("ice.", "lake."))

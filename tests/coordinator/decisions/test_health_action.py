@@ -73,4 +73,4 @@ def test_what_hinders_upkeep_comes_first() -> None:
 
 
 def test_the_catalog_is_the_readers() -> None:
-    assert action(CROWDED, names=CatalogNames.spelled("stream", "")) == "CALL stream.sys.rewrite_data_files('sales.orders')"
+    assert action(CROWDED, names=CatalogNames.from_plain("stream", "")) == "CALL stream.sys.rewrite_data_files('sales.orders')"

@@ -82,7 +82,7 @@ def test_a_pause_is_ended_unless_it_ends_by_itself_or_a_round_still_runs() -> No
     record = replace(failed("MarkerLost"), state=TableState.SCHEDULED, error=None)
     paused = replace(record, pause=Pause("ann", None, NOON))
     assert next_action(record, NAMES) is None
-    assert next_action(paused, CatalogNames.spelled("my-stream", "")) == "CALL `my-stream`.sys.resume_tiering('sales.orders')"
+    assert next_action(paused, CatalogNames.from_plain("my-stream", "")) == "CALL `my-stream`.sys.resume_tiering('sales.orders')"
     assert next_action(replace(paused, pause=Pause("ann", None, NOON, NOON, NOON)), NAMES) is None
     assert next_action(replace(paused, state=TableState.TIERING), NAMES) is None
 

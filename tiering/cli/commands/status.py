@@ -132,9 +132,9 @@ class _Blocks:
 
 @dataclass
 class Watch:
-    """One run of the command. `look` asks the service. `pause` waits for the next refresh and may raise KeyboardInterrupt."""
+    """One run of the command. `read_statuses` asks the service. `pause` waits for the next refresh and may raise KeyboardInterrupt."""
 
-    look: Callable[[], Sequence[TableStatus]]
+    read_statuses: Callable[[], Sequence[TableStatus]]
     uri: str
     interval_seconds: float
     pause: Callable[[float], object] = threading.Event().wait
@@ -142,7 +142,7 @@ class Watch:
 
     def on_terminal(self, console: Console) -> None:
         """Draws on a terminal until Ctrl-C; the last screen stays. Raises ServiceUnreachable if no service answers at the start."""
-        screen = StatusScreen(self.look(), self.uri, self.now())
+        screen = StatusScreen(self.read_statuses(), self.uri, self.now())
         try:
             # Redrawn only after each refresh: a thread of rich would redraw an unchanged screen.
             with Live(screen, console=console, auto_refresh=False, vertical_overflow="crop") as live:
@@ -155,12 +155,12 @@ class Watch:
 
     def elsewhere(self, show: Callable[[Sequence[TableStatus]], None], complain: Callable[[str], None]) -> None:
         """Shows every answer until Ctrl-C or a broken pipe, and reports every failed refresh to `complain`."""
-        show(self.look())
+        show(self.read_statuses())
         try:
             while True:
                 self.pause(self.interval_seconds)
                 try:
-                    statuses = self.look()
+                    statuses = self.read_statuses()
                 except (ServiceUnreachable, ServiceBusy) as error:
                     complain(error.message)
                 else:
@@ -170,6 +170,6 @@ class Watch:
 
     def _again(self, screen: StatusScreen) -> StatusScreen:
         try:
-            return StatusScreen(self.look(), self.uri, self.now())
+            return StatusScreen(self.read_statuses(), self.uri, self.now())
         except (ServiceUnreachable, ServiceBusy) as error:
             return StatusScreen(screen.statuses, self.uri, screen.looked_at, f"{self.now():%H:%M:%S} {error.message}")

@@ -198,7 +198,7 @@ class _Steps:
                 return replace(goal, request_id=earlier.round_id)
             ctx = self._table_records.context(request.caller)
             called = upkeep.request(ctx, record, goal.order, request.procedure, request.idempotency_key)
-            operations = self._operations.begun(request, goal.table_id, called.round_id)
+            operations = self._operations.started_operations(request, goal.table_id, called.round_id)
             self._table_records.put(called.change, operations=operations)
         return replace(goal, request_id=called.round_id)
 

@@ -84,7 +84,7 @@ def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tabl
     with parts.table_records.changing():
         if (earlier_call := parts.operations.earlier_call(request)) is not None:  # a call with the same key came first
             return earlier_call.targets
-        operations = parts.operations.begun(request, None, goal={"targets": chosen})
+        operations = parts.operations.started_operations(request, None, goal={"targets": chosen})
         parts.table_records.put(operations=operations, events=[_event(parts, request, chosen)])
     return chosen
 

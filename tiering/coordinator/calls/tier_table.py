@@ -133,10 +133,10 @@ class _Call:
         A known idempotency key attaches to the earlier call's goal, or ends like that call. Raises UnknownTable, UnknownDatabase,
         LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names another call).
         """
-        begun = await self.in_thread(self._earlier_or_new_call)
-        if isinstance(begun, TierTableResult | Goal):
-            return begun
-        goal, record = begun
+        earlier_or_new = await self.in_thread(self._earlier_or_new_call)
+        if isinstance(earlier_or_new, TierTableResult | Goal):
+            return earlier_or_new
+        goal, record = earlier_or_new
         # A failed table gets a round even with nothing to do, because only a round can clear the failure.
         base = None if record.state is TableState.FAILED else await self._reached(record, goal, min(self._left_ms(), FIRST_LOOK_MS))
         if base is not None:
@@ -307,8 +307,8 @@ class _Call:
                 recorded=record.lake.offsets,
                 idempotency_key=self._request.idempotency_key,
             )
-            begun = self._operations.begun(self._request, goal.table_id, called.round_id, goal_fields(goal))
-            self._table_records.put(called.change, operations=begun)
+            started_operations = self._operations.started_operations(self._request, goal.table_id, called.round_id, goal_fields(goal))
+            self._table_records.put(called.change, operations=started_operations)
         return replace(goal, round_id=called.round_id)
 
     def _ask_again(self, goal: Goal) -> Waiting:

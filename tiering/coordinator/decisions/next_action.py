@@ -29,7 +29,7 @@ class CatalogNames:
     lake: str = "lake"
 
     @classmethod
-    def spelled(cls, catalog: str, lake: str) -> CatalogNames:
+    def from_plain(cls, catalog: str, lake: str) -> CatalogNames:
         """Creates the names from plain ones. An empty name stands for the default."""
         return cls(quote_identifier(catalog or cls.catalog), quote_identifier(lake or cls.lake))
 

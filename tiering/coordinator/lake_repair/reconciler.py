@@ -238,7 +238,7 @@ class Reconciler:
             )
             change = reconciliation.claim(ctx, self._record(info), claimed)
             # The operation names the round before anything is sent, so that a repeat can check whether it landed.
-            self._table_records.put(change, operations=self._operations.begun(request, info.table_id, claimed.round_id))
+            self._table_records.put(change, operations=self._operations.started_operations(request, info.table_id, claimed.round_id))
         row = change.commits[claimed.round_id]
         cluster_id = inspection.situation.expected.cluster_id
         proofs, ranges, epoch = self.decider.proofs(inspection, decision, claimed.round_id), decision.ranges, row.tiering_epoch

@@ -107,7 +107,7 @@ class IdempotentOperations:
             earlier = self.answer(request)
             return work() if earlier is None else earlier
 
-    def begun(
+    def started_operations(
         self, request: Mutation[Any], table_id: int | None, round_id: str | None = None, goal: Mapping[str, Any] = _NO_GOAL
     ) -> list[OperationRecord]:
         """Returns the row to store before or with the effect; none without a key. If two calls have one key, the first one's goal counts.
@@ -141,7 +141,7 @@ class IdempotentOperations:
         goal: Mapping[str, Any] = _NO_GOAL,
     ) -> list[OperationRecord]:
         """Returns the row with the outcome; none if an outcome is stored already. Call it under the records' lock."""
-        rows = self.begun(request, table_id, round_id, goal)
+        rows = self.started_operations(request, table_id, round_id, goal)
         if any(row.outcome is not None or row.error is not None for row in rows):
             return []
         if isinstance(outcome, ErrorInfo):

@@ -36,11 +36,11 @@ def bucket_statuses(
     observation: Observation | None,
     now: datetime,
     partition_names: Callable[[], Mapping[int, str]],
-    standing: Mapping[BucketKey, BlockingRecord],
+    blocking: Mapping[BucketKey, BlockingRecord],
 ) -> Iterator[BucketStatus]:
     """Yields one status per bucket of the log or the lake, by partition and bucket.
 
-    `partition_names` is called only if there are partitions, because the cluster lists them. `standing` has the buckets that are stopped
+    `partition_names` is called only if there are partitions, because the cluster lists them. `blocking` has the buckets that are stopped
     according to the cluster.
     """
     log = {} if observation is None else observation.buckets
@@ -66,16 +66,16 @@ def bucket_statuses(
             backlog_offset=None if backlog is None else backlog.get(name),
             is_backlog=None if backlog is None or (start is not None and start.touches(name)) else name in backlog,
             offsets_observed_time=None if observation is None else observation.time,
-            **_error(record, name, lake.get(bucket), standing.get(bucket)),
+            **_error(record, name, lake.get(bucket), blocking.get(bucket)),
             **_places(record, name, offsets, observed=observation is not None),
         )
 
 
-def _error(record: TableRecord, name: str, tiered: int | None, standing: BlockingRecord | None) -> dict[str, Any]:
+def _error(record: TableRecord, name: str, tiered: int | None, blocking: BlockingRecord | None) -> dict[str, Any]:
     """Returns why the bucket is stopped: the cluster's reason, or the table's last error if that names the bucket."""
-    if standing is not None:
-        stopped = {"stopped_at_offset": standing.offset, "stopped_at_record": standing.record_text}
-        return {"error_class": errors.BucketStopped.__name__, "error_message": standing.reason, **stopped}
+    if blocking is not None:
+        stopped = {"stopped_at_offset": blocking.offset, "stopped_at_record": blocking.record_text}
+        return {"error_class": errors.BucketStopped.__name__, "error_message": blocking.reason, **stopped}
     error = record.error
     if error is None or error.ids.get("bucket") != name:
         return dict.fromkeys(("error_class", "error_message", "stopped_at_offset", "stopped_at_record"))

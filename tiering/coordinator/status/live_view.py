@@ -143,8 +143,8 @@ class View:
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         for record in self._refreshed(database_name, table_name):
             observation = self._observer.observation(record.table_id)
-            standing = self._standing(record)
-            statuses = bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), standing)
+            blocking = self._blocking_records(record)
+            statuses = bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), blocking)
             yield from statuses if self._reads(record.path) else (replace(status, stopped_at_record=None) for status in statuses)
 
     def lake_health(
@@ -158,7 +158,7 @@ class View:
         """Returns whether the caller may see values of the table's rows."""
         return self._access.may_table(Privilege.SELECT, path)
 
-    def _standing(self, record: TableRecord) -> Mapping[BucketKey, BlockingRecord]:
+    def _blocking_records(self, record: TableRecord) -> Mapping[BucketKey, BlockingRecord]:
         """Returns the table's stopped buckets. Only a primary-key table can refuse a record of its log."""
         cluster = self._cluster
         if record.table_type != TableType.PRIMARY_KEY or not isinstance(cluster, StoppedBuckets):

@@ -115,7 +115,7 @@ class AssignmentRelay:
                 self._assigned(), wants_table=False, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
             )
         if report.finished or report.failed:
-            self._tell(session, report)
+            self._send(session, report)
 
     def _run(self) -> None:
         if self._closed:
@@ -127,7 +127,7 @@ class AssignmentRelay:
                 report = self._report()
                 if report is None:
                     return
-                if self._tell(session, report).assigned is None:
+                if self._send(session, report).assigned is None:
                     return
         except ClusterUnavailable:
             self._end_session()
@@ -176,11 +176,11 @@ class AssignmentRelay:
                 self._table_records.put(assignments.hand_back(record))
                 self._throttle = self._throttle.after_hand_back(now)
             records = [*self._assigned(), *(record for record in self._table_records.running() if record.assignment is None)]
-            wants = self._throttle.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
+            wants_table = self._throttle.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
             report = assignments.report_of(
-                records, wants_table=wants, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
+                records, wants_table=wants_table, unknown=self._unknown, is_being_notified=self._notifications.is_under_way
             )
-        if report.renewed and not (report.finished or report.failed or wants) and not self._is_renewal_due():
+        if report.renewed and not (report.finished or report.failed or wants_table) and not self._is_renewal_due():
             return None
         return None if report.is_empty else report
 
@@ -188,7 +188,7 @@ class AssignmentRelay:
         now = self._table_records.now()
         return self._last_heartbeat is None or now.milliseconds_since(self._last_heartbeat) >= RENEWAL_INTERVAL_MS
 
-    def _tell(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
+    def _send(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
         sent = self._table_records.now()
         answer = self._cluster.heartbeat(session, report)
         self._take(session, answer)

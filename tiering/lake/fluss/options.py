@@ -143,8 +143,8 @@ def _of_storage(iceberg: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
                 f"the lake's files are opened by {value[:100]!r} ({PREFIX}io-impl), which has no counterpart here",
                 hint=f"Supported are: {', '.join(_FILE_ACCESS)}.",
             )
-        if (ours := _of_hadoop(name)) is not None:
-            mapped.setdefault(ours, value)
+        if (hadoop_name := _of_hadoop(name)) is not None:
+            mapped.setdefault(hadoop_name, value)
         elif name in _LEFT_OUT or name.startswith((*_LEFT_OUT_PREFIXES, *_HADOOP_PREFIXES)) or names_code(name.lower()):
             left_out.add(name)
         else:
@@ -279,7 +279,7 @@ def _postgresql(hosts: str, database: str, parameters: Mapping[str, str]) -> str
     return f"postgresql+psycopg://{login}{hosts}/{database}" + (f"?{urlencode(query)}" if query else "")
 
 
-_TAKEN = ("metastore", "warehouse")
+_RESERVED = ("metastore", "warehouse")
 _ALWAYS_ALLOWED = "table-default."
 """Prefix of options for new Paimon tables. Their values are in the table itself, where a round checks them."""
 
@@ -308,5 +308,5 @@ def paimon_properties(options: Mapping[str, str]) -> tuple[dict[str, str], tuple
             hint="Lakeward commits to Paimon tables in a folder that coordinator, tierers and Flink all see under the same path, such as "
             "/data/paimon. Let Flink's tiering tier tables on object stores and HDFS.",
         )
-    left_out = (name for name in options if name not in _TAKEN and not name.startswith(_ALWAYS_ALLOWED))
+    left_out = (name for name in options if name not in _RESERVED and not name.startswith(_ALWAYS_ALLOWED))
     return {"type": FILESYSTEM, "warehouse": path}, tuple(sorted(PAIMON_PREFIX + name for name in left_out))

@@ -167,8 +167,8 @@ class PaimonLake:
         for bucket, name in buckets.items():
             places[partition_values(keys, columns, partition_texts(table, name)), bucket.bucket_id] = bucket
         with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
-            standing = Manifests(loaded).buckets(places.keys())
-        return {places[place]: str(state.sequence).encode() for place, state in standing.items()}
+            bucket_states = Manifests(loaded).buckets(places.keys())
+        return {places[place]: str(state.sequence).encode() for place, state in bucket_states.items()}
 
     def merge_small_files(
         self,

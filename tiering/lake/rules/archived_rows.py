@@ -77,8 +77,10 @@ def next_archives(
     before = frozenset[int]() if base is None and not ranges else None if base is None else base.archives
     if table.table_type is TableType.LOG or not table.partition_keys or before is None:
         return None
-    begun = {bucket.partition_id for bucket in occupied if not is_tiered(ranges, bucket)}
-    return frozenset(bucket.partition_id for bucket in buckets if bucket.partition_id is not None and bucket.partition_id in before | begun)
+    started = {bucket.partition_id for bucket in occupied if not is_tiered(ranges, bucket)}
+    return frozenset(
+        bucket.partition_id for bucket in buckets if bucket.partition_id is not None and bucket.partition_id in before | started
+    )
 
 
 def kept_archives(markers: Iterable[Marker | None], buckets: Collection[BucketKey]) -> frozenset[int] | None:

@@ -101,10 +101,10 @@ class StoppedRecords:
             return self.cluster.reader(self.table, replace(split, starting_offset=stop - 1, stopping_offset=stop))
         return None
 
-    def with_traces(self, done: CombinedOutcome, look: Traces) -> CombinedOutcome:
+    def with_traces(self, done: CombinedOutcome, traces: Traces) -> CombinedOutcome:
         """Adds the cluster's trace of each record to the record's error, so that `sys.skip_record` cannot skip another record.
 
-        `look` has the traces from the round's read of the log. The work fails with SourceChanged if the log was cut since then: the error
+        `traces` has the traces from the round's read of the log. The work fails with SourceChanged if the log was cut since then: the error
         describes the record that was read, and the trace would be of another one.
         """
         first: dict[BucketKey, BucketStopped] = {}
@@ -115,7 +115,7 @@ class StoppedRecords:
         if not places:
             return done
         # The log's ends after the records, as read before: while the last record is unchanged, all records before it are unchanged.
-        before = {place: trace for place, trace in look.items() if place[1] >= places.get(place[0], place[1] + 1)}
+        before = {place: trace for place, trace in traces.items() if place[1] >= places.get(place[0], place[1] + 1)}
         try:
             now = traces_at(self.cluster, self.table, places, dict(before.keys()))
             check_unchanged(self.table, before, now)

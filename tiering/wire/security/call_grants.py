@@ -76,7 +76,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _answering(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
         async def answer(request: Any, context: _Context) -> Any:
-            call, access = self._begun(method, request, context)
+            call, access = self._start_call(method, request, context)
             try:
                 await self._check(method, requirement, access, request, call)
                 response = await behaviour(request, context)
@@ -92,7 +92,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _streaming(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
         async def stream(request: Any, context: _Context) -> AsyncGenerator[Any, None]:
-            call, access = self._begun(method, request, context)
+            call, access = self._start_call(method, request, context)
             try:
                 await self._check(method, requirement, access, request, call)
                 async with aclosing(behaviour(request, context)) as items:
@@ -109,7 +109,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
     def _conversing(self, method: str, requirement: Requirement | None, behaviour: _Behaviour) -> _Behaviour:
         async def converse(requests: Any, context: _Context) -> AsyncGenerator[Any, None]:
-            call, access = self._begun(method, None, context)
+            call, access = self._start_call(method, None, context)
             await self._check(method, requirement, access, None, call)
             async with aclosing(behaviour(requests, context)) as items:
                 async for item in items:
@@ -117,7 +117,7 @@ class CallGrants(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gener
 
         return converse
 
-    def _begun(self, method: str, request: Any, context: _Context) -> tuple[AuditedCall, Access]:
+    def _start_call(self, method: str, request: Any, context: _Context) -> tuple[AuditedCall, Access]:
         identity = current_identity()
         subject = task_acts_for(named_user(context.invocation_metadata() or ()) if self._grants.has_policy else "")
         call = AuditedCall(self._trail, identity, _action(method, request))

@@ -92,7 +92,7 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
         CleanRows(
             ids[values[:count]] if count else None,
             cast(int, values[-1]) if has_bucket else None,
-            ChangeSums(written=None, deleted=None, living=total, gone=None),
+            ChangeSums(written=None, deleted=None, living=total, deleted_rows=None),
         )
         for values, total in sums.items()
     ]
@@ -165,13 +165,13 @@ def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, b
     names = [name for name in table.schema.names if name in schema.column_names]
     dead, names_other_rows = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
     by_key = _keys(loaded, table, files.by_key)
-    sums = ChangeSums(deleted=by_key.sum, gone=None)
+    sums = ChangeSums(deleted=by_key.sum, deleted_rows=None)
     for file, number in files.data:
-        gone, first = dead.get(file.location), 0
+        deleted_rows, first = dead.get(file.location), 0
         with open_parquet(loaded.io, file) as parquet:
             for batch in whole_rows(parquet, schema):
                 hashes = row_hashes(batch.select(names))
-                named = np.zeros(len(hashes), bool) if gone is None else gone[first : first + len(hashes)]
+                named = np.zeros(len(hashes), bool) if deleted_rows is None else deleted_rows[first : first + len(hashes)]
                 keys = row_hashes(batch.select(list(table.primary_key))) if table.primary_key else np.zeros(0, np.uint64)
                 alive = ~named & ~by_key.names(keys, number) if len(keys) else ~named
                 killed = sum_of_hashes(keys[named]) if len(keys) else RowSum(int(named.sum()))

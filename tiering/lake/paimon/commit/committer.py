@@ -372,9 +372,9 @@ def _check_buckets(manifests: Manifests, payloads: Sequence[FilesPayload], marke
     key.
     """
     changes = {manifests.place(payload): payload for payload in payloads if payload.base_sequence is not None and not payload.replaces}
-    standing = manifests.buckets(changes.keys())
+    bucket_states = manifests.buckets(changes.keys())
     for place, payload in changes.items():
-        now = standing.get(place, BucketState()).sequence
+        now = bucket_states.get(place, BucketState()).sequence
         if payload.base_sequence is not None and now > payload.base_sequence:
             path = manifests.loaded.path
             raise BaseMoved(

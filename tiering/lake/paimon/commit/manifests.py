@@ -134,22 +134,22 @@ class Manifests:
         head = self.loaded.head
         if head is None or not places:
             return {}
-        standing: dict[Place, list[Any]] = {}
+        entries_by_place: dict[Place, list[Any]] = {}
         for entry in self.live_entries(head):
             place = (tuple(entry.partition.values), int(entry.bucket))
             if place in places:
-                standing.setdefault(place, []).append(entry)
-        return {place: BucketState(tuple(entries)) for place, entries in standing.items()}
+                entries_by_place.setdefault(place, []).append(entry)
+        return {place: BucketState(tuple(entries)) for place, entries in entries_by_place.items()}
 
     def place(self, payload: FilesPayload) -> Place:
         """Returns the partition values and the bucket of a payload's files."""
         return partition_values(self._table.partition_keys, self.loaded.schema.columns, payload.partition), payload.bucket
 
     def _replaced(self, payloads: Sequence[FilesPayload]) -> list[ManifestEntry]:
-        standing = self.buckets({self.place(payload) for payload in payloads if payload.replaces or payload.removed})
+        bucket_states = self.buckets({self.place(payload) for payload in payloads if payload.replaces or payload.removed})
         removed_entries: list[ManifestEntry] = []
         for payload in payloads:
-            entries = standing.get(self.place(payload), BucketState()).entries
+            entries = bucket_states.get(self.place(payload), BucketState()).entries
             named = [entry for entry in entries if payload.replaces or entry.file.file_name in payload.removed]
             if len(named) < len(payload.removed):
                 path = self.loaded.path

@@ -50,11 +50,11 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass
 class _AddedRows:
-    """The rows that one snapshot added to one place. `standing` is the highest sequence number at the place before the snapshot."""
+    """The rows that one snapshot added to one place. `highest_before` is the highest sequence number at the place before the snapshot."""
 
     data: list[Any] = field(default_factory=list)
     changelog: list[Any] = field(default_factory=list)
-    standing: int = -1
+    highest_before: int = -1
     complaint: str = ""
 
 
@@ -99,7 +99,7 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
             if table.partition_keys and values not in ids:
                 continue  # a file of a dropped partition
             name = names[ids[values]] if table.partition_keys else None
-            sums[place] += _standing_in(reader, identity, entry, (name, None if is_unaware else bucket_id))
+            sums[place] += _live_rows_in(reader, identity, entry, (name, None if is_unaware else bucket_id))
     return [
         CleanRows(
             ids[values] if table.partition_keys else None,
@@ -110,7 +110,7 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
     ]
 
 
-def _standing_in(reader: _FileReader, identity: FileIdentity, entry: Any, place: tuple[str | None, int | None]) -> RowSum:
+def _live_rows_in(reader: _FileReader, identity: FileIdentity, entry: Any, place: tuple[str | None, int | None]) -> RowSum:
     """Returns the sum of the rows of one file. Raises SchemaDrift for a file that cannot be read or belongs to another place."""
     footer = reader.footer(entry)
     if footer is None:
@@ -143,7 +143,7 @@ def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snaps
     if table.primary_key and before is not None:
         for entry in manifests.live_entries(before):
             if (place := _place(entry)) in places:
-                places[place].standing = max(places[place].standing, int(entry.file.max_sequence_number))
+                places[place].highest_before = max(places[place].highest_before, int(entry.file.max_sequence_number))
     return places
 
 
@@ -167,7 +167,7 @@ def _keyed_sums(reader: _FileReader, parts: Sequence[_AddedRows]) -> tuple[Chang
         keys, rows, alive, sequences = reader.changes(added.data)
         order = np.argsort(sequences, kind="stable")
         numbers = sequences[order]
-        in_order = in_order and bool((np.diff(numbers) > 0).all()) and not (numbers[:1] <= added.standing).any()
+        in_order = in_order and bool((np.diff(numbers) > 0).all()) and not (numbers[:1] <= added.highest_before).any()
         newest.add(keys[order], rows[order], alive[order])
     written, deleted = _followed(reader, parts)
     at_the_end = newest.sums()

@@ -108,8 +108,8 @@ def _works(
                     _Work(max(1, len(merged) - 1), sum(len(run.files) for run in merged), sum(run.size_bytes for run in merged), task)
                 )
             continue
-        standing = [LiveDataFile(run.size_bytes) for run in runs]
-        for part in runs_to_rewrite(standing, state.target_bytes, max(1, order.budget_bytes), full=order.full):
+        live_files = [LiveDataFile(run.size_bytes) for run in runs]
+        for part in runs_to_rewrite(live_files, state.target_bytes, max(1, order.budget_bytes), full=order.full):
             task = partial(mergeable_files.task, key, buckets[key], runs[part.first : part.stop], is_all=False)
             works.append(_Work(part.files - part.outputs, part.files, part.size_bytes, task))
     return works, looked_at
