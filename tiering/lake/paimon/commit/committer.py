@@ -143,8 +143,8 @@ def fitting_rewrites(manifests: Manifests, rewrites: Sequence[FilesPayload]) -> 
         for number, work in enumerate(rewrites)
         if (work.lake_table_uuid, work.schema_id) == (loaded.uuid, loaded.schema.schema_id)
     }
-    standing = manifests.buckets({manifests.place(work) for work in own.values()})
-    fitting = [number for number, work in own.items() if fits_bucket(work, standing.get(manifests.place(work), BucketState()))]
+    bucket_states = manifests.buckets({manifests.place(work) for work in own.values()})
+    fitting = [number for number, work in own.items() if fits_bucket(work, bucket_states.get(manifests.place(work), BucketState()))]
     files = [(number, file) for number in fitting for file in own[number].files]
     sizes = loaded.storage.sizes([loaded.root / file.path for _, file in files])
     lost = {number for (number, file), size in zip(files, sizes, strict=True) if size != file.size_bytes}
