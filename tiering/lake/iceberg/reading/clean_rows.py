@@ -92,7 +92,7 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
         CleanRows(
             ids[values[:count]] if count else None,
             cast(int, values[-1]) if has_bucket else None,
-            ChangeSums(written=None, deleted=None, living=total, deleted_rows=None),
+            ChangeSums(written=None, deleted=None, living=total, gone=None),
         )
         for values, total in sums.items()
     ]
@@ -165,7 +165,7 @@ def _sums(table: TableInfo, loaded: Table, files: _Files) -> tuple[ChangeSums, b
     names = [name for name in table.schema.names if name in schema.column_names]
     dead, names_other_rows = dead_rows(loaded.io, (file for file, _ in files.data), files.by_position)
     by_key = _keys(loaded, table, files.by_key)
-    sums = ChangeSums(deleted=by_key.sum, deleted_rows=None)
+    sums = ChangeSums(deleted=by_key.sum, gone=None)
     for file, number in files.data:
         deleted_rows, first = dead.get(file.location), 0
         with open_parquet(loaded.io, file) as parquet:
