@@ -67,17 +67,17 @@ POLICIES = {
 def counted_questions() -> Iterator[Counter[str]]:
     """Counts how often Cedar is asked while the context is open, as `questions`."""
     counts: Counter[str] = Counter()
-    ask = cedarpy.is_authorized
+    ask = cedarpy.is_authorized_batch
 
     def count(*arguments: Any) -> Any:
         counts.update(questions=1)
         return ask(*arguments)
 
-    cedarpy.is_authorized = count  # type: ignore[assignment]  # with the arguments that the engine gives
+    cedarpy.is_authorized_batch = count  # type: ignore[assignment]  # with the arguments that the engine gives
     try:
         yield counts
     finally:
-        cedarpy.is_authorized = ask
+        cedarpy.is_authorized_batch = ask
 
 
 def milliseconds(work: Callable[[], object], repeats: int = REPEATS) -> float:

@@ -7,7 +7,7 @@ and not with groups x names. The time of a decision depends on names only, so it
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,10 +28,12 @@ KEPT_DECISIONS = 100_000
 """Upper bound of cached decisions. Above it they are computed again, so that invented names cannot use up memory."""
 
 BATCH = 50
-"""Number of groups that Cedar evaluates with one request. A request for so many takes twice as long as a request for one."""
+"""Number of groups that Cedar evaluates together. A request for so many takes twice as long as a request for one."""
 
 KEPT_MASKS = 16
 """Number of cached outcomes of tests for many tables: policies repeat a test."""
+
+_ATTRIBUTES = ("database", "name", "id")
 
 _RENUMBERED_AFTER = 32
 """Number of tests whose outcomes are numbered before the numbers are made small again, so that they fit into 64 bits."""
@@ -66,29 +68,40 @@ class Decisions:
     def of_tables(self, databases: Any, names: Any) -> Mask:
         """Returns on which of many tables the privilege is granted, given as Arrow arrays of their databases and names."""
         granted, denied = np.zeros(len(names), np.bool_), np.zeros(len(names), np.bool_)
-        tables = _Tables(databases, names)
-        for number, group in enumerate(self._groups if len(names) else ()):
-            for example, alike in _alike([tables.mask(test) for test in group.tests]):
-                resource = tables.resource(example)
-                verdict = self._verdict(number, resource, self._outcomes.of(resource))
-                if _denies(group.permits, verdict):
+        tables = _Tables(databases, names, self._outcomes.members)
+        for batch, first in enumerate(range(0, len(self._groups) if len(names) else 0, BATCH)):
+            parts = [
+                (number, tables.resource(example), alike)
+                for number, group in enumerate(self._groups[first : first + BATCH], first)
+                for example, alike in _alike([tables.mask(test) for test in group.tests])
+            ]
+            outcomes = {resource: self._outcomes.of(resource) for _, resource, _ in parts}
+            self._ask(batch, {resource: outcomes[resource] for number, resource, _ in parts if not self._has(number, outcomes[resource])})
+            for number, resource, alike in parts:
+                verdict = self._verdict(number, resource, outcomes[resource])
+                if _denies(self._groups[number].permits, verdict):
                     denied[alike] = True
                 elif verdict is Verdict.APPLIES:
                     granted[alike] = True
         return granted & ~denied
 
+    def _has(self, number: int, outcomes: int) -> bool:
+        return (number, outcomes & self._tests[number]) in self._verdicts
+
     def _verdict(self, number: int, resource: Resource, outcomes: int) -> Verdict:
-        """Returns the verdict of a group. If it is unknown, the engine returns those of the whole batch, with one evaluation."""
+        """Returns the verdict of a group. If it is unknown, the engine evaluates the whole batch."""
         verdict = self._verdicts.get((number, outcomes & self._tests[number]))
-        if verdict is not None:
-            return verdict
-        batch = number // BATCH
-        verdicts = self._batches[batch].verdicts(self._identity, self._privilege, resource)
+        return self._ask(number // BATCH, {resource: outcomes})[0][number % BATCH] if verdict is None else verdict
+
+    def _ask(self, batch: int, outcomes: Mapping[Resource, int]) -> list[list[Verdict]]:
+        """Returns the verdicts of all groups of a batch on resources, given with their outcomes, by one call of the engine."""
+        verdicts = self._batches[batch].verdicts(self._identity, self._privilege, list(outcomes)) if outcomes else []
         if len(self._verdicts) >= KEPT_DECISIONS:
             self._verdicts = {}
-        for member, of_member in enumerate(verdicts, batch * BATCH):
-            self._verdicts[member, outcomes & self._tests[member]] = of_member
-        return verdicts[number % BATCH]
+        for of_resource, passed in zip(verdicts, outcomes.values(), strict=True):
+            for member, verdict in enumerate(of_resource, batch * BATCH):
+                self._verdicts[member, passed & self._tests[member]] = verdict
+        return verdicts
 
 
 def _denies(permits: bool, verdict: Verdict) -> bool:
@@ -101,7 +114,12 @@ class _Outcomes:
 
     def __init__(self, tests: Collection[NameTest]) -> None:
         self._bits = {test: 1 << number for number, test in enumerate(tests)}
-        self._attributes = [self._of_attribute(attribute) for attribute in ("database", "name", "id")]
+        self._attributes = [self._of_attribute(attribute) for attribute in _ATTRIBUTES]
+
+    @property
+    def members(self) -> Mapping[str, Collection[str]]:
+        """All members of the sets of the tests, by attribute."""
+        return {attribute: members for attribute, (_, _, members) in zip(_ATTRIBUTES, self._attributes, strict=True)}
 
     def _of_attribute(self, attribute: str) -> tuple[NamePatterns, list[int], dict[str, int]]:
         """Returns the patterns, the bit of each one, and for each member of a set the bits of its sets."""
@@ -130,13 +148,17 @@ class _Outcomes:
 
 
 class _Tables:
-    """Many tables, by Arrow arrays of their databases and names. Tests of databases are evaluated once per database."""
+    """Many tables, by Arrow arrays of their databases and names. Patterns of databases are evaluated once per database, and all sets with
+    one look-up of their members.
+    """
 
-    def __init__(self, databases: Any, names: Any) -> None:
+    def __init__(self, databases: Any, names: Any, members: Mapping[str, Collection[str]]) -> None:
         self._databases, self._names = _whole(databases), _whole(names)
         encoded = self._databases.dictionary_encode()
         self._distinct_databases, self._database_numbers = encoded.dictionary, encoded.indices.to_numpy().astype(np.intp)
-        self._ids: Any = None
+        self._members = members
+        self._places: dict[str, Mapping[str, Any]] = {}
+        """By attribute, the numbers of the tables with each member of a set."""
         self.mask = lru_cache(KEPT_MASKS)(self._mask)
         """Returns which tables pass a test."""
 
@@ -145,14 +167,31 @@ class _Tables:
         return Resource(self._databases[number].as_py(), self._names[number].as_py())
 
     def _mask(self, test: NameTest) -> Mask:
-        if test.attribute == "database":
+        if not isinstance(test.expected, frozenset):
+            if test.attribute == "name":
+                return _mask(test.expected, self._names)
             of_databases = _mask(test.expected, self._distinct_databases)
             return of_databases[self._database_numbers] if of_databases.any() else np.zeros(len(self._names), np.bool_)
-        if test.attribute == "name":
-            return _mask(test.expected, self._names)
-        if self._ids is None:
-            self._ids = pc.binary_join_element_wise(self._databases, self._names, ".")
-        return _mask(test.expected, self._ids)
+        if (places := self._places.get(test.attribute)) is None:
+            places = self._places[test.attribute] = self._places_of(test.attribute)
+        mask = np.zeros(len(self._names), np.bool_)
+        for member in test.expected & places.keys():
+            mask[places[member]] = True
+        return mask
+
+    def _places_of(self, attribute: str) -> Mapping[str, Any]:
+        """Returns the numbers of the tables with each member of a set. Members without a table are left out."""
+        members = list(self._members[attribute])
+        values, rows = self._names, slice(None)
+        if attribute == "database":
+            values, rows = self._distinct_databases, self._database_numbers
+        elif attribute == "id":
+            values = pc.binary_join_element_wise(self._databases, self._names, ".")
+        numbers = pc.fill_null(pc.index_in(values, value_set=pa.array(members, pa.string())), -1).to_numpy()[rows]
+        at = np.flatnonzero(numbers >= 0)
+        at = at[np.argsort(numbers[at], kind="stable")]
+        parts = np.split(at, np.flatnonzero(np.diff(numbers[at])) + 1) if len(at) else []
+        return {members[numbers[part[0]]]: part for part in parts}
 
 
 def _whole(texts: Any) -> Any:
@@ -160,16 +199,10 @@ def _whole(texts: Any) -> Any:
     return texts.cast(pa.string())
 
 
-def _mask(expected: Texts | frozenset[str], values: Any) -> Mask:
-    """Returns which values match a pattern or are in a set."""
+def _mask(expected: Texts, values: Any) -> Mask:
+    """Returns which values match a pattern."""
     passed: Any
-    if isinstance(expected, frozenset):
-        passed = (
-            pc.equal(values, pa.scalar(*expected))
-            if len(expected) == 1
-            else pc.is_in(values, value_set=pa.array(sorted(expected), pa.string()))
-        )
-    elif len(expected) == 1:
+    if len(expected) == 1:
         passed = pc.equal(values, pa.scalar(expected[0]))
     elif len(expected) == 3 and not expected[0] and not expected[2]:
         passed = pc.match_substring(values, expected[1])

@@ -125,12 +125,12 @@ class CedarEngine:
         """Returns whether a policy permits it and none forbids it. If any policy cannot be evaluated, nothing is permitted."""
         if resource.kind not in privilege.kinds:
             return False
-        result = self._policies.ask(identity, privilege, resource)
+        (result,) = self._policies.ask(identity, privilege, [resource])
         return bool(result.allowed) and not result.diagnostics.errors
 
     def applying(self, identity: Identity, privilege: Privilege) -> list[PolicyGroup]:
         """Returns the policies that can apply to this identity and privilege. All others neither permit nor forbid it anything."""
-        result = self._heads.ask(identity, privilege, SERVICE if privilege in SERVICE_PRIVILEGES else Resource("any"))
+        (result,) = self._heads.ask(identity, privilege, [SERVICE if privilege in SERVICE_PRIVILEGES else Resource("any")])
         return [self._groups[policy_id] for policy_id in sorted(result.diagnostics.reasons)]
 
 
@@ -142,13 +142,16 @@ class _CedarPolicies:
     def __init__(self, policies: Mapping[str, Any]) -> None:
         self._policies = cedarpy.PolicySet.from_json_str(_policy_set(policies))
 
-    def ask(self, identity: Identity, privilege: Privilege, resource: Resource) -> cedarpy.AuthzResult:
-        request = {
-            "principal": {"type": "User", "id": identity.principal},
-            "action": {"type": "Action", "id": privilege.value},
-            "resource": {"type": resource.kind, "id": resource.id},
-        }
-        return cedarpy.is_authorized(request, self._policies, _entities(identity, resource), self.schema)
+    def ask(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[cedarpy.AuthzResult]:
+        requests = [
+            {
+                "principal": {"type": "User", "id": identity.principal},
+                "action": {"type": "Action", "id": privilege.value},
+                "resource": {"type": resource.kind, "id": resource.id},
+            }
+            for resource in resources
+        ]
+        return cedarpy.is_authorized_batch(requests, self._policies, _entities(identity, resources), self.schema)
 
 
 class PolicyGroup:
@@ -170,16 +173,21 @@ class PolicyBatch:
         self._groups = groups
         self._policies = _CedarPolicies({policy_id: policy for group in groups for policy_id, policy in group.as_permits.items()})
 
-    def verdicts(self, identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
-        """Returns the verdict of each group on a request."""
-        result = self._policies.ask(identity, privilege, resource)
-        if not result.diagnostics.errors:
-            applying = set(result.diagnostics.reasons)
-            return [Verdict.SILENT if group.as_permits.keys().isdisjoint(applying) else Verdict.APPLIES for group in self._groups]
-        if len(self._groups) == 1:
-            return [Verdict.ERROR]
-        # An error does not name its policy, so each group is evaluated alone.
-        return [PolicyBatch((group,)).verdicts(identity, privilege, resource)[0] for group in self._groups]
+    def verdicts(self, identity: Identity, privilege: Privilege, resources: Sequence[Resource]) -> list[list[Verdict]]:
+        """Returns for each resource the verdict of each group."""
+        results = zip(resources, self._policies.ask(identity, privilege, resources), strict=True)
+        return [self._verdicts(result) or self._alone(identity, privilege, resource) for resource, result in results]
+
+    def _verdicts(self, result: cedarpy.AuthzResult) -> list[Verdict] | None:
+        """Returns the verdict of each group; None if Cedar reports an error, because an error does not name its policy."""
+        if result.diagnostics.errors:
+            return [Verdict.ERROR] if len(self._groups) == 1 else None
+        applying = set(result.diagnostics.reasons)
+        return [Verdict.SILENT if group.as_permits.keys().isdisjoint(applying) else Verdict.APPLIES for group in self._groups]
+
+    def _alone(self, identity: Identity, privilege: Privilege, resource: Resource) -> list[Verdict]:
+        """Returns the verdict of each group, which Cedar evaluates without the others."""
+        return [PolicyBatch((group,)).verdicts(identity, privilege, [resource])[0][0] for group in self._groups]
 
 
 def _too_deep() -> InvalidArgument:
@@ -206,14 +214,15 @@ def _policy_set(policies: Mapping[str, Any]) -> str:
     return json.dumps({"staticPolicies": dict(policies), "templates": {}, "templateLinks": []})
 
 
-def _entities(identity: Identity, resource: Resource) -> list[dict[str, Any]]:
+def _entities(identity: Identity, resources: Sequence[Resource]) -> list[dict[str, Any]]:
     groups = [{"type": "Group", "id": group} for group in sorted(identity.groups)]
+    return [{"uid": {"type": "User", "id": identity.principal}, "attrs": {}, "parents": groups}, *map(_entity, resources)]
+
+
+def _entity(resource: Resource) -> dict[str, Any]:
     attributes = {name: value for name, value in (("database", resource.database), ("name", resource.name)) if value is not None}
     parents = [{"type": "Database", "id": resource.database}] if resource.name is not None else []
-    return [
-        {"uid": {"type": "User", "id": identity.principal}, "attrs": {}, "parents": groups},
-        {"uid": {"type": resource.kind, "id": resource.id}, "attrs": attributes, "parents": parents},
-    ]
+    return {"uid": {"type": resource.kind, "id": resource.id}, "attrs": attributes, "parents": parents}
 
 
 def _statement(policy_id: str, policy: dict[str, Any]) -> PolicyStatement:
