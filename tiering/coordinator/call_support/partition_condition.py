@@ -94,8 +94,7 @@ class _Compiler:
         if isinstance(node, exp.Not):
             return _negated(self._predicate(node.this))
         if isinstance(node, exp.And | exp.Or):
-            join = _both if isinstance(node, exp.And) else _either
-            return join(self._predicate(node.this), self._predicate(node.expression))
+            return _joined(self._predicate(node.this), self._predicate(node.expression), decisive=isinstance(node, exp.Or))
         if isinstance(node, exp.Boolean):
             truth = bool(node.this)
             return lambda values: truth
@@ -105,7 +104,7 @@ class _Compiler:
             return self._is_in(node)
         if isinstance(node, exp.Between):
             at_least = self._comparison(node, node.this, operator.ge, node.args["low"])
-            return _both(at_least, self._comparison(node, node.this, operator.le, node.args["high"]))
+            return _joined(at_least, self._comparison(node, node.this, operator.le, node.args["high"]), decisive=False)
         if (comparison := _COMPARISONS.get(type(node))) is not None:
             left, right = node.this.unnest(), node.expression.unnest()
             if isinstance(right, exp.Column):
@@ -125,7 +124,7 @@ class _Compiler:
             raise self._unsupported(node)
         predicate = self._comparison(node, node.this, operator.eq, options[0])
         for option in options[1:]:
-            predicate = _either(predicate, self._comparison(node, node.this, operator.eq, option))
+            predicate = _joined(predicate, self._comparison(node, node.this, operator.eq, option), decisive=True)
         return predicate
 
     def _comparison(self, node: exp.Expr, left: exp.Expr, compare: Callable[[Any, Any], bool], right: exp.Expr) -> Predicate:
@@ -206,17 +205,11 @@ def _negated(predicate: Predicate) -> Predicate:
     return negated
 
 
-def _both(left: Predicate, right: Predicate) -> Predicate:
-    def both(values: Values) -> Truth:
+def _joined(left: Predicate, right: Predicate, *, decisive: bool) -> Predicate:
+    """Returns the AND (`decisive` False) or the OR (`decisive` True): one side with the decisive truth decides."""
+
+    def joined(values: Values) -> Truth:
         truths = left(values), right(values)
-        return False if False in truths else None if None in truths else True
+        return decisive if decisive in truths else None if None in truths else not decisive
 
-    return both
-
-
-def _either(left: Predicate, right: Predicate) -> Predicate:
-    def either(values: Values) -> Truth:
-        truths = left(values), right(values)
-        return True if True in truths else None if None in truths else False
-
-    return either
+    return joined

@@ -21,7 +21,7 @@ from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.reading.data_files import known_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.storage.local import LocalTableFolder
-from tiering.lake.paimon.upkeep import mergeable_files
+from tiering.lake.paimon.upkeep import planning
 from tiering.lake.proof.file_footer import Run, merged
 from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES
@@ -345,9 +345,9 @@ def test_files_on_both_sides_of_a_file_that_stays_are_merged_only_where_files_ha
     """In a table with a bucket key readers take the files of a bucket by sequence number."""
     table = kit.log_table(properties=CLEAN, bucket_count=1, bucket_keys=bucket_keys)
     MergingRounds(kit, table).run(7)
-    name_of_bucket = mergeable_files.bucket_of_name
+    name_of_bucket = planning.bucket_of_name
     monkeypatch.setattr(  # as if another writer had written the fourth file
-        mergeable_files, "bucket_of_name", lambda name, **options: None if "-r4-" in name else name_of_bucket(name, **options)
+        planning, "bucket_of_name", lambda name, **options: None if "-r4-" in name else name_of_bucket(name, **options)
     )
     plan = kit.lake.plan_upkeep(table, kit.view(table), UpkeepOrder(full=True), {})
     assert [task.files for task in plan.tasks] == lengths
