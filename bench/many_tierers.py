@@ -69,7 +69,7 @@ class Load:
     first_due: float
     """Seconds from then until the first table is due; the last one is a freshness later."""
     early: float
-    """So long before it is due a table is begun."""
+    """How long before its due time a table begins a round."""
     warm: float
     seconds: float | None
 

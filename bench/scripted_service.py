@@ -66,7 +66,7 @@ def infos(tables: int, freshness_seconds: float, first_due: datetime, large: Lar
 
 
 class TickingCluster(MemoryCluster):
-    """Its logs grow with the time, but for those of large tables, whose `large_rows` are in the lake."""
+    """A cluster whose logs grow with the time. The `large_rows` of large tables are already in the lake."""
 
     def __init__(self, tables: Sequence[TableInfo], start: datetime, row_seconds: float, large_rows: int = 0) -> None:
         super().__init__(*tables)

@@ -105,10 +105,11 @@ def test_docstrings_and_comments_name_their_subject_and_who_acts(room: str) -> N
     assert wrong == []
 
 
-def test_docstrings_and_comments_of_the_product_begin_with_their_subject() -> None:
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_and_comments_begin_with_their_subject(room: str) -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
-        for file in python_files(PRODUCT)
+        for file in python_files((room,))
         for line, text in texts(file)
         if WITHOUT_SUBJECT.match(text)
     ]

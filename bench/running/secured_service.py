@@ -53,5 +53,5 @@ def secured_service(folder: Path) -> SecuredService:
 
 
 def overhead(plain_ms: float, secured_ms: float) -> float:
-    """In percent of the plain one."""
+    """Overhead in percent of the plain service."""
     return (secured_ms / plain_ms - 1) * 100

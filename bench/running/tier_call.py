@@ -38,7 +38,7 @@ class CallFigures:
 
 
 def measure(connect: Callable[[str], SparkSession], work: Path, calls: int) -> CallFigures:
-    """So many CALLs after some that warm all up; `connect` gives a session whose catalog `fluss` is the service at an address."""
+    """Measures this many CALLs after some warm-up CALLs. `connect` gives a session whose catalog `fluss` is the service at an address."""
     log = work / "up.out"
     options = ("--data", str(work / "data"), "--port", "0", "--master", "local[1]", "--log-level", "warning")
     with idle.process("up", *options, log=log):

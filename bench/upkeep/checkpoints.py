@@ -100,7 +100,7 @@ class Aging:
         self._by_rounds, self._by_all = Counter[FileKind](), Counter[FileKind]()
 
     def run(self, rounds: int, say: Callable[[Checkpoint], None]) -> None:
-        """So many rounds with rows; `say` is called with each checkpoint."""
+        """Runs this many rounds with rows, and calls `say` with each checkpoint."""
         stops = {*(stop for stop in CHECKPOINTS if stop < rounds), rounds}
         for number in range(1, rounds + 1):
             self._step(number)

@@ -20,7 +20,7 @@ class FileKind(StrEnum):
     TABLE_METADATA = "table metadata"
     """`metadata.json` of Iceberg, snapshots of Paimon."""
     MANIFEST = "manifests"
-    """Also lists of manifests, and indexes."""
+    """Manifests, lists of manifests, and indexes."""
     OTHER = "other"
 
 

@@ -89,7 +89,7 @@ def service_fields(method: str) -> set[str]:
 
 
 def test_a_name_is_checked_before_policies_are_asked(service: GuardedService) -> None:
-    """They match it against every pattern, so that a name of a megabyte took seconds."""
+    """Policies match a name against every pattern, so a name of a megabyte took seconds."""
     error = error_of(service, "/tiering.rpc.v1.EmbeddedCluster/CreateDatabase", "reader", database_name="x" * 100_000)
     assert isinstance(error, InvalidName)
     assert "at most 200" in error.message

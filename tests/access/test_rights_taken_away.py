@@ -67,7 +67,7 @@ def test_a_page_token_shows_nothing_of_before_the_policies_changed(service: Guar
 def test_a_call_that_waits_tells_no_more_once_its_caller_may_not_know_of_the_table(
     service: GuardedService, procedure: str, arguments: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its steps come when something changes: here when no tierer comes, or when its time is over."""
+    """A waiting CALL checks rights when something changes: here when no tierer comes, or when its time is over."""
     taken_away = change_policies_when_allowed(service, monkeypatch)
     with pytest.raises(UnknownTable) as raised:
         service.call(CALL, "ann", **call_fields(procedure, table="sales.orders", **arguments))

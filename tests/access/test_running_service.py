@@ -38,7 +38,7 @@ def policy_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def token(tmp_path: Path) -> str:
-    """Ana's."""
+    """Token of the user Ana."""
     token, stored = new_token("ana", datetime.now(UTC))
     add_token(tmp_path / "tokens.json", stored)
     (tmp_path / "ana.token").write_text(token)
@@ -62,7 +62,7 @@ def service(tmp_path: Path, policy_file: Path, token: str) -> Iterator[Deploymen
 
 
 def visible_tables(service: Deployment) -> list[TablePath]:
-    """To Ana."""
+    """Returns the tables that Ana may see."""
     with LakewardClient(service.uri, ClientAccess(token_file=service.folder / "ana.token")) as client:
         return [TablePath(status.database_name, status.table_name) for status in client.list_tiering_statuses()]
 

@@ -51,14 +51,14 @@ def alike(name: str) -> str:
 
 @pytest.fixture(scope="session")
 def fluss_without_lake_tables(fluss: LocalFlussCluster) -> Iterator[FlussBackend]:
-    """Its coordinator has the plugin of tests, which makes no lake table: the first round does."""
+    """A Fluss whose coordinator has the tests' plugin, which creates no lake table: the first round does."""
     with fluss_backend(FLUSS, fluss.bootstrap_servers, FLUSS_STORIES) as backend:
         yield backend
 
 
 @pytest.fixture(scope="session")
 def fluss_with_its_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlussBackend]:
-    """Its coordinator has Fluss's own Iceberg plugin, which makes each lake table with its table."""
+    """A Fluss whose coordinator has Fluss's own Iceberg plugin, which creates each lake table with its table."""
     folder = tmp_path_factory.mktemp("fluss-with-its-lake")
     lake = {"type": "hadoop", "warehouse": str(folder / "warehouse")}
     (folder / "warehouse").mkdir()

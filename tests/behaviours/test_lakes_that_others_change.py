@@ -65,7 +65,7 @@ def test_after_a_users_compaction_the_rounds_go_on(deployment: Deployment, key: 
 
 @BOTH_KINDS
 def test_after_ordinary_maintenance_the_rounds_go_on(deployment: Deployment, key: tuple[str, ...]) -> None:
-    """It removes every snapshot between the newest tiering commit and the head."""
+    """The maintenance removes every snapshot between the newest tiering commit and the head."""
     table = with_two_rounds(deployment, key)
     for number in range(2):
         deployment.by_hand.maintain(table.path)

@@ -18,7 +18,7 @@ def planes(deployment: Deployment) -> StoryTable:
 
 @pytest.fixture
 def tiered_late(deployment: Deployment) -> StoryTable:
-    """Its lake is not enabled yet."""
+    """A table whose lake is not enabled yet."""
     return deployment.make("planes", key=("id",), in_lake=False)
 
 

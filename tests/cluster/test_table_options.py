@@ -44,7 +44,7 @@ def test_an_option_that_would_reach_further_is_refused(world: LakeWorld, name: s
 
 
 def test_a_table_of_an_older_version_goes_on_without_such_options(tmp_path: Path) -> None:
-    """They are listed, can be left as they are when others are set, and have no effect."""
+    """The options are listed, may stay while others are set, and have no effect."""
     world = LakeWorld(tmp_path)
     table = world.table("orders")
     world.close()

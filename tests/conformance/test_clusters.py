@@ -164,7 +164,7 @@ class PrimaryKeySubject:
         return self.read(split_of(self.table, 0, ends.log_start if start is None else start, ends.log_end if stop is None else stop))
 
     def read_snapshot(self, snapshot: KvSnapshot) -> list[tuple[ChangeType, int, str | None]]:
-        """Its rows, by id."""
+        """Returns the rows of a KV snapshot, by id."""
         split = TieringSnapshotSplit(PATH, B0, None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
         return sorted(self.read(split), key=lambda row: row[1])
 
@@ -211,7 +211,7 @@ def _primary_key_subject(cluster: SplitSource, storage: EmbeddedStorage) -> Prim
 
 @contextmanager
 def fluss_primary_key(folder: Path, servers: str) -> Iterator[PrimaryKeySubject]:
-    """Its KV snapshots come by the interval of the tests' cluster."""
+    """A Fluss cluster that takes KV snapshots at the interval of the tests."""
     with fluss_writer(FlussConnection.parse(servers)) as writer, opened_owner(servers, folder) as owner, opened_source(servers) as source:
         writer.create_database(PATH.database_name, ignore_if_exists=True)
         spec = TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "true"}, primary_key=("id",))

@@ -41,7 +41,7 @@ class Disk:
             subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
 
     def fill(self) -> None:
-        """To the last byte."""
+        """Fills the disk to the last byte."""
         with (self.folder / "filler").open("ab", buffering=0) as filler:
             for size in (1 << 20, 4096, 1):
                 try:

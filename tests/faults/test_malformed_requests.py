@@ -27,11 +27,11 @@ LEFT_OPEN = 64
 MAX_MEMORY_KB = 900_000
 """Peak memory of the whole process; an idle coordinator has some 250,000."""
 MAX_THREADS = 120
-"""Its pools have some 60, Arrow and gRPC a dozen for each core."""
+"""Upper bound of threads: the service's pools have some 60, Arrow and gRPC a dozen for each core."""
 
 SECONDS = 20.0
 HELD = ("LakeTieringHeartbeat", "CallProcedure")
-"""They may wait on purpose, for as long as they were asked to."""
+"""RPCs that may wait on purpose, as long as the request says."""
 HELD_SECONDS = 1.0
 OF_GRPC = {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
 HEALTHY = TablePath("sales", "orders")

@@ -106,7 +106,7 @@ def expire(spark: SparkSession, table: TableInfo) -> None:
 
 
 def remove_old_orphans(spark: SparkSession, table: TableInfo) -> None:
-    """Its default: files of the last three days stay."""
+    """Removes orphan files with Spark's default: files of the last three days stay."""
     spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table.path}')").collect()
 
 

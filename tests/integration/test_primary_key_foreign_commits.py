@@ -125,7 +125,7 @@ def test_a_compaction_that_began_before_our_commit_and_ends_after_it_is_refused(
 
 
 def test_a_compaction_that_ran_while_our_round_did_makes_the_round_look_again(kit: LakeKit, spark: SparkSession) -> None:
-    """It began before the round and ends between the round's reading and its commit."""
+    """The compaction begins before the round and ends between the round's reading and its commit."""
     table = loaded(kit, "around")
     with RunningCompaction(spark, table) as theirs:
         table.put(*table.rows(20, name="second"))

@@ -17,7 +17,7 @@ COUNT = 30
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    """Its warehouse lies below a file."""
+    """A deployment whose warehouse is below a file."""
     deployment = Deployment(tmp_path)
     (tmp_path / "blocked").write_text("a file where a folder has to be")
     try:

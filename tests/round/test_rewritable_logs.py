@@ -19,7 +19,7 @@ from tiering.round.steps.actions import RoundOutcome
 
 
 class RewritableCluster(MemoryCluster):
-    """Its logs can be cut. `views` are what looks at them meet first, one after the other."""
+    """A cluster whose logs can be cut. `views` are the states that the next reads of the logs return, in order."""
 
     def __init__(self) -> None:
         super().__init__(TABLE)

@@ -268,7 +268,7 @@ def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: 
 
 
 def test_a_log_that_is_cut_while_it_is_read_is_looked_at_anew_by_the_next_round(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows what is lost, if anything: this table was never tiered, and begins later."""
+    """The next round knows whether anything was lost: this table was never tiered, and begins later."""
 
     def cut(self: MemoryReader) -> Iterator[pa.RecordBatch]:
         raise LogTruncated("the log was cut while it was read")

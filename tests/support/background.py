@@ -38,7 +38,7 @@ class LooksAtOnce:
     """In place of the threads that look at failed tables."""
 
     def wait(self, patience_ms: int, look: LakeProbe) -> None:
-        """Looks."""
+        """Runs the probe immediately."""
         look.work(lambda side: None)
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ READ_BY_NAME = [str(table.name) for table in default_registry().tables if {"data
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
-    """Its hidden tables have a long history."""
+    """A service whose hidden tables have a long history."""
     with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, {"ana": ()}) as running:
         for path in (TablePath("sales", "orders"), *(hidden for hidden, _ in PAIRS.values())):
             running.ensure_table(path)

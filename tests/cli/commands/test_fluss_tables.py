@@ -137,7 +137,7 @@ def test_keys_are_upserted_and_deleted_and_partitions_come_on_demand(
 def test_columns_that_a_file_adds_reach_a_primary_key_table_at_once(
     lakeward: Lakeward, service: FlussDeployment, path: str, tmp_path: Path
 ) -> None:
-    """Its tablet server may not know of the column yet, and refuses what has it; pyfluss alone would lose those rows silently."""
+    """A tablet server that does not know the new column yet refuses its rows; pyfluss alone would lose those rows silently."""
     file = tmp_path / "rows.csv"
     file.write_text("id,text\n1,a\n2,b\n")
     assert lakeward("ingest", path, str(file), "--primary-key", "id").status == 0

@@ -163,7 +163,7 @@ with opened_owner({fluss.bootstrap_servers!r}, Path({str(tmp_path / "cluster")!r
 def test_a_coordinator_that_was_overtaken_removes_nothing_newer(
     fluss: LocalFlussCluster, owner: FlussCluster, table: TableInfo, tmp_path: Path
 ) -> None:
-    """It slept before its clean-up, another one goes on with the same folder, and it wakes up with its old look at the lake."""
+    """The process slept before its clean-up while another one continued with the same folder. It wakes up with its old view of the lake."""
     lake = Lake(owner, table)
     for _ in range(3):
         lake.round()

@@ -135,7 +135,7 @@ def test_a_process_that_this_coordinator_never_heard_of_is_fenced_by_its_round(w
 
 
 def test_a_hung_process_stays_fenced_when_the_coordinator_starts_anew(world: World) -> None:
-    """Its fence is stored with the effect: it wakes up to another coordinator, and gets no table of it."""
+    """The fence is stored with its effect: the process wakes up to another coordinator, which assigns no table to it."""
     world.append()
     world.due()
     hung = world.process("a")

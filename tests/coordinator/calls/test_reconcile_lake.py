@@ -331,7 +331,7 @@ def run_due_or_empty(world: LakeWorld, table: TableInfo) -> None:
 
 
 def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(world: LakeWorld) -> None:
-    """Its log is empty: `tier_table` has to wait for the snapshot all the same."""
+    """The log is empty, and `tier_table` still has to wait for the snapshot."""
     table = world.primary_key_table("balances", 1, log_ttl="1 h", kv_snapshot_interval="365 d")
     put(world, table, 0, 10)
     world.tier(table)

@@ -99,7 +99,7 @@ def test_the_late_rows_of_a_recreated_log_partition_do_not_count(world: LakeWorl
 @pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_rows_below_a_recreated_key_partition_count_after_its_rounds(world: LakeWorld, is_compacted: bool) -> None:
-    """Its own row cannot be told from the ten of the dropped partition."""
+    """The partition's own row cannot be distinguished from the ten rows of the dropped partition."""
     table = tiered(world, primary_key=True)
     world.storage.drop_partition(table.path, "1970-01-01")
     world.storage.upsert(table.path, visits(200, 1, D0), "late", 0)

@@ -264,7 +264,7 @@ def test_new_rows_are_seen_after_the_clock_was_set_back(world: World) -> None:
 
 
 def test_a_file_from_the_future_is_young_to_the_sweep() -> None:
-    """Its age is not known: it stays until its time has come, which costs room on a disk and nothing else."""
+    """The file's age is unknown, so it stays until its time has come. That costs only disk space."""
     name = "lakeward-r1-nonce-0.parquet"
     file = StoredFile(name, name, 1, START + YEARS)
     lake = SweptTable("uuid", frozenset(), None, frozenset(), frozenset())

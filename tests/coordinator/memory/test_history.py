@@ -80,7 +80,7 @@ def test_a_read_is_narrowed_by_table_round_time_and_fields(store: Store) -> None
 
 
 def test_events_come_by_time_or_as_they_were_written(store: Store) -> None:
-    """They differ once the clock was set back."""
+    """The two orders differ once the clock was set back."""
     store.apply(store.take_over(), Writes(events=(event(1, at=9), event(2, at=5), event(3, at=5.5))))
     assert messages(store, HistoryRange()) == ["1", "3", "2"]
     assert messages(store, HistoryRange(by_time=False)) == ["3", "2", "1"]
@@ -121,7 +121,7 @@ def made_older(url: str) -> None:
 
 
 def test_what_an_older_version_wrote_is_found_after_the_next_start(store_url: str, tmp_path: Path) -> None:
-    """Also a text that no index of PostgreSQL takes whole."""
+    """One of the texts is too long for an index of PostgreSQL."""
     file, long = tmp_path / "coordinator.db", "ann" * 2_000
     rows = (event(1), event(2, None), replace(event(4, level=Level.ERROR), principal=long))
     store = SqlStore(store_url)
@@ -244,7 +244,7 @@ def test_keys_of_one_principal_are_kept_up_to_a_number(store_url: str, monkeypat
 
 
 def test_much_is_forgotten_in_short_writes_with_rests_before_them(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if it is more than one look finds. Told to stop, it goes on the next time."""
+    """One query finds only a part of the rows. A pass that was stopped continues the next time."""
     monkeypatch.setattr(sql_history, "LOOKED_UP", 1_000)
     store = SqlStore(store_url)
     epoch = store.take_over()

@@ -26,7 +26,7 @@ from tiering.procedures.retry_tiering import RetryTiering
 
 
 class DyingStore(MemoryStore):
-    """Its process ends before or after it stored the next write."""
+    """A store whose process ends before or after the next write."""
 
     dies: str | None = None
 

@@ -29,7 +29,7 @@ TABLES = 40
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """So many tables that columns are kept, though few enough to compare each cell."""
+    """Enough tables that columns are cached, and few enough to compare each cell."""
     monkeypatch.setattr(status_columns, "DIRECT_ROWS", 3)
     world = World(tuple(log_table(number, TablePath(f"d{number % 3}", f"t{number:03}"), buckets=1) for number in range(1, TABLES + 1)))
     yield world

@@ -251,7 +251,7 @@ def test_an_ack_records_how_large_the_lake_table_is(world: World) -> None:
 
 
 def test_a_plan_for_a_lake_table_that_is_not_there_is_refused(world: World) -> None:
-    """Its uuid on record would stop the table for good: the real one would count as replaced."""
+    """A recorded uuid of a missing table would stop the table permanently: the real table would count as replaced."""
     world.append()
     tierer, assignment = world.assigned()
     request = pb.RecordPlanRequest(round=tierer.ref(assignment), lake_table_uuid="made-up", splits=1)

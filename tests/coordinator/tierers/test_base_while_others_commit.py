@@ -38,7 +38,7 @@ def asleep_before_its_commit(world: LakeWorld) -> tuple[TableInfo, SteppedRound]
 
 
 def wake_after_the_look(world: LakeWorld, asleep: SteppedRound, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It commits and acks right after the next look at the lake."""
+    """Lets the sleeping round commit and ack right after the next read of the lake."""
     look = world.lake.view
 
     def view(path: TablePath) -> LakeView | None:

@@ -37,7 +37,7 @@ def hold_of(world: World, tierer: HandTierer) -> HeldRequest:
 
 
 def test_a_process_that_starts_anew_with_its_clock_set_back_is_heard_at_once(world: World) -> None:
-    """Its id is fixed, and its clock was a year ahead when it ran before."""
+    """The process has a fixed id, and its clock was a year ahead when it ran before."""
     world.due()
     former = world.process("first")
     former.started_at_ms, former.sequence = 32_000_000_000, 500

@@ -25,7 +25,7 @@ def world() -> Iterator[UpkeepWorld]:
 
 @pytest.fixture
 def tierer(world: UpkeepWorld) -> HandTierer:
-    """It has tiered the table once, in a turn that is over."""
+    """A tierer that has tiered the table once, in a turn that is over."""
     tierer = world.tierer()
     a_turn(world, tierer)
     world.later(1)

@@ -60,7 +60,7 @@ def world() -> Iterator[CallWorld]:
 
 @pytest.fixture
 def tierer(world: CallWorld) -> HandTierer:
-    """It has brought the table to the lake, and is free."""
+    """A tierer that has tiered the table and is free."""
     tierer = world.tierer()
     tierer.run(tierer.get())
     return tierer

@@ -75,7 +75,7 @@ def set_back(world: LakeWorld, table: TableInfo) -> None:
 
 
 def test_offsets_that_cannot_be_read_now_refuse_nothing_for_good(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may prove what its rows do not: the next attempt reads them again."""
+    """The offsets may prove what the rows do not prove, so the next attempt reads them again."""
     table = tiered(world)
     world.append(table, 50, 30)
     flink = flink_on(world, table).plan().append()  # it has not told Fluss yet

@@ -139,7 +139,7 @@ def test_commit_times_tell_them_apart_where_the_files_of_offsets_are_gone(world:
 
 @kinds(*SYSTEM_COLUMNS, *CLEAN)
 def test_a_round_that_slept_while_the_partition_was_made_anew_credits_nothing(world: LakeWorld) -> None:
-    """Its end is beyond that of the living partition, whose rows we tiered meanwhile."""
+    """The round's end is beyond that of the living partition, whose rows we tiered meanwhile."""
     table = visits(world)
     append(world, table, FORMER, 100)
     world.lake.ensure_table(table)
@@ -201,7 +201,7 @@ def test_rows_of_an_unknown_partition_are_refused_and_kept(world: LakeWorld) -> 
 
 @kinds(*SYSTEM_COLUMNS)
 def test_a_gap_before_the_first_rows_of_a_partition_is_filled(world: LakeWorld) -> None:
-    """They stand in the log from the first offset on, whatever the lake lost of them."""
+    """The log has the rows from the first offset on, whatever the lake lost of them."""
     table = visits(world)
     append(world, table, 0, 5, "us")
     world.lake.ensure_table(table)

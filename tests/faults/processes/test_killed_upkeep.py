@@ -88,7 +88,7 @@ def die(folder: Path, kind: LakeKind, source: Source, times: int, point: str, *,
 
 
 def tier_two_files(source: Source) -> None:
-    """So that the next round has something to merge, and snapshots to expire."""
+    """Tiers twice, so that the next round has files to merge and snapshots to expire."""
     for _ in range(2):
         source.write()
         assert source.tier().state is RoundState.SUCCEEDED

@@ -69,7 +69,7 @@ class Table:
         return (row["region"] if self.partitioned and self.has_primary_key else "", row["id"])
 
     def write(self, rows: Sequence[Row]) -> None:
-        """They were acknowledged."""
+        """Records that these rows were acknowledged."""
         for row in rows:
             self.rows[self.place(row)] = row
             self.former.append(row)
@@ -78,12 +78,12 @@ class Table:
             self.removed = [row for row in self.removed if self.place(row) not in written]
 
     def delete(self, keys: Sequence[Row]) -> None:
-        """Their rows are gone."""
+        """Records that the rows with these keys were deleted."""
         for key in keys:
             self.rows.pop(self.place(key), None)
 
     def drop_partition(self, region: str) -> None:
-        """Its rows are gone from the source, and stay in the lake."""
+        """Records that the partition's rows left the source. The lake keeps them."""
         self.dropped_partition = True
         self.rows = {place: row for place, row in self.rows.items() if row["region"] != region}
 

@@ -46,7 +46,7 @@ def test_whatever_users_do_and_whoever_dies_the_lake_has_every_row_once(tmp_path
 
 @pytest.mark.soak
 def test_a_seed_draws_the_same_steps_in_every_process() -> None:
-    """Also in one that imported this file, and whatever else ran before."""
+    """The process may have imported this file before, or run other tests."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))}
     fresh = subprocess.run([sys.executable, "-c", _DRAW], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     assert fresh == run_story(7, 30, None).steps

@@ -171,7 +171,7 @@ class Users:
         self.tables[name] = table
 
     def drop(self, table: Table) -> None:
-        """And nothing of it is left in the source."""
+        """Drops the table. The source keeps nothing of it."""
         self._do_again("drop", str(table.path), "--yes")
         del self.tables[table.path.table_name]
 

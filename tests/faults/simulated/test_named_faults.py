@@ -25,7 +25,7 @@ def test_each_fault_has_a_name_of_its_own() -> None:
 
 
 def test_a_seed_reproduces_a_run_exactly() -> None:
-    """Also in another process, whose sets have another order."""
+    """The second run is in another process, whose sets have another order."""
     traces = {
         seed: {printed_trace("faults.simulated", "--seeds", "1", "--first", seed, hash_seed=hash_seed) for hash_seed in (1, 2)}
         for seed in ("7", "8")

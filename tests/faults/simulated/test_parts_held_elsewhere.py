@@ -31,7 +31,7 @@ _meet = TiererRegistry.meet
 
 
 def takes_names_for_equal(offsets: RowOffsets, place: Place, of_rows: Any) -> None:
-    """But for case."""
+    """Compares names of partitions without regard to case."""
     name, bucket_id = place
     _add(offsets, (None if name is None else name.lower(), bucket_id), of_rows)
 

@@ -63,7 +63,7 @@ def test_it_is_said_and_healed_and_no_row_is_lost(tmp_path: Path, fault_number: 
 
 @pytest.mark.soak
 def test_a_seed_reproduces_a_story_exactly() -> None:
-    """Also in another process, whose sets have another order."""
+    """The second run is in another process, whose sets have another order."""
     arguments = ("--kind", "paimon-clean", "--seeds", "1", "--steps", "4", "--first")
     traces = {
         seed: {printed_trace("faults.stories", *arguments, seed, hash_seed=hash_seed) for hash_seed in (1, 2)} for seed in ("9", "11")

@@ -104,7 +104,7 @@ ERRORS_ARE_REFUSALS = without(*(committer + "CommitOutcomeUnknown" for committer
 
 
 def deletes_what_an_error_left(patch: pytest.MonkeyPatch) -> None:
-    """Then it deletes the files of its round, also where a request was sent."""
+    """Deletes the files of a round after an error, even if its commit request was sent."""
     ERRORS_ARE_REFUSALS(patch)
     patch.setattr("tiering.lake.writing.sent_rounds.SentRounds.has", lambda *_: False)
 

@@ -73,7 +73,7 @@ class Tiered:
             self.deployment.wait_tiered(table.path)
 
     def files(self, table: TableInfo) -> list[Path]:
-        """Its live data files, the largest first."""
+        """Returns the live data files of a table, the largest first."""
         catalog = load_catalog("lake", **self.deployment.data.lake_properties)
         scanned = catalog.load_table((table.path.database_name, table.path.table_name)).scan().plan_files()
         return sorted((local(task.file.file_path) for task in scanned), key=lambda file: -read(file).num_rows)
@@ -159,7 +159,7 @@ def places(tiered: Tiered, table: TableInfo, folder: Path) -> list[tuple[int | N
 
 
 def test_the_buckets_say_which_records_only_log_or_lake_have(tiered: Tiered, tmp_path: Path) -> None:
-    """Also of a log whose old segments are remote; of a primary-key table the lake has rows and no records."""
+    """Old segments of the log may be remote. The lake table of a primary-key table has rows and no records."""
     with opened_source(tiered.deployment.servers) as source:
         wait_for(
             "Fluss removes what is in the lake", lambda: min(o.log_start for o in source.offsets(source.table(tiered.cut.path)).values())

@@ -95,7 +95,7 @@ async def forever(call: TierTable) -> TierSteps:
 
 @pytest.fixture(scope="module")
 def service(serve_module: Callable[..., Any]) -> Any:
-    """Its table is never done."""
+    """A service whose table is never tiered."""
     return serve_module(MemoryCoordinator([table_info("demo.flights")], [table_status("demo.flights")], tier=forever))
 
 

@@ -33,7 +33,7 @@ SHORT_LIFE = timedelta(seconds=20)
 
 @dataclass
 class Secured(Deployment):
-    """Its own calls are those of the service's owner; `etl` is another user, with a token in a file."""
+    """A deployment whose own calls are those of the service's owner; `etl` is another user, with a token in a file."""
 
     @property
     def token_file(self) -> Path:

@@ -173,7 +173,7 @@ def test_a_certificate_of_another_name_is_named(secured: Secured, spark: SparkSe
 
 
 def test_of_two_addresses_the_one_that_answers_is_used(secured: Secured, spark: SparkSession) -> None:
-    """Its certificate is checked for the name of the first."""
+    """The certificate is checked for the name of the first address."""
     secured.show("ann")
     uri = f"127.0.0.1:1,{secured.deployment.uri}"
     name = secured.catalog(spark, "two", **secured.options, uri=uri)

@@ -94,7 +94,7 @@ def connect_port(properties: dict[str, str], tmp_path_factory: pytest.TempPathFa
 
 @contextmanager
 def _server(command: str, ready_message: str, properties: dict[str, str], folder: Path) -> Iterator[int]:
-    """Its port, from the time that it is ready."""
+    """Yields the port of the server, once it is ready."""
     held_port = HeldPort()
     (folder / "spark.conf").write_text(as_properties_file(properties))
     env = {"PATH": COMMANDS, USER_FOLDER: str(folder)}

@@ -32,7 +32,7 @@ ENVIRONMENT = "lakeward-env"
 
 @pytest.fixture(scope="module")
 def fluss_on_s3(s3_store: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
-    """Its remote files are in the store of the lake."""
+    """A Fluss cluster whose remote files are in the object store of the lake."""
     folder = tmp_path_factory.mktemp("fluss-on-s3proxy")
     plugins = folder / "plugins"
     plugins.mkdir()

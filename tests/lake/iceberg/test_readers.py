@@ -125,7 +125,7 @@ def _place(row: dict[str, Any]) -> tuple[int, int]:
     ids=["int", "long", "decimal", "date", "timestamp", "string", "binary"],
 )
 def test_the_partition_value_of_a_hashed_key_is_the_bucket(kit: Any, kind: pa.DataType, values: list[Any]) -> None:
-    """So a reader that looks for one key opens one bucket's files and finds it."""
+    """A reader that filters by one key opens only one bucket's files, and finds the row."""
     table = kit.table(schema=pa.schema([pa.field("user-id", kind, nullable=False)]), bucket_keys=("user-id",), bucket_count=4)
     iceberg_type = kit.lake.ensure_table(table).handle.schema().find_field("user-id").field_type
     hashed = BucketTransform(4).pyarrow_transform(iceberg_type)(pa.array(values, kind)).to_pylist()

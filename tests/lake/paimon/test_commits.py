@@ -137,7 +137,7 @@ def test_a_commit_that_wakes_up_after_its_successors_expired_is_no_part_of_the_t
 def test_a_first_commit_that_comes_when_the_first_snapshots_expired_is_refused(
     kit: PaimonKit, monkeypatch: pytest.MonkeyPatch, in_between: bool
 ) -> None:
-    """Their names are free again; as the newest one the table would be back at its first round, and without what follows it."""
+    """The names of the snapshots are free again. As the newest one, the table would be at its first round, without the later rows."""
     table = kit.log_table()
     late = kit.prepare(table, "late", {"id": [0], "name": ["x"]})
 

@@ -53,7 +53,7 @@ def proxy(s3_store: S3Server) -> Iterator[FaultyHttp]:
 
 @pytest.fixture
 def kit(warehouse: PaimonWarehouse, proxy: FaultyHttp) -> KitInS3:
-    """Its requests go through the proxy."""
+    """A kit whose requests go through the proxy."""
     return KitInS3({**warehouse.all_properties, "s3.endpoint": proxy.uri})
 
 

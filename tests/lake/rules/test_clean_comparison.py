@@ -98,7 +98,7 @@ def test_keys_that_should_be_gone_are_named() -> None:
 
 
 def test_a_first_round_of_keys_is_judged_by_what_lives() -> None:
-    """It may have begun with a KV snapshot, which has no older rows."""
+    """The round may have begun with a KV snapshot, which has no older rows."""
     snapshot = ChangeSums(RowSum(3, 1), RowSum(), RowSum(90, sum(range(10, 100))))
     stretch = at({}, {B0: 100}, TableType.PRIMARY_KEY)
 

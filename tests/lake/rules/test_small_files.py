@@ -87,7 +87,7 @@ def test_a_pile_does_not_grow_and_no_round_rewrites_its_former_merge_with_a_few_
 
 
 def test_files_that_a_round_cannot_merge_are_not_rewritten_round_after_round() -> None:
-    """They wait for upkeep rounds. What the rounds in between add is merged as in a bucket without them."""
+    """Such files wait for upkeep rounds. Newer files are merged as in a bucket without them."""
     budget, row_bytes = 20 << 20, 100_000
     sizes = [19 << 20] * 30
     rewritten = 0

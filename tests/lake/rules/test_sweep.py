@@ -115,7 +115,7 @@ def test_leftovers_of_a_round_that_landed_go_while_its_snapshot_is_seen_and_stay
 
 @pytest.mark.parametrize("landed", [True, False])
 def test_a_follow_up_commit_may_land_while_the_rounds_own_snapshot_is_there(landed: bool) -> None:
-    """It is sent under the round's grant, whose base says nothing about it. Whether the round's landing is recorded does not matter."""
+    """The commit is sent under the grant of the round, whose base does not name it. It may land whether or not the landing is recorded."""
     fate = RoundFate(True, (4,), landed, granted_for="here")
     assert verdict(fate=fate, rounds={UUID}, snapshots={5}, has_follow_up_commits=True) is Verdict.MAY_STILL_LAND
     assert verdict(fate=fate, rounds={"later"}, snapshots={6}, tag=6, has_follow_up_commits=True) is not Verdict.MAY_STILL_LAND
@@ -124,7 +124,7 @@ def test_a_follow_up_commit_may_land_while_the_rounds_own_snapshot_is_there(land
 
 @pytest.mark.parametrize("landed", [True, False])
 def test_what_was_granted_for_another_lake_table_stays(landed: bool) -> None:
-    """It may have been renamed, with its folder, and hold the files."""
+    """The other table may have been renamed with its folder, and hold the files."""
     elsewhere = RoundFate(True, (4,), landed, granted_for="elsewhere")
     assert verdict(fate=elsewhere) is Verdict.OF_ANOTHER_TABLE
     assert verdict(fate=elsewhere, rounds={UUID}, snapshots={4}) is Verdict.OF_ANOTHER_TABLE

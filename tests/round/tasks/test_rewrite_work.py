@@ -21,7 +21,7 @@ TASK = RewriteTask(BucketKey(None, 0), None, b"", 2, 100)
 
 @dataclass(frozen=True)
 class NamedByNonce:
-    """Its rewrite names the nonce of the attempt."""
+    """A lake whose rewrite names the nonce of the attempt."""
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
         return FileRewrite(task.bucket, f"{round_id}-{nonce}".encode(), 2, 1, task.size_bytes, task.size_bytes)

@@ -281,7 +281,7 @@ def test_a_kv_snapshot_is_written_without_the_record_behind_it_that_cannot_be() 
 
 
 class BrokenLake(Lake):
-    """Its storage refuses every file, with an error that a value could cause as well. Deletes of keys need no file."""
+    """A lake whose storage refuses every file with an error that a value could also cause. Deletes of keys need no file."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         kinds = rows.column("__change_type").to_pylist()
@@ -383,7 +383,7 @@ def test_no_record_is_tried_again_in_a_round_that_fails_anyway() -> None:
 
 
 def test_storage_that_fails_while_the_record_is_looked_for_is_not_blamed_on_it() -> None:
-    """It comes back between two attempts: the record is written in the last one."""
+    """The storage works again between two attempts, so the last attempt writes the record."""
     attempts = iter([ValueError("no such option")] * 3)
 
     class Recovering(Lake):
@@ -399,7 +399,7 @@ def test_storage_that_fails_while_the_record_is_looked_for_is_not_blamed_on_it()
 
 
 class FullPath(Lake):
-    """Its storage takes no file because of the path's length."""
+    """A lake whose storage takes no file because the path is too long."""
 
     def __init__(self, path: str) -> None:
         super().__init__()

@@ -88,7 +88,7 @@ class PrimaryKeyBehaviour(TieredTable):
         self.now |= wanted
 
     def delete(self, rows: Sequence[Row]) -> None:
-        """Their keys, present or not."""
+        """Deletes the keys of these rows, whether they exist or not."""
         keys = [{name: row[name] for name in self.key} for row in rows]
         batch = pa.Table.from_pylist(keys, schema=pa.schema([self.table.schema.field(name) for name in self.key]))
         present = {key for key in map(self._key, keys) if key in self.now}

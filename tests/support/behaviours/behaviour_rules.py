@@ -64,7 +64,7 @@ class Story:
         assert self._run(lose_ack=True) in (*WENT_WELL, RoundState.FAILED)
 
     def round_without_time(self, data: st.DataObject) -> None:
-        """It reads one batch a bucket; of those that have a KV snapshot to read one is begun."""
+        """Runs a round that stops early: it reads one batch of each bucket, and one bucket of those that still need their KV snapshot."""
         assert self._run(max_duration_ms=0) in (*WENT_WELL, RoundState.FORCE_FINISHED)
 
     def _run(self, **how: Any) -> RoundState:

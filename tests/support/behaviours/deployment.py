@@ -192,7 +192,7 @@ class StoryTable:
         assert not [result for result in results if result.ok is False], results
 
     def status(self) -> Row:
-        """Its row of sys.lake_tiering_status."""
+        """Returns the table's row of sys.lake_tiering_status."""
         [row] = [row for row in self.deployment.sys("lake_tiering_status") if row["table_name"] == self.path.table_name]
         return row
 

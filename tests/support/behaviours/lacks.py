@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Lack(Enum):
-    """Its value says what cannot be done, and why."""
+    """A feature that a cluster or lake lacks. The value says what cannot be done, and why."""
 
     KV_SNAPSHOT_ON_DEMAND = "a KV snapshot on demand: Fluss takes them by its own interval alone (kv.snapshot.interval)"
     LOG_CUT_ON_DEMAND = "a log of a few rows that is cut (table.log.ttl of 1 ms): Fluss cuts whole segments, in its own time"

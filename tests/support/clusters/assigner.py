@@ -57,7 +57,7 @@ class Assigner:
         self._enter_pending(table.table_id)
 
     def time_out(self, table: TableInfo) -> None:
-        """Its owner was silent for too long."""
+        """Ends an assignment whose owner sent no heartbeat in time."""
         self.another_fails(table)
 
     def stop(self) -> None:

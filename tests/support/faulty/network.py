@@ -72,7 +72,7 @@ class FaultyNetwork:
             self._changed.notify_all()
 
     def cut_answer(self, passed: int = 0) -> None:
-        """So many answers of the coordinator come through whole, half of the next one does, and its connection ends."""
+        """Lets `passed` answers of the coordinator through, then half of the next answer, and ends its connection."""
         with self._changed:
             self._until_cut = passed
 

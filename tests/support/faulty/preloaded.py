@@ -61,7 +61,7 @@ class FailingSyncs:
         self.env = {"LD_PRELOAD": " ".join(map(str, FIU)), "FIU_CTRL_FIFO": str(self.folder / "fiu")}
 
     def begin(self) -> None:
-        """From now on every sync fails."""
+        """Lets every sync fail from now on."""
         self._control(*(f"enable name={name},failinfo={INPUT_OUTPUT_ERROR}" for name in SYNCS))
 
     def end(self) -> None:

@@ -68,7 +68,7 @@ class FlinkCommitter:
         return self
 
     def prepare(self) -> FlinkCommitter:
-        """Its own ends over what Fluss has by now."""
+        """Prepares a commit with Flink's own ends, over those that Fluss has by now."""
         try:
             self.path = self._cluster.prepare(self.ends)
         except LakewardError as error:

@@ -81,7 +81,7 @@ class FlinkOnFluss:
         return self
 
     def prepare(self) -> FlinkOnFluss:
-        """Its own ends over what Fluss has by now."""
+        """Prepares a commit with Flink's own ends, over those that Fluss has by now."""
         offsets = pb.PbTableOffsets(table_id=self._table.table_id, table_path=path_to_pb(self._table.path))
         for bucket, end in self.ends.items():
             offsets.bucket_offsets.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=end)
@@ -118,7 +118,7 @@ class FlinkOnFluss:
         return self
 
     def fail(self) -> FlinkOnFluss:
-        """Its job restarts: Fluss gives the table to the next who asks. Its committer may sleep on."""
+        """Restarts the Flink job: Fluss gives the table to the next service that asks. The old committer may still sleep."""
         self._client.coordinator(pb.LakeTieringHeartbeatRequest(failed_tables=[self._assigned()]))
         return self
 

@@ -24,7 +24,7 @@ from tiering.model.tables import BucketKey, TableInfo
 
 
 def share(world: LakeWorld) -> None:
-    """Its cluster is shared with another tiering service from now on."""
+    """Shares the cluster of the world with another tiering service from now on."""
     world.storage.service_mode = ServiceMode.SHARED  # type: ignore[attr-defined]
 
 
@@ -39,7 +39,7 @@ class FlinkOnIceberg:
         """Is done to the changes of each bucket before they are written."""
         self.offsets_file = Path()
         self.stated: dict[BucketKey, int] = {}
-        """Its own ends, over those that the cluster had when it appended."""
+        """Flink's own ends, over those that the cluster had at the append."""
         self._read: dict[BucketKey, pa.Table] = {}
         """The changes of a partitioned table, which are read with the plan: the partition may be dropped before they are written."""
 

@@ -28,7 +28,7 @@ from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, ChangeType, TableInfo, TableType
 
 RUNS = 2
-"""So often the memory of a writer is full."""
+"""How many times the memory of a writer fills up."""
 
 
 class FlinkPaimonFiles:

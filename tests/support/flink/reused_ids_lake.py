@@ -11,7 +11,7 @@ FIRST_MARK = 1 << 40
 
 
 class ReusedIdsLake(SharedMemoryLake):
-    """Its newest tiering commit is the newest snapshot with a marker."""
+    """A lake whose newest tiering commit is the newest snapshot with a marker."""
 
     tag_moves_in_the_commit = False
     ids_come_again = True

@@ -89,7 +89,7 @@ class History:
             return sum((op.op, op.answer) == (kind, answer) for op, _ in self._operations)
 
     def lines(self) -> list[dict[str, object]]:
-        """In the order of their calls."""
+        """The operations in the order of their calls."""
         with self._lock:
             lines: list[dict[str, object]] = [{**asdict(operation), "return": moment} for operation, moment in self._operations]
         return sorted(lines, key=lambda line: int(str(line["call"])))

@@ -100,7 +100,7 @@ class RecordedDeployment(LakeWorld):
         return Coordinator(self.store, self.owner, lambda _: self.lake, OPTIONS, clock=SystemClock(), ids=RandomIds(), jitter=lambda: 0.5)
 
     def race(self, tables: list[TableInfo], tierers: int, turns: int) -> None:
-        """So many tierers move rows that are written meanwhile; then the faults stop, and everything is tiered."""
+        """Runs `tierers` tierers while rows are written. Then the faults stop, and everything is tiered."""
         for _ in range(tierers):
             self._living.append(self._start_tierer())
         for turn in range(turns):

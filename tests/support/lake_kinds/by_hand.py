@@ -54,7 +54,7 @@ class LakeByHand(ABC):
 
     @abstractmethod
     def snapshots(self, path: TablePath) -> list[int]:
-        """In order of their commits."""
+        """The snapshots in the order of their commits."""
 
     @abstractmethod
     def line(self, path: TablePath) -> list[int]:

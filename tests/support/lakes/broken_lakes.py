@@ -401,7 +401,7 @@ STATES: tuple[State, ...] = (
 
 
 def first_round_failed_behind_its_plan(world: LakeWorld, has_primary_key: bool, partitioned: bool) -> Source:
-    """Its lake table is known to the coordinator, and nothing was ever committed."""
+    """Returns a table whose lake table the coordinator knows, and to which nothing was ever committed."""
     source = Source(world, has_primary_key, partitioned)
     source.write()
     world.due()

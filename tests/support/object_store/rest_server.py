@@ -46,7 +46,7 @@ class RestCatalog:
 
 @contextmanager
 def rest_catalog_server(folder: Path, store: S3Server, *, vends: bool) -> Iterator[RestCatalog]:
-    """Its tables are rows of a database in `folder`; it is stopped by its process id."""
+    """Runs a REST catalog whose tables are rows of a database in `folder`, and stops it by its process id."""
     held_port = HeldPort()
     settings = {
         "REST_PORT": str(held_port.number),

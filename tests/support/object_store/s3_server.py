@@ -64,7 +64,7 @@ class S3Server:
 
 @contextmanager
 def s3proxy(folder: Path) -> Iterator[S3Server]:
-    """It has BUCKET, keeps its files in `folder`, and is stopped by its process id."""
+    """Runs an S3 server that has BUCKET and keeps its files in `folder`, and stops it by its process id."""
     held_port = HeldPort()
     server = S3Server(f"http://{held_port.address}", f"id{token_hex(8)}", token_hex(20))
     store, properties, logback = folder / "store", folder / "s3proxy.properties", folder / "logback.xml"

@@ -279,7 +279,7 @@ def primary_keys(tables: Tables) -> Story:
 
 
 def rewritten(tables: Tables) -> Story:
-    """So many rows die in a round that the bucket is written anew."""
+    """A story in which a round deletes so many rows that the bucket is rewritten."""
     table = tables.make("rewritten", TEXTS, 1, primary_key=("id",))
     table.upsert(texts(*range(100)))
     yield

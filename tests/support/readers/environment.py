@@ -33,7 +33,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter, once it is made."""
+        """Returns the interpreter of the environment. Creates the environment the first time."""
         return self.folder / "bin" / "python"
 
     def make(self) -> bool:

@@ -29,7 +29,7 @@ class FlussDeployment(Deployment):
 
     @property
     def fluss_options(self) -> tuple[str, ...]:
-        """Also starts where tables are left over that a failed test tiered into a lake of its own."""
+        """Options with which the service also starts where a failed test left tables that were tiered into another lake."""
         return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", self.mode, "--create-lake-tables")
 
     def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None, **env: str) -> Process:

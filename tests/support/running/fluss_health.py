@@ -75,6 +75,6 @@ def restart_stuck_coordinators() -> None:
 
 
 def restart_coordinators() -> None:
-    """Then they know of each table and partition that was made."""
+    """Restarts the coordinators, so that they know each table and partition that was created."""
     for watch in _watched:
         watch.restart()

@@ -101,7 +101,7 @@ class Process:
         return wait_for(f"{self.log.name} stands by", probe, seconds)
 
     def wait_ended(self, seconds: float = 180) -> int:
-        """Its exit status; negative = the signal that ended it."""
+        """Returns the exit status; negative = the signal that ended the process."""
         return self.popen.wait(seconds)
 
     def send(self, number: signal.Signals) -> None:

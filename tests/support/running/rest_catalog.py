@@ -19,7 +19,7 @@ MAIN = "org.apache.iceberg.rest.RestCatalogServer"
 
 @contextmanager
 def rest_catalog(folder: Path) -> Iterator[str]:
-    """Its URI; the catalog's database and the warehouse are in `folder`, and it is stopped afterwards."""
+    """Yields the URI of a catalog with database and warehouse in `folder`, and stops it afterwards."""
     java = require_java()
     of_spark = Path(pyspark.__file__).parent / "jars"
     [hadoop] = of_spark.glob("hadoop-client-api-*.jar")

@@ -18,7 +18,7 @@ ACCESS_KEY, SECRET_KEY, REGION = "fluss", "Zt4-of-tests", "us-east-1"
 
 @contextmanager
 def s3_server(log: Path, bucket: str) -> Iterator[str]:
-    """Its endpoint, `http://HOST:PORT`; it has the bucket, and is stopped afterwards."""
+    """Yields the endpoint, `http://HOST:PORT`, of a server with the bucket, and stops it afterwards."""
     held_port = HeldPort()
     port = held_port.number
     with log.open("wb") as output:

@@ -13,7 +13,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10
 
 @contextmanager
 def silent_server(drip: bytes = b"") -> Iterator[int]:
-    """Its port. With `drip` each connection gets an HTTP answer's head and then that, every DRIP_SECONDS."""
+    """Yields the port. With `drip` each connection gets the head of an HTTP answer, and then that text every DRIP_SECONDS."""
     ended, connections = threading.Event(), []
 
     def drop(connection: socket.socket) -> None:

@@ -90,7 +90,7 @@ class Terminal:
         return "\x1b[2K" in behind and self.raw.rindex("\x1b[?25h") > self.raw.rindex("\x1b[?25l")
 
     def wait_ended(self, seconds: float = 180) -> int:
-        """Its exit status, once all it wrote was read."""
+        """Returns the exit status, after all output was read."""
         status = self._process.wait(seconds)
         self._reader.join(60)
         return status

@@ -139,7 +139,7 @@ class Callers:
         return chosen
 
     def _explain(self, table: TableInfo) -> object:
-        """It changes nothing."""
+        """Explains the table, which changes nothing."""
         before = len(self._world.store.events(limit=1_000_000)), self._world.lake.tables.keys()
         lines = explain_tiering(self._parts, ExplainTiering(table.path, caller="bob"))
         assert lines, f"{table.path} is not explained"

@@ -181,7 +181,7 @@ class Deployment:
         return process
 
     def replace_process(self, tierer: TiererProcess) -> TiererProcess:
-        """It is gone, and another takes its place, at times under its name."""
+        """Ends the tierer process and starts another one, sometimes under the same name."""
         name = tierer.tierer_id if self.random.random() < 0.5 else self.ids.new_id()
         self.tierers[self.tierers.index(tierer)] = process = self._process(name)
         return process

@@ -54,7 +54,7 @@ class OnCall:
         return True
 
     def _reconcile(self, record: TableRecord, statement: str) -> None:
-        """It goes through and leaves nothing out, unless something came between."""
+        """Checks that the reconciliation succeeds and leaves nothing out, unless another change came between."""
         match = _RECONCILE.fullmatch(statement)
         assert match is not None, f"nobody can run {statement}"
         assert match["table"] == str(record.path)

@@ -101,7 +101,7 @@ class SimulatedStory:
         ]
 
     def _newer_things(self) -> list[Thing]:
-        """They stand apart, so that stories of before stay as they were."""
+        """The newer kinds of things. They are separate, so that the stories of old seeds stay the same."""
         return [
             Thing(self.callers.call, 25, ("call-repeated",), may_be_nested=False),
             Thing(self.users.refuse_record, 4, ("record-refused",)),

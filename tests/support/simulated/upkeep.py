@@ -16,7 +16,7 @@ RETENTION = SnapshotRetention(max_age_ms=1, min_count=4)
 NOW_MS = 1_000_000
 """All snapshots of the simulated lake were committed at 0: each is old enough to expire."""
 MERGED_FILES = 1
-"""So many files of a bucket are rewritten by a tiering round: stories are short, and few buckets get more."""
+"""Most files of a bucket that a tiering round rewrites: stories are short, and few buckets get more."""
 
 
 @dataclass(frozen=True)

@@ -367,7 +367,7 @@ class Users:
         return self._world.coordinator.call_parts
 
     def perform(self, call: Callable[[], Any]) -> Any:
-        """Its answer; None if it was refused, or its coordinator died over it."""
+        """Returns the answer of the call; None if it was refused, or if its coordinator died meanwhile."""
         try:
             answer = call()
         except SimulatedDeath:

@@ -37,7 +37,7 @@ class Worker:
         return processes_of(self.process.popen.pid, holding)
 
     def stopped(self) -> list[int]:
-        """Its Python workers that stopped themselves at a crash point."""
+        """Python workers that stopped themselves at a crash point."""
         return [pid for pid, state in self.processes("python").items() if state == "T"]
 
     def kill(self) -> None:

@@ -50,7 +50,7 @@ class ScriptedTierer:
         self._stub.ReportProgress(pb.ReportProgressRequest(round=self._round(), phase="READ", **progress), timeout=CALL_SECONDS)
 
     def live_on(self) -> None:
-        """Its heartbeats go on until it is closed."""
+        """Sends heartbeats until the tierer is closed."""
         self._heart.start()
 
     def beat(self, **fields: Any) -> pb.LakeTieringHeartbeatResponse:

@@ -26,7 +26,7 @@ TARGET_BYTES = 128 * MB
 
 
 class MeasuredMemoryLake(MemoryLake):
-    """Its tables are as healthy as a test says."""
+    """A lake whose tables are as healthy as a test says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def upkept_table(number: int = 1, **fields: Any) -> TableInfo:
 
 
 class UpkeepWorld(World):
-    """Its tables were tiered once, and are healthy."""
+    """A world whose tables were tiered once, and are healthy."""
 
     lake: MeasuredMemoryLake
 
@@ -61,7 +61,7 @@ class UpkeepWorld(World):
         return tierer
 
     def degrade(self, rewrite_bytes: int = 100 * MB, table: TableInfo | None = None, seconds: float = 11) -> None:
-        """So many bytes are to be rewritten, and the coordinator sees it."""
+        """Makes the lake report this many bytes to rewrite, and lets the coordinator see it."""
         self.lake.rewrite_bytes[(table or self.table).path] = rewrite_bytes
         self.look(seconds)
 

@@ -108,7 +108,7 @@ class PoisonedTables:
         return (self.world.clock.now() - START).total_seconds()
 
     def run(self, seconds: float) -> None:
-        """So long; the commits of the first freshness, in which all begin at nothing, are not looked at."""
+        """Runs for this time. Commits of the first freshness, in which all tables begin without rows, do not count."""
         end = self.now + seconds
         while self.now < end:
             self.world.clock.advance(STEP_SECONDS)
@@ -184,7 +184,7 @@ class _QuickHands(HandTierer):
 
 
 def _table(number: int, tables: int) -> TableInfo:
-    """Its first due time is anywhere within the first freshness."""
+    """Returns a table whose first due time is anywhere within the first freshness."""
     since = START - timedelta(seconds=FRESHNESS_SECONDS * number / tables)
     table = log_table(number, TablePath("many", f"t{number:04}"), buckets=1)
     return replace(table, freshness_ms=int(FRESHNESS_SECONDS * 1_000), created_at=since, lake_enabled_at=since)

@@ -55,7 +55,7 @@ SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000
 TABLE = replace(log_table(), freshness_ms=FRESHNESS_MS)
 KEEP_ROUNDS = 2
-"""So few that the sweep meets files of rounds that were forgotten."""
+"""Kept rounds: few enough that the sweep meets files of forgotten rounds."""
 SWEEP_SHARE = 0.12
 KEPT_LATE_BEATS = 4
 RENAMED_SHARE = 0.8
@@ -99,7 +99,7 @@ class Simulation:
     table = TABLE
     """The first table of the cluster."""
     inline_round_bytes = 0
-    """Also the bytes that a round merges at most."""
+    """Size limit of inline rounds, and of the bytes that a round merges."""
 
     def __init__(
         self, seed: int, tierers: int = 2, lake: SweptMemoryLake | SimulatedLake | None = None, options: Mapping[str, str] | None = None

@@ -51,7 +51,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    """For tests that change nothing."""
+    """An engine for tests that change nothing."""
     opened = Opened(tmp_path_factory.mktemp("offline"))
     yield opened
     opened.close()
@@ -59,7 +59,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Opened]:
-    """For tests that break it."""
+    """An engine for tests that break it."""
     opened = Opened(tmp_path)
     yield opened
     opened.close()

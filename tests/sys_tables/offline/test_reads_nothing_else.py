@@ -146,7 +146,7 @@ def test_what_is_no_file_works_as_before(engine: DuckDbEngine, statement: str, r
 
 
 def test_a_query_may_spill(engine: DuckDbEngine) -> None:
-    """Its temporary folder stays open to a locked connection."""
+    """The temporary folder stays open to a locked connection."""
     sql = "SELECT count(DISTINCT concat(CAST(a.id AS STRING), repeat('x', 200))) FROM range(3000000) AS a(id)"
     assert engine._engine is not None
     engine._engine._memory_limit = "150MB"

@@ -149,7 +149,7 @@ def test_deletion_vectors_are_refused_by_name(world: PaimonWorld, table: TableIn
 
 
 def test_a_file_without_what_its_rows_are_merged_by_is_named(world: PaimonWorld, table: TableInfo) -> None:
-    """Its rows would be no rows at all in a merge."""
+    """In a merge, the rows of the file would not count as rows."""
     newer = second(world.data_files(table))
     rewrite(newer, read(newer).drop_columns(["_KEY_id"]))
     [(name, scope, details)] = faults(check(world, table))

@@ -69,7 +69,7 @@ def test_a_write_of_another_principal_is_another_write(storage: EmbeddedStorage)
 
 @pytest.mark.parametrize("by", [ANN, OWNER])
 def test_a_write_that_an_older_version_stored_is_known_again(storage: EmbeddedStorage, by: Identity) -> None:
-    """It has a CRC-32 alone, and the writer's id as it was sent."""
+    """An older version stored only a CRC-32, and the writer's id as it was sent."""
     assert write(storage, orders(0, 5), by=OWNER) == 5
     with sqlite3.connect(storage.root / FILE_NAME) as connection:
         assert connection.execute("UPDATE appends SET sha256 = NULL").rowcount == 1

@@ -96,7 +96,7 @@ def leader_of(tables: FlussTables, table: TableInfo) -> str:
 
 
 def test_kv_snapshots_of_indexed_rows_have_what_the_server_itself_reads_in_them(tables: FlussTables) -> None:
-    """It decodes the rows to write the log, which is in Arrow: 0.9.1 takes no row of such a table whose log is INDEXED, too."""
+    """The server decodes the rows to write the log, which is in Arrow: 0.9.1 refuses rows of such a table whose log is INDEXED, too."""
     table = tables.create("indexed", SCHEMA, ["id"], properties={"table.kv.format": "INDEXED"})
     leader = leader_of(tables, table)
     put_rows(leader, table.table_id, SCHEMA.types, [FULL, list(EMPTY.values())], [])

@@ -83,7 +83,7 @@ LAST_US = 2**63 - 1
 def test_a_timestamp_that_microseconds_cannot_say_stops_the_bucket(
     encoding: RowEncoding, milliseconds: int, nanoseconds: int, fits: bool
 ) -> None:
-    """It wrapped around, and stood in the lake as another time."""
+    """The time wrapped around, and was another time in the lake."""
     rows = [encode_row(TIMES.types, (number, at), encoding) for number, at in enumerate((5, (milliseconds, nanoseconds), 7))]
     content = b"".join(struct.pack("<ib", len(row) + 1, ChangeType.INSERT) + row for row in rows)
     data = pa.py_buffer(packed_record_batch([b""] * 3, [ChangeType.INSERT] * 3, content=content))

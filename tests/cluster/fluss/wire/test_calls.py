@@ -65,7 +65,7 @@ def test_a_server_that_is_too_new_is_told_what_it_has_instead(opened: Opened) ->
 
 
 def test_a_call_that_a_server_does_not_know_is_never_sent(opened: Opened) -> None:
-    """It would not be answered. What goes without it goes on."""
+    """The server would not answer the call. Calls that do not need it still work."""
     with ScriptedFluss(without(ACQUIRE), {LIST_DATABASES: lambda request: pb.ListDatabasesResponse()}) as server:
         client = opened(connected_to(server))
 

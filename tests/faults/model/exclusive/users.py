@@ -172,7 +172,7 @@ def begin_sweep(world: World) -> Step:
 
 
 def end_sweep(size: Size, world: World, sweep: Sweep) -> Step:
-    """Then it reads the lake table, and deletes."""
+    """Ends a sweep: reads the lake table, and deletes."""
     after, lake, uuid = world._replace(sweep=None), world.lake, world.record.uuid
     if lake is None or uuid is None or lake.uuid != uuid:
         return "the sweep finds another lake table, and deletes nothing", after

@@ -43,7 +43,7 @@ def plan(size: Size, world: World) -> Iterator[Step]:
 
 
 def advance(size: Size, world: World, flink: Flink) -> Step:
-    """Its next step."""
+    """Takes the next step of Flink's committer."""
     match flink.step:
         case "planned":
             return check(world, flink)
@@ -71,7 +71,7 @@ def check(world: World, flink: Flink) -> Step:
 
 
 def prepare(world: World, flink: Flink) -> Step:
-    """Its own end over what the cluster has."""
+    """Prepares a commit with Flink's own ends, over those that the cluster has."""
     if not world.cluster.is_readable:
         return f"Flink {flink.number} cannot read the cluster's record, and fails", world.with_flink(flink, None)
     file = OffsetsFile("flink", flink.number, flink.stop)

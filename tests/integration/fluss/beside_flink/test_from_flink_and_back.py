@@ -17,7 +17,7 @@ from tiering.model.tables import TableInfo
 
 @pytest.fixture
 def world(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussLakeWorld]:
-    """Its coordinator is not asked; what is of use is its lake, and Flink."""
+    """The world's lake and Flink; the test does not use its coordinator."""
     world = FlussLakeWorld(tmp_path / "world", fluss.bootstrap_servers)
     yield world
     world.close()

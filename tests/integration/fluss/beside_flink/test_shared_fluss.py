@@ -47,7 +47,7 @@ def deployment(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussDeploy
 def test_a_table_that_fluss_assigns_is_tiered_and_given_back(
     receiver: OtlpReceiver, deployment: FlussDeployment, tables: FlussTables
 ) -> None:
-    """Also by a coordinator that stops: the next one gets the table at once, and not after Fluss's time-out of two minutes."""
+    """A coordinator that stops hands the table back, too: the next one gets it immediately, without Fluss's time-out of two minutes."""
     table = tables.create("assigned", SCHEMA, buckets=3, properties={**LAKE, "table.datalake.freshness": "4s"})
     deployment.write(tables, table, 0, COUNT)
     deployment.start_tierer("first")

@@ -157,7 +157,7 @@ def test_a_round_without_rows_makes_no_snapshot(tables: FlussTables, lake: LakeT
 
 
 def test_fluss_reads_offsets_from_the_rows_and_their_times_a_thousand_times_too_small(tables: FlussTables, flink: FlinkTiering) -> None:
-    """It reads the milliseconds of `__timestamp` as microseconds. An added column is null in rows of before."""
+    """Fluss reads the milliseconds of `__timestamp` as microseconds. An added column is null in older rows."""
     table = tables.create("read_back", SCHEMA, properties=LAKE)
     flink.plan(tables, table)
     wider = tables.add_column(table, pa.field("note", pa.int32()))

@@ -94,7 +94,7 @@ def test_a_round_whose_changes_leave_nothing_writes_no_file(table: PrimaryKeyTab
 
 
 def test_batches_may_be_as_small_as_one_record(kit: Any) -> None:
-    """Then some hold nothing but a row as it was before."""
+    """Some batches then hold only the before-image of a row."""
     table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1), batch_rows=1)
     table.put(*table.rows(5))
     table.tier("r1")

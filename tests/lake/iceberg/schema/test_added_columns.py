@@ -253,7 +253,7 @@ def test_a_hint_names_no_mend_for_a_column_that_was_widened(kit: Any, source: pa
 
 
 def test_a_dropped_column_whose_schema_was_cleaned_up_is_not_taken_for_a_new_one(kit: Any) -> None:
-    """Its old values would be lost silently: a new column has a new field id."""
+    """The old values of the column would be lost silently: a new column has a new field id."""
     table = kit.table()
     kit.lake.ensure_table(table)
     alter(kit, table, "dropped")

@@ -158,7 +158,7 @@ def test_a_marker_of_many_partitions_goes_through_a_real_commit(kit: Any, partit
 
 
 def test_a_marker_file_lies_outside_of_the_table(kit: Any) -> None:
-    """So that an engine's orphan clean-up does not take it."""
+    """Outside of the table, an engine's orphan clean-up does not delete the file."""
     table = partitioned(kit)
     prepared = kit.prepare(table, "round", {})
     numbers = random.Random(7)

@@ -83,7 +83,7 @@ def test_small_files_stay_few_and_rows_stay_as_they_are(kit: PaimonKit, properti
 
 @LAYOUTS
 def test_a_reader_that_follows_the_table_gets_each_row_once(kit: PaimonKit, properties: dict[str, str]) -> None:
-    """It reads the files that each snapshot of the kind APPEND adds (Paimon's `DeltaFollowUpScanner`)."""
+    """The reader takes the files that each snapshot of the kind APPEND adds (Paimon's `DeltaFollowUpScanner`)."""
     table = kit.log_table(properties=properties)
     rounds = MergingRounds(kit, table)
     rounds.run(25)
@@ -268,7 +268,7 @@ def test_files_of_other_writers_are_left_alone(kit: PaimonKit) -> None:
 
 
 def test_a_file_whose_rows_were_changed_is_not_merged(kit: PaimonKit) -> None:
-    """Its footer names another checksum. Nothing of the merge is left behind."""
+    """The footer of the file names another checksum. Nothing of the merge is left behind."""
     rounds = MergingRounds(kit, kit.log_table(properties=CLEAN))
     rounds.run(SMALL_FILES)
     path = max(kit.folder(rounds.table).glob("bucket-0/*.parquet"))

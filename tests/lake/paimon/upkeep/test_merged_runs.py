@@ -147,7 +147,7 @@ def test_rows_in_the_files_are_in_the_order_of_their_keys_each_once(kit: PaimonK
 
 
 def test_a_small_new_run_does_not_write_a_large_one_anew(kit: PaimonKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows that delete others have to stay."""
+    """The delete rows of the small run have to stay."""
     monkeypatch.setattr(sorted_files, "PART_BYTES", 5_000)
     monkeypatch.setattr(rewriting, "RUN_BATCH_ROWS", 200)
     rounds = ChangingRounds(kit, keyed_table(properties=CLEAN), keys=3_000)

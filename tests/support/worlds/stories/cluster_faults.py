@@ -72,7 +72,7 @@ class ClusterFaults(DamagedFiles):
         return self.during_round(lambda _: self.add_column())
 
     def drop_partition_in_round(self) -> str | None:
-        """And rows come to one of that name."""
+        """Drops a partition during a round, and then writes rows, which may go to a new one of the same name."""
 
         def drop(taken: SteppedRound) -> str | None:
             model = self.model_of(taken)

@@ -33,7 +33,7 @@ class DroppedPartitions(ClusterFaults):
         return f"{dropped} and {rows} came again"
 
     def drop_untiered_partition(self) -> str | None:
-        """Its records are lost for the lake, and an event says how many."""
+        """Drops a partition whose records were not tiered: they are lost for the lake, and an event says how many."""
         model = self._partitioned()
         if model is None or not self.world.storage.table(model.info.path).lake_enabled or self.record_of(model) is None:
             return None
