@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from support.reference.system_tables_page import render
 from support.repository import ROOT
 from sys_tables.registry import default_registry
+from tiering.cli.main import app
 from tiering.model.rounds import RoundState
 from tiering.model.states import TRANSITIONS
 
@@ -279,3 +282,43 @@ def test_pages_have_short_lines_and_say_who_acts() -> None:
         for word in re.findall(r"\b(?:whoever|somebody|nobody)\b", re.sub(r"`[^`\n]*`", "", prose(page)))
     ]
     assert (long, vague) == ([], [])
+
+
+WITHOUT_LIMITS = GENERATED | {"index.md", "design.md", "fluss-facts.md"}
+"""Pages of reference: they have no example and no limits of their own. (`security-grants.md` has both.)"""
+FIRST_LINES = 30
+
+
+def test_a_page_begins_with_its_purpose_and_an_example_and_states_its_limits() -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        lines = page.read_text().splitlines()
+        assert lines[0].startswith("# "), page.name
+        assert re.match(r"[`\w[]", lines[2]), f"{page.name}: no purpose below the title"
+        if page.name not in WITHOUT_LIMITS:
+            start = lines[:FIRST_LINES]
+            assert any(line.startswith(("```", "## Example", "|")) for line in start), f"{page.name}: no example at the beginning"
+            assert any(re.match(r"#+ .*[Ll]imits|Limits\b", line) for line in lines), f"{page.name}: no limits"
+
+
+def command_of(words: list[str]) -> Any:
+    """Returns the command that a line of the docs calls, or None if its first word is no command."""
+    root = command = typer.main.get_command(app)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    return None if command is root else command
+
+
+def test_commands_of_pages_have_the_options_that_pages_show() -> None:
+    shown: set[tuple[str, str]] = set()
+    unknown: set[tuple[str, str, str]] = set()
+    for page in [*PAGES, ROOT / "sql_examples" / "README.md"]:
+        text = page.read_text().replace("\\\n", " ")
+        for words, remainder in re.findall(r"(?:^|`|\$ )lakeward ([a-z-]+(?: [a-z]+)?)([^\n`|#]*)", text, re.MULTILINE):
+            command = command_of(words.split())
+            options = re.findall(r"(?<!\S)--[a-z][a-z0-9-]*(?![\w.-])", f"{words}{remainder}")
+            if command is not None:
+                known_options = {"--help", *(name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts))}
+                shown |= {(command.name or "", option) for option in options}
+                unknown |= {(page.name, command.name or "", option) for option in options if option not in known_options}
+    assert len(shown) > 50
+    assert unknown == set()

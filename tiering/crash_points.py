@@ -45,7 +45,7 @@ BESIDE_TIERING = (MERGING, MERGED, SNAPSHOT_EXPIRING, OLD_METADATA_DELETING)
 
 MERGING: the round has copied a part of the files that it merges. MERGED: the merged files are written, and no snapshot names them.
 OLD_METADATA_DELETING: the round has committed; this point follows each former metadata file that it deletes. SNAPSHOT_EXPIRING: snapshots
-of a Paimon table expire after the commit, one change after the other. Those of an Iceberg table expire in the commit.
+of a Paimon table expire after the commit, one change after the other. Snapshots of an Iceberg table expire in the commit.
 """
 
 STORE_BEFORE_COMMIT = "store_before_commit"

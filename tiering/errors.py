@@ -122,18 +122,18 @@ class LakewardError(Exception):
     for a table which statement it is, and whether the statement leaves no row out."""
     no_statement: ClassVar[str] = "Each class below it has its own next action."
     """The reason why no statement can help, as a sentence; empty if a statement can."""
-    diagnostic: ClassVar[str] = _STATUS
+    check: ClassVar[str] = _STATUS
     """The statement or command that a person on call uses next. It shows more, or does what the message asks for."""
 
     def __init_subclass__(
-        cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "", diagnostic: str | None = None
+        cls, phases: tuple[str, ...] | None = None, next_action: str = "", no_statement: str = "", check: str | None = None
     ) -> None:
         """Inherits from the base class what a class does not declare. A class has either a statement or the sentence of `no_statement`."""
         super().__init_subclass__()
         if phases is not None:
             cls.phases = phases
-        if diagnostic is not None:
-            cls.diagnostic = diagnostic
+        if check is not None:
+            cls.check = check
         if next_action or no_statement:
             cls.next_action, cls.no_statement = next_action, no_statement
 
@@ -151,69 +151,69 @@ class LakewardError(Exception):
         return self.message
 
 
-class BadRequest(LakewardError, no_statement=_CALLER_CORRECTS, diagnostic=_HELP):
+class BadRequest(LakewardError, no_statement=_CALLER_CORRECTS, check=_HELP):
     """A request that the caller can correct."""
 
 
-class InvalidName(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, diagnostic=_COLUMNS):
+class InvalidName(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, check=_COLUMNS):
     """A database, table or column name that does not follow the name rule."""
 
     default_hint = "Use ASCII letters, digits, '_' and '-', at most 200 characters, not starting with '__'."
 
 
-class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, diagnostic=_HELP):
+class InvalidArgument(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, check=_HELP):
     """An argument or option with a value that is not allowed. The message names it."""
 
 
-class UnknownDatabase(BadRequest, diagnostic="SELECT DISTINCT database_name FROM fluss.sys.tables"):
+class UnknownDatabase(BadRequest, check="SELECT DISTINCT database_name FROM fluss.sys.tables"):
     """The named database does not exist."""
 
 
-class UnknownTable(BadRequest, diagnostic="SELECT database_name, table_name FROM fluss.sys.tables"):
+class UnknownTable(BadRequest, check="SELECT database_name, table_name FROM fluss.sys.tables"):
     """The named table does not exist."""
 
 
-class UnknownPartition(BadRequest, diagnostic=_of_table("DISTINCT partition_name", "tiering_buckets")):
+class UnknownPartition(BadRequest, check=_of_table("DISTINCT partition_name", "tiering_buckets")):
     """The named partition does not exist."""
 
 
-class UnknownProcedure(BadRequest, diagnostic="SELECT procedure_name, description FROM fluss.sys.procedures"):
+class UnknownProcedure(BadRequest, check="SELECT procedure_name, description FROM fluss.sys.procedures"):
     """The named procedure does not exist."""
 
 
-class UnknownLease(BadRequest, diagnostic="SELECT lease_id, owner, state, expires_at FROM fluss.sys.kv_snapshot_leases"):
+class UnknownLease(BadRequest, check="SELECT lease_id, owner, state, expires_at FROM fluss.sys.kv_snapshot_leases"):
     """No lease has that id, or the lease does not contain the named bucket."""
 
 
-class StatementOutdated(BadRequest, diagnostic=_COLUMNS):
+class StatementOutdated(BadRequest, check=_COLUMNS):
     """A column that the plan of a SQL statement uses was removed or has another type."""
 
     default_hint = "Run the statement again."
 
 
-class AlreadyExists(BadRequest, diagnostic="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
+class AlreadyExists(BadRequest, check="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
     """A database or table of that name exists already."""
 
 
-class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, diagnostic=_COLUMNS):
+class UnsupportedType(BadRequest, phases=("PLAN",), no_statement=_SOURCE_MUST_CHANGE, check=_COLUMNS):
     """A column type that a lake table cannot have."""
 
 
-class InvalidData(BadRequest, diagnostic=_COLUMNS):
+class InvalidData(BadRequest, check=_COLUMNS):
     """Input that cannot be read or does not fit its table. None of it was written."""
 
 
-class CannotReconcile(BadRequest, diagnostic=_STATUS):
+class CannotReconcile(BadRequest, check=_STATUS):
     """The requested action cannot reconcile the lake table."""
 
 
-class LakeDisabled(BadRequest, diagnostic="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
+class LakeDisabled(BadRequest, check="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
     """Tiering was requested for a table whose lake is disabled."""
 
     default_hint = "Enable the lake with the table option table.datalake.enabled=true."
 
 
-class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')", diagnostic=_PAUSE):
+class TablePaused(BadRequest, next_action="CALL fluss.sys.resume_tiering('db.t')", check=_PAUSE):
     """Tiering was requested for a paused table."""
 
 
@@ -273,9 +273,7 @@ class HistoryExpired(PermanentTieringError, next_action=_RETIER):
     """Snapshots that would show whether the lake table was rolled back expired, and the metadata files that named them were deleted."""
 
 
-class LogTruncated(
-    PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", diagnostic=_OFFSETS
-):
+class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", check=_OFFSETS):
     """The log starts after the next row to tier."""
 
 
@@ -284,7 +282,7 @@ class LogBehindLake(
     phases=("PLAN",),
     no_statement="Only the lake has the rows that the cluster lost, so tiering without them would leave them out. "
     "Restore the cluster's newest state. Tiering then continues.",
-    diagnostic=_OFFSETS,
+    check=_OFFSETS,
 ):
     """The lake table has records beyond the end of the log."""
 
@@ -293,7 +291,7 @@ class LogRewritten(
     PermanentTieringError,
     phases=("PLAN",),
     next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7",
-    diagnostic=_VALIDATE,
+    check=_VALIDATE,
 ):
     """The cluster lost records that were tiered, and other records now have their offsets."""
 
@@ -310,7 +308,7 @@ class ForbiddenLocation(
     PermanentTieringError,
     phases=("PLAN", "WRITE", "LAKE_COMMIT"),
     no_statement="Start the coordinator with an option that allows the location. Tiering then continues.",
-    diagnostic="CALL fluss.sys.tier_table('db.t')",
+    check="CALL fluss.sys.tier_table('db.t')",
 ):
     """Metadata of a lake table names a file outside the locations that are allowed for files of its lake. It was not opened."""
 
@@ -324,14 +322,14 @@ class TransientTieringError(
     LakewardError,
     phases=("PLAN", "LEASE", "READ", "WRITE", "LAKE_COMMIT", "ACK"),
     no_statement="Lakeward retries automatically: waiting is right.",
-    diagnostic=_WAITING,
+    check=_WAITING,
 ):
     """The next attempt may succeed."""
 
     retryable = True
 
 
-class RoundFailed(TransientTieringError, diagnostic=_of_table("phase, message, hint, count, last_seen", "tiering_errors")):
+class RoundFailed(TransientTieringError, check=_of_table("phase, message, hint, count, last_seen", "tiering_errors")):
     """A round ended without a commit for a reason outside this tree. The message has the cause. SQL mostly shows the cause's name in place
     of this one: a library's class, `DataFilesMissing` (files were deleted before the commit), `InconsistentRound` (results do not match),
     `RoundLost` (its thread ended), `RoundRepeated` (the lake table has it already)."""
@@ -345,7 +343,7 @@ class RoundFailed(TransientTieringError, diagnostic=_of_table("phase, message, h
         return self.cause_class
 
 
-class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), diagnostic=_SPLITS):
+class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), check=_SPLITS):
     """The splits made no progress for `--stalled-after`. The tierer gave up the round. Files that it still writes are never committed."""
 
     default_hint = (
@@ -354,22 +352,22 @@ class RoundStalled(TransientTieringError, phases=("READ", "WRITE"), diagnostic=_
     )
 
 
-class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK"), diagnostic=_COMMITS):
+class CommitOutcomeUnknown(TransientTieringError, phases=("LAKE_COMMIT", "ACK"), check=_COMMITS):
     """A commit was sent, but its outcome is unknown. The base check of the next round will find it."""
 
 
-class LakeUnavailable(TransientTieringError, diagnostic=_DOCTOR):
+class LakeUnavailable(TransientTieringError, check=_DOCTOR):
     """The lake's catalog or storage does not answer."""
 
 
-class ClusterUnavailable(TransientTieringError, diagnostic=_DOCTOR):
+class ClusterUnavailable(TransientTieringError, check=_DOCTOR):
     """The source cluster does not answer."""
 
 
 class ClusterAccessDenied(
     ClusterUnavailable,
     no_statement="Ask the cluster's administrator for the privilege, or give the coordinator another user. Lakeward retries automatically.",
-    diagnostic=_RETRY,
+    check=_RETRY,
 ):
     """The source cluster refuses the login or an operation. An administrator may correct that without a restart of the coordinator."""
 
@@ -398,7 +396,7 @@ class BaseMoved(TransientTieringError, phases=("LAKE_COMMIT",)):
     default_hint = "Nothing needs to be done: the next attempt finds the rows again."
 
 
-class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), diagnostic=_CALLS):
+class TableBusy(TransientTieringError, phases=("FENCE", "ACK"), check=_CALLS):
     """Another acknowledgement or reconciliation of the table does not end, or a commit may write the record that a CALL wants to skip."""
 
     default_hint = "Try again. If the error stays, the lake's catalog or storage does not respond: check it."
@@ -409,7 +407,7 @@ class BucketStopped(
     phases=("READ", "WRITE"),
     no_statement="The statement that helps, sys.skip_record, leaves an acknowledged record out of the lake. "
     "The hint has the statement; a person decides.",
-    diagnostic=_of_table("bucket_id, error_message, stopped_at_offset, stopped_at_record", "tiering_buckets"),
+    check=_of_table("bucket_id, error_message, stopped_at_offset, stopped_at_record", "tiering_buckets"),
 ):
     """A record that was acknowledged cannot be decoded or written, or a bucket's KV state cannot take it. Names bucket and offset.
 
@@ -417,90 +415,86 @@ class BucketStopped(
     """
 
 
-class TiererStopped(TransientTieringError, phases=(), diagnostic=_TIERERS):
+class TiererStopped(TransientTieringError, phases=(), check=_TIERERS):
     """The tierer got a request to stop. The next tierer that asks gets the table, without back-off."""
 
 
-class Cancelled(LakewardError, no_statement="The table has not failed. Its next round follows automatically.", diagnostic=_ROUNDS):
+class Cancelled(LakewardError, no_statement="The table has not failed. Its next round follows automatically.", check=_ROUNDS):
     """A request ended the round before its commit was granted."""
 
 
-class TiererLost(TransientTieringError, phases=(), diagnostic=_TIERERS):
+class TiererLost(TransientTieringError, phases=(), check=_TIERERS):
     """The tierer sent no heartbeat for the service timeout. Another tierer gets the table."""
 
     default_hint = "Check whether the tierer still runs and reaches the coordinator, and read its log."
 
 
-class Fenced(
-    LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows automatically.", diagnostic=_ROUNDS
-):
+class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statement="The next round follows automatically.", check=_ROUNDS):
     """Another round, process or service took the table before the commit. One fence is normal. More in a row count as failures."""
 
     retryable = True
 
 
-class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_UPGRADE_NEEDED, diagnostic=_RETRY):
+class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_UPGRADE_NEEDED, check=_RETRY):
     """The log has record batches in a version of Fluss's format that this release cannot read. No data is damaged."""
 
     default_hint = "Fluss 1.0 writes such batches if 'table.statistics.columns' is set. Upgrade Lakeward, then CALL sys.retry_tiering."
 
 
-class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, diagnostic=_VALIDATE):
+class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, check=_VALIDATE):
     """Stored data does not match its checksum. The message names file, bucket and offset range."""
 
 
-class Unauthenticated(LakewardError, no_statement=_SERVICE_ERROR, diagnostic="lakeward token list --data ./lakeward-data"):
+class Unauthenticated(LakewardError, no_statement=_SERVICE_ERROR, check="lakeward token list --data ./lakeward-data"):
     """The call has no valid token: it is missing, unknown, revoked or expired. The service did nothing of the call."""
 
     default_hint = "Set LAKEWARD_TOKEN_FILE, or the catalog option token-file of Spark, to the path of a token."
 
 
-class AccessDenied(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_POLICIES):
+class AccessDenied(LakewardError, no_statement=_SERVICE_ERROR, check=_POLICIES):
     """The policies of the service do not allow the call. Message and hint name the privilege and the statement that grants it."""
 
     default_hint = "Ask the person who maintains the service's policy file."
 
 
-class ServiceUnreachable(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR):
+class ServiceUnreachable(LakewardError, no_statement=_SERVICE_ERROR, check=_DOCTOR):
     """No Lakeward service responds at the address."""
 
     retryable = True
 
 
-class InsecureConnection(ServiceUnreachable, diagnostic="lakeward doctor --uri host:7707 --tls-ca ca.pem"):
+class InsecureConnection(ServiceUnreachable, check="lakeward doctor --uri host:7707 --tls-ca ca.pem"):
     """The connection would not be secure: only one side uses TLS, or the certificate has expired, has another host or no known issuer."""
 
     default_hint = "Compare the service's --server-cert with --tls-ca, --tls-cert and --tls-key of the client."
 
 
-class ServiceBusy(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_CALLS):
+class ServiceBusy(LakewardError, no_statement=_SERVICE_ERROR, check=_CALLS):
     """The service has as much work as it accepts at once. It did nothing of the call."""
 
     retryable = True
     default_hint = "Try again in a moment, with fewer calls at once."
 
 
-class InvalidAnswer(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR):
+class InvalidAnswer(LakewardError, no_statement=_SERVICE_ERROR, check=_DOCTOR):
     """A service's answer cannot be read, does not end, or is larger than a client accepts."""
 
     default_hint = "Check that the uri is the address of a Lakeward service, and which version the service has."
 
 
-class PeerTooOld(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR):
+class PeerTooOld(LakewardError, no_statement=_SERVICE_ERROR, check=_DOCTOR):
     """The service has an older version, which does not have this call."""
 
 
-class StatementFailed(
-    LakewardError, no_statement=_SERVICE_ERROR, diagnostic="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"
-):
+class StatementFailed(LakewardError, no_statement=_SERVICE_ERROR, check="lakeward sql --data ./lakeward-data 'SHOW TABLES IN fluss.sys'"):
     """A SQL engine refused a statement, or the statement failed. The message is the engine's."""
 
 
-class StoreError(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR_HERE):
+class StoreError(LakewardError, no_statement=_SERVICE_ERROR, check=_DOCTOR_HERE):
     """The state store refused or lost a write."""
 
     retryable = True
 
 
-class SetupError(LakewardError, no_statement=_SERVICE_ERROR, diagnostic=_DOCTOR_HERE):
+class SetupError(LakewardError, no_statement=_SERVICE_ERROR, check=_DOCTOR_HERE):
     """This machine lacks something: Java, a free port, a writable folder."""

@@ -86,7 +86,7 @@ def _shape(table: TableInfo) -> dict[str, str]:
 
 
 def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
-    """Returns the properties of the lake copy: durations in ms, times in ISO 8601, UTC. What is unknown is empty."""
+    """Returns the properties of the lake copy: durations in ms, times in ISO 8601, UTC. Unknown values are empty."""
     if not table.lake_enabled:
         return {"lake.enabled": "false"}
     properties = {"lake.enabled": "true", "lake.format": table.lake_format, "lake.freshness-ms": str(table.freshness_ms)}

@@ -118,7 +118,7 @@ def _chunks(table: SystemTable, source: Iterable[object] | Columns, scan: ScanRe
 
 
 def _all_matching(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Columns:
-    """All matching rows, for groups and for an order. Of rows that come one by one only the columns that are wanted stay in memory."""
+    """Returns all matching rows, for groups and for an order. Only the requested columns of rows that come one by one stay in memory."""
     source = make_rows()
     if isinstance(source, Columns):
         return _matching(source, table, scan)

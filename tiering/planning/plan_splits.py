@@ -216,7 +216,7 @@ class ReadableSplits(Generic[ReaderT]):
 
 
 def readable_splits(splits: Sequence[TieringLogSplit], reader: Callable[[TieringLogSplit], ReaderT]) -> ReadableSplits[ReaderT]:
-    """Returns the splits with their readers. Of a bucket with a refused record, it returns the part before the record and no later splits.
+    """Returns the splits with their readers. For a bucket with a refused record, it returns the part before the record and no later splits.
     Raises the errors of `reader`, except for refused records."""
     readable: list[tuple[TieringLogSplit, ReaderT]] = []
     stopped: dict[BucketKey, BucketStopped] = {}

@@ -35,7 +35,7 @@ def redact(text: str) -> str:
 def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """A message from outside as it may be stored, logged or shown: redacted, without control characters, at most `limit` characters.
 
-    What lies far behind the limit is never looked at.
+    Text far behind the limit is never read.
     """
     emitted = limit * _SHRINKS
     window_length = emitted + max(_AHEAD, KNOWN.longest)
@@ -46,7 +46,7 @@ def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def is_public_property(name: str) -> bool:
-    """Whether anybody may see the value of a property of a lake or a catalog."""
+    """Whether every caller may see the value of a property of a lake or a catalog."""
     return name in CATALOG_PROPERTIES
 
 

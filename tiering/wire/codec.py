@@ -119,7 +119,7 @@ class MappingCodec(Generic[KeyT, ValueT, MessageT]):
         return [self._write(item) for item in items]
 
     def from_pb(self, entries: Iterable[MessageT]) -> dict[KeyT, ValueT]:
-        """Returns the mapping. Of several entries with one key, the last one counts."""
+        """Returns the mapping. The last of several entries with one key counts."""
         return dict(map(self._read, entries))
 
 

@@ -3,8 +3,8 @@
 It serves all services of a server. A servicer raises its errors, and the guard turns them into the status of the call, with their details;
 what is no error of ours is logged, and travels by its class. Before any work is done it refuses a request that cannot be read or is too
 large with InvalidArgument, and one call too many with ServiceBusy. A SELECT is never behind a waiting CALL or a long poll: each kind of
-call has a number and an amount of bytes of its own, of which one caller gets a part. A caller is a principal, and before anybody proved who
-calls an address.
+call has a number and an amount of bytes of its own, of which one caller gets a part. A caller is a principal, or an address
+before the caller is authenticated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ENDS = (grpc.aio.AbortError, asyncio.CancelledError, GeneratorExit, KeyboardInt
 """Exceptions that end a call or the process by themselves: the guard lets them pass."""
 
 LOG_LINES = 60
-"""Lines about failed calls of one caller in a minute: anybody who reaches the port can make calls that fail."""
+"""Lines about failed calls of one caller in a minute: every client that reaches the port can make calls that fail."""
 
 MOST_LOG_LINES = 600
 """Lines about failed calls of all callers in a minute."""

@@ -60,4 +60,4 @@ def _rows(root: type[LakewardError]) -> Iterator[list[str]]:
 def _row(kind: type[LakewardError]) -> list[str]:
     happened = " ".join(inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].split())
     action = f"`{kind.next_action}`" if kind.next_action else f"None. {kind.no_statement}"
-    return [f"`{kind.__name__}`", happened, ", ".join(kind.phases), "yes" if kind.retryable else "no", action, f"`{kind.diagnostic}`"]
+    return [f"`{kind.__name__}`", happened, ", ".join(kind.phases), "yes" if kind.retryable else "no", action, f"`{kind.check}`"]

@@ -26,9 +26,9 @@ def classes(root: type[LakewardError] = LakewardError) -> Iterator[type[Lakeward
     yield from chain.from_iterable(classes(child) for child in root.__subclasses__() if child.__module__ == TREE)
 
 
-LOOKS = sorted({kind.diagnostic for kind in classes()})
-STATEMENTS = [diagnostic for diagnostic in LOOKS if not diagnostic.startswith("lakeward ")]
-COMMANDS = [diagnostic for diagnostic in LOOKS if diagnostic.startswith("lakeward ")]
+LOOKS = sorted({kind.check for kind in classes()})
+STATEMENTS = [check for check in LOOKS if not check.startswith("lakeward ")]
+COMMANDS = [check for check in LOOKS if check.startswith("lakeward ")]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_command_is_there_with_its_options(command: str) -> None:
 
 
 def test_no_class_is_without_one_and_those_of_a_service_have_none_of_a_table() -> None:
-    assert [kind for kind in classes() if not kind.diagnostic] == []
+    assert [kind for kind in classes() if not kind.check] == []
     of_a_service = [kind for kind in classes() if kind.no_statement == errors.Unauthenticated.no_statement]
     assert len(of_a_service) > 5
-    assert [kind for kind in of_a_service if "table_name = " in kind.diagnostic or "db.t" in kind.diagnostic] == []
+    assert [kind for kind in of_a_service if "table_name = " in kind.check or "db.t" in kind.check] == []

@@ -69,7 +69,7 @@ def clean_values(_logger: object, _name: str, event: structlog.typing.EventDict)
 
 
 def clean_stack(text: str) -> str:
-    """Returns a redacted stack with indented, shortened lines. Of a long stack, only the last lines."""
+    """Returns a redacted stack with indented, shortened lines. A long stack keeps only its last lines."""
     lines: list[str] = []
     room = STACK_LIMIT
     for line in reversed(redact(text[-_LONGEST_STACK:]).rstrip("\n").split("\n")):

@@ -70,7 +70,7 @@ class SweptRounds:
         self._note = table_records.store.former_rounds(table_id)
 
     def fates(self, table_uuid: str) -> dict[str, RoundFate]:
-        """Returns the fates of all rounds with a known grant. Those in the ledger come first."""
+        """Returns the fates of all rounds with a known grant. A fate in the ledger overrides a noted one."""
         noted = noted_fates(self._note, table_uuid)
         return {**self.ledger.fates, **{round_id: noted[round_id] for round_id in noted.keys() - self.ledger.fates.keys()}}
 

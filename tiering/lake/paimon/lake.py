@@ -142,8 +142,8 @@ class PaimonLake:
         table_layout(table)
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
-        """Creates the lake table if it does not exist and `may_create` is True. Of two processes that create it at once, both get the first
-        one's.
+        """Creates the lake table if it does not exist and `may_create` is True. If two processes create it
+        at once, both get the table of the first one.
 
         Adds columns that are new at the source, nullable, before the system columns if the table has them; the snapshots stay unchanged.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.

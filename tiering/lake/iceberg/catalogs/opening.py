@@ -194,7 +194,7 @@ class SqlLakeCatalog(_LakeMetastoreCatalog, SqlCatalog):
 
 
 class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
-    """A catalog behind a server. Of the server's answers only credentials are used."""
+    """A catalog behind a server. It uses only credentials of the server's answers."""
 
     def _create_session(self) -> Session:
         """Returns a session that follows no redirection: a redirection could send requests with credentials to any server."""

@@ -195,8 +195,8 @@ def upkeep_of(
 
 
 def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, str], now_ms: int) -> ExpiryRule:
-    """Returns the rule for a table that cannot be thinned. Of snapshots older than an hour only the newest MAX_SNAPSHOTS stay, unless the
-    user set an age. A day of commits every 10 s would make metadata files of 12 MB."""
+    """Returns the rule for a table that cannot be thinned. Only the newest MAX_SNAPSHOTS of the snapshots older than an hour stay, unless
+    the user set an age. A day of commits every 10 s would make metadata files of 12 MB."""
     times = sorted((snapshot.timestamp_ms for snapshot in metadata.snapshots), reverse=True)
     if SNAPSHOT_MAX_AGE.name in options or len(times) <= consecutive_expiry.MAX_SNAPSHOTS:
         return rule

@@ -273,7 +273,7 @@ LAST_ADDED = -1
 
 # Columns that are new at the source are added in one commit that contains nothing else. The request goes through `Catalog.commit_table`
 # once, under explicit requirements, like a round's commit (DESIGN 6 step 7): the table's uuid, its current schema and its last field id.
-# Of two concurrent additions of a column one is refused. After any error the caller must read the table again, because the request may
+# One of two concurrent additions of a column is refused. After any error the caller must read the table again, because the request may
 # have landed. Head and tag stay unchanged.
 def send_new_columns(catalog: Catalog, table: Table, columns: Sequence[pa.Field[pa.DataType]]) -> str | None:
     """Sends one request that adds `columns` as nullable. Returns None, or the error as text. The caller must read the table again."""

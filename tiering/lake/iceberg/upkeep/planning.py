@@ -222,7 +222,7 @@ def _offset(bound: bytes) -> int:
 
 
 def oldest_first(entry: LiveEntry) -> tuple[int, int]:
-    """Returns a sort key: oldest first. Of one commit the larger file comes first, because it replaced older files."""
+    """Returns a sort key: oldest first. The larger file of one commit comes first, because it replaced older files."""
     return entry.sequence_number, -entry.file.file_size_in_bytes
 
 
