@@ -138,6 +138,7 @@ FORMS = (
     f"https://storage.googleapis.com/b/o?GoogleAccessId={S}&Signature={S}",
     f"https://h/?access_token={S}&a=b",
     f"?sp=rw&sig={S}",
+    f"?to=https%3A%2F%2Fa.example%2Fc%3Fsv%3D2020%26sig%3D{S}",
     # JDBC and its like
     f"jdbc:mysql://me:{S}@host/db",
     f"jdbc:sqlserver://host;user=me;password={S};encrypt=true",

@@ -43,9 +43,10 @@ _ORACLE = re.compile(r"jdbc:oracle:[a-z0-9]{2,6}+:")
 _ORACLE_REST = re.compile(r"(?:[^\sj]++|j(?!dbc:))++")
 _ENCODED_USER = re.compile(r"%3a%2f%2f(?P<hidden>(?:[^\s\"'<>&%]++|%(?!40|2f|3f|23))++)%40")
 _GO_DSN = re.compile(r"(?<![\w.-])[\w.-]{1,64}+:(?P<hidden>[^\s@\"']{1,256}+)@(?:tcp|unix)\(")
+_EQUALS = "(?:=|%3d)"
 _SIGNED = re.compile(
-    r"(?:[?&](?:x-(?:amz|goog)-[a-z-]{1,40}+|sig|se|sp|sv|signature|expires|awsaccesskeyid|googleaccessid|code|key(?==[\w-]{16}))"
-    r"|(?<![\w-])sig)=(?P<hidden>[^&\s\"'<>]++)"
+    r"(?:(?:[?&]|%3f|%26)(?:x-(?:amz|goog)-[a-z-]{1,40}+|sig|se|sp|sv|signature|expires|awsaccesskeyid|googleaccessid|code"
+    rf"|key(?={_EQUALS}[\w-]{{16}}))|(?<![\w-])sig){_EQUALS}(?P<hidden>[^&\s\"'<>]++)"
 )
 _BEARER = re.compile(r"(?<![a-z])bearer(?:\s|%20){1,4}+(?P<hidden>[a-z0-9._~+/=-]++)")
 _NO_BEARER = re.compile(
@@ -152,7 +153,7 @@ FORMS: tuple[Form, ...] = (
     (("jdbc:oracle",), _ORACLE, _oracle_user),
     (("@tcp(", "@unix("), _GO_DSN, _hidden),
     (("%3a%2f%2f",), _ENCODED_USER, _hidden),
-    (("=",), _SIGNED, _hidden),
+    (("=", "%3d"), _SIGNED, _hidden),
     (("bearer",), _BEARER, _bearer),
     (("basic",), _BASIC, _basic),
     (("begin", "private-lines"), _BLOCK_BEGIN, _block),
