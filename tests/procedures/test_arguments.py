@@ -113,7 +113,7 @@ def test_a_table_is_named_within_the_session_of_the_caller() -> None:
     assert path_in("web.clicks", SessionNames(database="sales")) == "web.clicks"
     for catalog in ("mine", "MINE", "fluss"):
         assert path_in(f"{catalog}.sales.orders", SessionNames("mine")) == "sales.orders"
-    assert path_in("whatever.sales.orders", SessionNames("")) == "sales.orders", "an older plugin does not say its name"
+    assert path_in("whatever.sales.orders", SessionNames("")) == "sales.orders", "the caller does not say its name"
     with pytest.raises(InvalidName, match="names the catalog 'lake', but Lakeward's tables are in the catalog 'mine'"):
         path_in("lake.sales.orders", SessionNames("mine"))
     with pytest.raises(InvalidName, match="'orders' is not a table name"):

@@ -84,7 +84,7 @@ def test_what_the_proposal_requires_is_always_on_the_wire() -> None:
     assert PbTableTieringStatus.FromString(zero.SerializeToString()).HasField("tiering_epoch")
 
 
-def test_a_status_of_an_older_service_has_0_where_nothing_came() -> None:
+def test_a_status_has_0_where_the_message_has_nothing() -> None:
     message = PbTableTieringStatus(table_path=PATH.to_pb(ORDERS))
     (read,) = statuses_from_pb(ListTieringStatusesResponse(tiering_statuses=[message], observed_time=time_to_pb(NOON)))
     assert (read.status, read.tiering_epoch, read.last_tiered_time, read.error_count) == ("", 0, None, 0)

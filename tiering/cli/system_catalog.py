@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-from tiering.errors import InvalidAnswer, InvalidData, LakewardError, PeerTooOld, UnsupportedType
+from tiering.errors import InvalidAnswer, InvalidData, LakewardError, UnsupportedType
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import Literal, PbError
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
@@ -101,7 +101,7 @@ class SystemCatalog:
         return rows
 
     def read_all(self) -> Iterator[SystemTableRead]:
-        """Yields every system table as of one moment, or its error. An older service reads each table at another moment.
+        """Yields every system table as of one moment, or its error.
 
         Raises ServiceUnreachable before the first table, and the errors of `describe`.
         """
@@ -112,18 +112,8 @@ class SystemCatalog:
                     read = _read(name, messages)
                     left.pop(name, None)
                     yield read
-        except PeerTooOld:
-            yield from (self._read_alone(name) for name in left)
         except LakewardError as error:
             yield from (SystemTableRead(name, error=error) for name in left)
-
-    def _read_alone(self, name: str) -> SystemTableRead:
-        request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=name)
-        try:
-            with self._connection.calling():
-                return _contents(name, collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
-        except LakewardError as error:
-            return SystemTableRead(name, error=error)
 
     def close(self) -> None:
         """Closes the connection. A second call does nothing."""
@@ -146,7 +136,9 @@ def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTabl
     if failures:
         with readable(name):
             return SystemTableRead(name, error=error_from_pb(failures[0]))
-    return _contents(name, stream)
+    rows = decoded(stream)
+    observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
+    return SystemTableRead(name, rows, None if observed is None else observed.decode(errors="replace"))
 
 
 def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: list[PbError]) -> Iterator[pb.ReadAllTablesResponse]:
@@ -156,12 +148,6 @@ def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: lis
             failures.append(message.error)
             return
         yield message
-
-
-def _contents(name: str, stream: bytes) -> SystemTableRead:
-    rows = decoded(stream)
-    observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
-    return SystemTableRead(name, rows, None if observed is None else observed.decode(errors="replace"))
 
 
 def collected(pieces: Iterable[bytes]) -> bytes:

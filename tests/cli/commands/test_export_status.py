@@ -141,14 +141,6 @@ def broken(view: CoordinatorView, scan: ScanRequest) -> Iterator[Secretive]:
     raise ClusterUnavailable("cannot ask the cluster at postgresql://me:hush-6@db", hint="Start it.")
 
 
-class Old(SysCatalogService):
-    """A service from before it could read all tables at once."""
-
-    async def ReadAllTables(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadAllTablesResponse, None]:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-        yield pb.ReadAllTablesResponse()
-
-
 class Dying(SysCatalogService):
     """Goes down in the middle of the second table."""
 
@@ -182,12 +174,9 @@ def exported(file: Path, *tables: SystemTable, service: type[SysCatalogService] 
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "parquet"])
-@pytest.mark.parametrize("service", [SysCatalogService, Old])
-def test_a_table_that_cannot_be_read_is_named_and_the_others_are_there(
-    tmp_path: Path, ending: str, service: type[SysCatalogService]
-) -> None:
+def test_a_table_that_cannot_be_read_is_named_and_the_others_are_there(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"s.{ending}"
-    status, printed = exported(file, secretive, broken, nothing, service=service)
+    status, printed = exported(file, secretive, broken, nothing)
     assert status == 1
     outcomes = {row["table"]: (row["rows"], row["error"]) for row in csv.DictReader(io.StringIO(printed))}
     error = "ClusterUnavailable: cannot ask the cluster at postgresql://***@db"

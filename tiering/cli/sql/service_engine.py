@@ -101,10 +101,9 @@ class ServiceDuckDbEngine:
         return StatementView(names, lambda table, scan: read_rows(table, lambda: self._rows(table), names.now, scan))
 
     def _rows(self, table: SystemTable) -> Iterator[object]:
-        # A column that an older service does not have is NULL. A column that only a newer service has is left out.
         names = table.schema.names
         for row in self._catalog.read(table.name):
-            yield table.row_class(**{name: row.get(name) for name in names})
+            yield table.row_class(**{name: row[name] for name in names})
 
     def _validate(self, call: ValidateTable) -> Sequence[CheckResult]:
         rows = self._catalog.call("validate_table", table=str(call.path), level=call.level, snapshot_id=call.snapshot_id)

@@ -47,7 +47,7 @@ MOST_ROUNDS = 10**12
 
 @dataclass(frozen=True)
 class RoundRef:
-    """Identifies a round, with the numbers that fence it. `round_id` may be empty from an older peer.
+    """Identifies a round, with the numbers that fence it. `round_id` is empty if the message does not name it.
 
     `incarnation` is the process that sent the message; None if unknown.
     """

@@ -229,15 +229,15 @@ def process_digest(incarnation: str) -> str:
 
 
 def check_tierer_id(tierer_id: str) -> None:
-    """Raises InvalidArgument for an invalid tierer id."""
-    if tierer_id:  # an older peer sends none
+    """Raises InvalidArgument for an invalid tierer id. An empty one passes: the coordinator or the tierer chooses a name."""
+    if tierer_id:
         check_id(tierer_id, "a tierer's id", MAX_ID_LENGTH)
 
 
 def key_of(message: pb.PbTierer) -> TiererKey:
     """Returns the tierer's id and incarnation. Raises InvalidArgument.
 
-    An older peer sends no incarnation. Then the time of its start is used as a name.
+    The time of its start names a process that sends no incarnation.
     """
     check_tierer_id(message.tierer_id)
     if len(message.incarnation) > MAX_INCARNATION_LENGTH:

@@ -54,7 +54,7 @@ class SplitsReport:
 
 
 def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
-    """Returns the process that sent the message; None for an older tierer."""
+    """Returns the process that sent the message; None if the message does not name it."""
     return message.incarnation if message.HasField("incarnation") else None
 
 

@@ -83,9 +83,8 @@ def _planning(state: Round) -> Step:
 
 
 def _check_not_committed(state: Round) -> None:
-    """Raises RoundFailed for a round that is in the lake before it wrote anything. Either a coordinator with a restored older store
-    assigned it again, or two processes of a tierer without incarnations run it. A second snapshot with its id could not be told apart from
-    the first one when the lake is read for the outcome of the round.
+    """Raises RoundFailed for a round that is in the lake before it wrote anything. Such a round is assigned again by a coordinator with a
+    restored older store. The lake is read for the outcome of a round, and cannot tell a second snapshot with its id from the first one.
     """
     view, round_id = base_of(state).view, state.assignment.round_id
     if view is not None and any(snapshot.round_id == round_id for snapshot in view.snapshots.values()):
@@ -93,7 +92,7 @@ def _check_not_committed(state: Round) -> None:
             f"round {round_id} is in the lake table {state.assignment.path} already, and was started again",
             cause_class="RoundRepeated",
             hint="No data is lost: the next round has a new id and continues from the lake's state. This happens if the "
-            "coordinator's store was restored to an older copy, or if two tierers of an older version run under one tierer id.",
+            "coordinator's store was restored to an older copy.",
             table_path=state.assignment.path,
             round_id=round_id,
         )

@@ -42,7 +42,7 @@ class RoundRecord:
     idempotency_key: str | None = None
     tierer_id: str | None = None
     incarnation: str | None = None
-    """The process that runs it. It is never displayed, so that no other process can report for it. None for an older tierer."""
+    """The process that runs it. It is never displayed, so that no other process can report for it. None if unknown."""
     started_time: datetime | None = None
     finished_time: datetime | None = None
     planned_stops: TextOffsets | None = None
