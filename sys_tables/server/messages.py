@@ -23,9 +23,6 @@ from tiering.model.sql_types import Value
 from tiering.rpc.v1.common_pb2 import Literal
 from tiering.wire.procedure_calls import literal_from_pb
 
-CAPABILITIES = ("conditions", "order", "aggregates", "described_tables")
-"""Features of ReadTable and ListTables beyond their first version (proto `DescribeResponse.capabilities`)."""
-
 _DEEPEST = 50
 """Deepest nesting of conditions: people never write deeper ones, and Python's stack is finite."""
 
@@ -49,7 +46,6 @@ def description_to_pb(registry: Registry, databases: Sequence[str]) -> pb.Descri
         namespaces=[*databases, SYSTEM_DATABASE],
         system_tables=[_listed_table_to_pb(table) for table in registry.tables],
         procedures=[_procedure_to_pb(procedure) for procedure in registry.procedures],
-        capabilities=CAPABILITIES,
     )
     response.token = str(PlanToken.of(response.SerializeToString(deterministic=True), registry.tables))
     return response

@@ -1,4 +1,4 @@
-"""Usual questions about system tables need no Spark job, and every question gets Spark's own answer, also with an old service.
+"""Usual questions about system tables need no Spark job, and every question gets Spark's own answer.
 
 Each answer is compared with Spark's over a plain DataFrame of the same rows.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +16,6 @@ from pyspark.sql import Row, SparkSession
 
 from support.values.values_table import ROWS, values
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
-from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.server.service import SysCatalogService
 from tiering.model.status import TableStatus
 
 Serve = Callable[..., Any]
@@ -187,43 +185,6 @@ def test_any_question_is_answered_as_spark_alone_would(zone: str, server: Any, s
     assert {True, False} == {bool(read.conditions) for read in server.reads}
     assert any(read.order for read in server.reads)
     assert any(read.group_by for read in server.reads)
-
-
-@pytest.fixture
-def of_the_first_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service knows columns, filters and limit alone; as one that is older, it passes over all else."""
-    describe, read_table = SysCatalogService.Describe, SysCatalogService.ReadTable
-
-    async def describe_less(self: SysCatalogService, request: pb.DescribeRequest, context: Any) -> pb.DescribeResponse:
-        answer = await describe(self, request, context)
-        answer.ClearField("capabilities")
-        return answer
-
-    async def read_less(self: SysCatalogService, request: pb.ReadTableRequest, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
-        known = pb.ReadTableRequest()
-        known.CopyFrom(request)
-        for field in ("conditions", "order", "aggregates", "group_by"):
-            known.ClearField(field)
-        async for piece in read_table(self, known, context):
-            yield piece
-
-    monkeypatch.setattr(SysCatalogService, "Describe", describe_less)
-    monkeypatch.setattr(SysCatalogService, "ReadTable", read_less)
-
-
-@pytest.mark.usefixtures("of_the_first_version")
-def test_an_older_service_gives_right_answers(server: Any, session: Session) -> None:
-    spark, seed = session(server.uri), random.Random(11)
-    alone(spark, "values")
-    server.reads.clear()
-    for _ in range(10):
-        sql = question(seed)
-        ordered = "ORDER BY" in sql
-        served = answer(spark.sql(sql.format("fluss.sys.values")).collect(), ordered=ordered)
-        assert served == answer(spark.sql(sql.format("values_alone")).collect(), ordered=ordered), sql
-    assert not any(read.conditions or read.order or read.aggregates or read.group_by for read in server.reads)
-    known = {"EQUAL", "NOT_EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH"}
-    assert {pb.Filter.Operator.Name(condition.operator) for read in server.reads for condition in read.filters} <= known
 
 
 def test_system_tables_have_names_of_any_case(server: Any, session: Session) -> None:

@@ -123,7 +123,6 @@ def test_conditions_order_and_limit_are_the_service_s(run: Run) -> None:
         failed, in_d = where("status", "EQUAL", "Failed"), where("database_name", "EQUAL", "d")
         either = pb.Condition(any=pb.Conditions(conditions=[pb.Condition(filter=failed), pb.Condition(negated=pb.Condition(filter=in_d))]))
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
-            assert {"conditions", "order", "aggregates"} <= set((await client.stub.Describe(pb.DescribeRequest())).capabilities)
             request = {"namespace": "sys", "name": "lake_tiering_status", "columns": ["database_name", "status"]}
             by_lag = [pb.Order(column="lag_ms", descending=True, nulls_first=True)]
             chosen = await client.table(pb.ReadTableRequest(**request, conditions=[either]))

@@ -42,7 +42,7 @@ final class DataTables {
     }
     Map<String, DescribeTableResponse> tables = service.describeTables(user, namespace);
     listings.set(new SoftReference<>(new Listing(user, namespace, tables)));
-    return tables.isEmpty() ? service.listTables(user, namespace) : tables.keySet();
+    return tables.keySet();
   }
 
   /** The table as a statement needs it: described for a listing, else {@link #newest}. */

@@ -7,7 +7,6 @@ import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 
 /**
  * Resolves names in statements to the namespaces, system tables and procedures of the service. For
@@ -15,8 +14,8 @@ import java.util.Set;
  */
 final class NameResolver {
 
-  /** A system table, with the token and the capabilities of the description that has it. */
-  record DescribedTable(SystemTable table, String token, Set<String> capabilities) {}
+  /** A system table, with the token of the description that has it. */
+  record DescribedTable(SystemTable table, String token) {}
 
   /**
    * The namespace that a session has which chose none: JDBC drivers send it with a URL without a
@@ -95,10 +94,7 @@ final class NameResolver {
             description ->
                 description
                     .table(namespace, name)
-                    .map(
-                        table ->
-                            new DescribedTable(
-                                table, description.token(), description.capabilities())));
+                    .map(table -> new DescribedTable(table, description.token())));
     if (match.isPresent()) {
       return match.get();
     }

@@ -332,8 +332,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
         table.getComment(),
         schema,
         (read, columns) -> beginRead(user, read, columns),
-        request,
-        described.capabilities());
+        request);
   }
 
   private RowSource.PendingRows beginRead(

@@ -6,7 +6,6 @@ import io.lakeward.sys.rpc.v1.Procedure;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 
 /**
  * The namespaces, system tables and procedures of the service at one moment. A value; names are
@@ -26,11 +25,6 @@ final class ServiceDescription {
    */
   String token() {
     return response.getToken();
-  }
-
-  /** Abilities of ReadTable beyond its first version (proto DescribeResponse.capabilities). */
-  Set<String> capabilities() {
-    return Set.copyOf(response.getCapabilitiesList());
   }
 
   List<String> namespaces() {

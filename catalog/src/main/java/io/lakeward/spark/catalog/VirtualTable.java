@@ -3,7 +3,6 @@ package io.lakeward.spark.catalog;
 import io.lakeward.spark.scan.RowSource;
 import io.lakeward.spark.scan.SystemScanBuilder;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
-import java.util.Set;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -13,28 +12,18 @@ final class VirtualTable extends ReadOnlyTable {
 
   private final RowSource source;
   private final ReadTableRequest request;
-  private final Set<String> capabilities;
 
-  /**
-   * {@code request} names the table and carries the token of the description that {@code schema}
-   * and {@code capabilities} are from.
-   */
+  /** {@code request} names the table and has the token of the description with {@code schema}. */
   VirtualTable(
-      String name,
-      String comment,
-      StructType schema,
-      RowSource source,
-      ReadTableRequest request,
-      Set<String> capabilities) {
+      String name, String comment, StructType schema, RowSource source, ReadTableRequest request) {
     super(name, comment, schema);
     this.source = source;
     this.request = request;
-    this.capabilities = capabilities;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new SystemScanBuilder(source, request, schema(), capabilities);
+    return new SystemScanBuilder(source, request, schema());
   }
 
   @Override

@@ -4,6 +4,7 @@ import io.lakeward.sys.rpc.v1.Aggregate;
 import io.lakeward.sys.rpc.v1.Aggregate.Function;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
@@ -12,6 +13,7 @@ import org.apache.spark.sql.connector.expressions.aggregate.Count;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -62,31 +64,27 @@ final class AggregateTranslator {
       return Optional.of(Aggregate.newBuilder().setFunction(Function.COUNT).build());
     }
     if (function instanceof Count count && !count.isDistinct()) {
-      return columns.column(count.column()).map(field -> counted(field, answer));
+      return columns
+          .column(count.column())
+          .map(field -> of(field, Function.COUNT, DataTypes.LongType, answer));
     }
     if (function instanceof Min min) {
       return columns
           .comparable(min.column())
-          .map(field -> extreme(field, Function.MIN, "min", answer));
+          .map(field -> of(field, Function.MIN, field.dataType(), answer));
     }
     if (function instanceof Max max) {
       return columns
           .comparable(max.column())
-          .map(field -> extreme(field, Function.MAX, "max", answer));
+          .map(field -> of(field, Function.MAX, field.dataType(), answer));
     }
     return Optional.empty();
   }
 
-  private static Aggregate counted(StructField field, List<StructField> answer) {
-    String name = "count(" + field.name() + ")";
-    answer.add(DataTypes.createStructField(name, DataTypes.LongType, false));
-    return Aggregate.newBuilder().setFunction(Function.COUNT).setColumn(field.name()).build();
-  }
-
-  private static Aggregate extreme(
-      StructField field, Function function, String functionName, List<StructField> answer) {
-    String name = functionName + "(" + field.name() + ")";
-    answer.add(DataTypes.createStructField(name, field.dataType(), true));
+  private static Aggregate of(
+      StructField field, Function function, DataType type, List<StructField> answer) {
+    String name = function.name().toLowerCase(Locale.ROOT) + "(" + field.name() + ")";
+    answer.add(DataTypes.createStructField(name, type, function != Function.COUNT));
     return Aggregate.newBuilder().setFunction(function).setColumn(field.name()).build();
   }
 

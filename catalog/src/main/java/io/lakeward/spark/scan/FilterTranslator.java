@@ -5,7 +5,6 @@ import io.lakeward.spark.service.Literals;
 import io.lakeward.sys.rpc.v1.Filter.Operator;
 import io.lakeward.sys.rpc.v1.Filter;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -34,7 +33,9 @@ final class FilterTranslator {
           "<=", Operator.LESS_OR_EQUAL,
           ">", Operator.GREATER,
           ">=", Operator.GREATER_OR_EQUAL,
-          "STARTS_WITH", Operator.STARTS_WITH);
+          "STARTS_WITH", Operator.STARTS_WITH,
+          "ENDS_WITH", Operator.ENDS_WITH,
+          "CONTAINS", Operator.CONTAINS);
 
   /** Returns the equivalent comparison with exchanged sides. */
   private static final Map<String, String> MIRRORED =
@@ -49,20 +50,10 @@ final class FilterTranslator {
           DataTypes.BooleanType,
           DataTypes.TimestampType);
 
-  /** Operators that only services with the capability "conditions" have. */
-  private static final Map<String, Operator> LATER_COMPARISONS =
-      Map.of("ENDS_WITH", Operator.ENDS_WITH, "CONTAINS", Operator.CONTAINS);
-
   private final StructType schema;
-  private final Map<String, Operator> comparisons;
 
-  /** {@code later}: whether the service has the operators that came with conditions. */
-  FilterTranslator(StructType schema, boolean later) {
+  FilterTranslator(StructType schema) {
     this.schema = schema;
-    this.comparisons = new HashMap<>(COMPARISONS);
-    if (later) {
-      comparisons.putAll(LATER_COMPARISONS);
-    }
   }
 
   /**
@@ -83,13 +74,13 @@ final class FilterTranslator {
   }
 
   private Optional<Filter> comparison(String name, Expression[] children) {
-    if (!comparisons.containsKey(name) || children.length != 2) {
+    if (!COMPARISONS.containsKey(name) || children.length != 2) {
       return Optional.empty();
     }
     boolean mirrored = column(children[0]).isEmpty() && MIRRORED.containsKey(name);
     Expression left = children[mirrored ? 1 : 0];
     Expression right = children[mirrored ? 0 : 1];
-    Operator operator = comparisons.get(mirrored ? MIRRORED.get(name) : name);
+    Operator operator = COMPARISONS.get(mirrored ? MIRRORED.get(name) : name);
     return comparable(left)
         .flatMap(
             field ->

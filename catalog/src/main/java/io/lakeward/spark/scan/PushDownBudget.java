@@ -2,6 +2,8 @@ package io.lakeward.spark.scan;
 
 import io.lakeward.sys.rpc.v1.Condition;
 import io.lakeward.sys.rpc.v1.Filter;
+import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * Limits the conditions that one read sends, below the limits of the service
@@ -24,7 +26,9 @@ final class PushDownBudget {
 
   /** Whether the condition with all its parts fits; if it does, the budget shrinks by it. */
   boolean takes(Condition condition) {
-    return takes(predicates(condition), values(condition), condition.getSerializedSize());
+    List<Condition> parts = parts(condition).toList();
+    int literals = parts.stream().mapToInt(part -> part.getFilter().getValuesCount()).sum();
+    return takes(parts.size(), literals, condition.getSerializedSize());
   }
 
   private boolean takes(int morePredicates, int moreValues, int moreBytes) {
@@ -37,31 +41,15 @@ final class PushDownBudget {
     return true;
   }
 
-  private static int predicates(Condition condition) {
-    return 1
-        + switch (condition.getKindCase()) {
-          case ALL ->
-              condition.getAll().getConditionsList().stream()
-                  .mapToInt(PushDownBudget::predicates)
-                  .sum();
-          case ANY ->
-              condition.getAny().getConditionsList().stream()
-                  .mapToInt(PushDownBudget::predicates)
-                  .sum();
-          case NEGATED -> predicates(condition.getNegated());
-          default -> 0;
+  /** The condition and all conditions inside it. */
+  private static Stream<Condition> parts(Condition condition) {
+    Stream<Condition> inner =
+        switch (condition.getKindCase()) {
+          case ALL -> condition.getAll().getConditionsList().stream();
+          case ANY -> condition.getAny().getConditionsList().stream();
+          case NEGATED -> Stream.of(condition.getNegated());
+          default -> Stream.empty();
         };
-  }
-
-  private static int values(Condition condition) {
-    return switch (condition.getKindCase()) {
-      case FILTER -> condition.getFilter().getValuesCount();
-      case ALL ->
-          condition.getAll().getConditionsList().stream().mapToInt(PushDownBudget::values).sum();
-      case ANY ->
-          condition.getAny().getConditionsList().stream().mapToInt(PushDownBudget::values).sum();
-      case NEGATED -> values(condition.getNegated());
-      default -> 0;
-    };
+    return Stream.concat(Stream.of(condition), inner.flatMap(PushDownBudget::parts));
   }
 }

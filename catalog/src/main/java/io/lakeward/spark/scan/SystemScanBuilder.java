@@ -7,7 +7,6 @@ import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 import org.apache.spark.sql.connector.expressions.NullOrdering;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
@@ -24,8 +23,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Collects what is pushed down to the service: columns, conditions, sort with limit, aggregates.
- * The service evaluates them exactly, so Spark need not. Nothing is pushed down to an older service
- * that is not among its capabilities.
+ * The service evaluates them exactly, so Spark need not.
  */
 public final class SystemScanBuilder
     implements SupportsPushDownRequiredColumns,
@@ -34,16 +32,11 @@ public final class SystemScanBuilder
         SupportsPushDownTopN,
         SupportsPushDownAggregates {
 
-  private static final String CONDITIONS = "conditions";
-  private static final String ORDER = "order";
-  private static final String AGGREGATES = "aggregates";
-
   private final RowSource source;
   private final ReadTableRequest.Builder request;
   private final FilterTranslator filters;
   private final ConditionTranslator conditions;
   private final AggregateTranslator aggregates;
-  private final Set<String> capabilities;
   private final PushDownBudget budget = new PushDownBudget();
   private final List<Predicate> pushed = new ArrayList<>();
   private final StructType whole;
@@ -52,13 +45,12 @@ public final class SystemScanBuilder
 
   /** {@code request} names the table; {@code schema} has all its columns. */
   public SystemScanBuilder(
-      RowSource source, ReadTableRequest request, StructType schema, Set<String> capabilities) {
+      RowSource source, ReadTableRequest request, StructType schema) {
     this.source = source;
     this.request = request.toBuilder();
-    this.filters = new FilterTranslator(schema, capabilities.contains(CONDITIONS));
+    this.filters = new FilterTranslator(schema);
     this.conditions = new ConditionTranslator(filters);
     this.aggregates = new AggregateTranslator(filters);
-    this.capabilities = capabilities;
     this.whole = schema;
     this.required = schema;
   }
@@ -74,7 +66,7 @@ public final class SystemScanBuilder
 
   private boolean push(Predicate predicate) {
     Optional<Filter> filter = filters.translate(predicate);
-    if (filter.isPresent() || !capabilities.contains(CONDITIONS)) {
+    if (filter.isPresent()) {
       Optional<Filter> fitting = filter.filter(budget::takes);
       fitting.ifPresent(request::addFilters);
       return fitting.isPresent();
@@ -97,7 +89,7 @@ public final class SystemScanBuilder
 
   @Override
   public boolean pushTopN(SortOrder[] orders, int limit) {
-    if (!capabilities.contains(ORDER) || aggregated) {
+    if (aggregated) {
       return false;
     }
     List<Order> keys = new ArrayList<>();
@@ -124,15 +116,16 @@ public final class SystemScanBuilder
 
   @Override
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    return capabilities.contains(AGGREGATES) && aggregates.translate(aggregation).isPresent();
+    return aggregates.translate(aggregation).isPresent();
   }
 
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
-    if (!supportCompletePushDown(aggregation)) {
+    Optional<AggregateTranslator.Pushed> translated = aggregates.translate(aggregation);
+    if (translated.isEmpty()) {
       return false;
     }
-    AggregateTranslator.Pushed answer = aggregates.translate(aggregation).orElseThrow();
+    AggregateTranslator.Pushed answer = translated.get();
     request.addAllGroupBy(answer.groupBy()).addAllAggregates(answer.aggregates());
     required = answer.schema();
     aggregated = true;

@@ -94,10 +94,7 @@ public final class ServiceClient {
     return listing(user, request).names();
   }
 
-  /**
-   * All tables of a namespace, described, by their names. Empty if the service lists names alone,
-   * as one without the capability {@code described_tables} does.
-   */
+  /** All tables of a namespace, described, by their names. */
   public Map<String, DescribeTableResponse> describeTables(String user, String namespace)
       throws LakewardException {
     ListTablesRequest request =
