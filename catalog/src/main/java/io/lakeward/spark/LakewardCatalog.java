@@ -7,8 +7,4 @@ import io.lakeward.spark.catalog.ServiceCatalog;
  * spark.sql.catalog.<name>=io.lakeward.spark.LakewardCatalog} and {@code
  * spark.sql.catalog.<name>.uri=host:port}. {@code service.CatalogOptions} has all options.
  */
-public final class LakewardCatalog extends ServiceCatalog {
-
-  /** Spark makes catalogs by reflection. */
-  public LakewardCatalog() {}
-}
+public final class LakewardCatalog extends ServiceCatalog {}

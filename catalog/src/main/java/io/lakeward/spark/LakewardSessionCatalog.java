@@ -7,8 +7,4 @@ import io.lakeward.spark.catalog.SessionCatalog;
  * {@code spark.sql.catalog.spark_catalog=io.lakeward.spark.LakewardSessionCatalog} and {@code
  * spark.sql.catalog.spark_catalog.uri=host:port}.
  */
-public final class LakewardSessionCatalog extends SessionCatalog {
-
-  /** Spark makes catalogs by reflection. */
-  public LakewardSessionCatalog() {}
-}
+public final class LakewardSessionCatalog extends SessionCatalog {}

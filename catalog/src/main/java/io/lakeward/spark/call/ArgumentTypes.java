@@ -16,9 +16,9 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * Checks that the types of arguments fit their parameters. Spark would cast more, but its errors
- * name the value or the position, not the argument; so types that cannot be intended are refused
- * here.
+ * Checks that the types of arguments fit their parameters. Spark casts more types, but its errors
+ * name the value or the position, and not the argument. So a type that a user cannot intend is
+ * refused here.
  */
 final class ArgumentTypes {
 

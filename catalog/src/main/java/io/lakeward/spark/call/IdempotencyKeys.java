@@ -11,13 +11,12 @@ import java.util.UUID;
 import org.apache.spark.sql.catalyst.SqlScriptingContextManager;
 
 /**
- * Makes the idempotency key of a CALL without one, so that sending it again does not execute it
- * again.
+ * Creates the idempotency key of a CALL without one, so that a repeated request does not execute
+ * the CALL again.
  *
- * <p>Spark Connect runs a statement again when its client has lost track of it (the client sends
- * the same operation to a server that was restarted), so the key is the tag of the operation there.
- * An SQL script is one operation and may have many CALLs, also equal ones in a loop: each of them
- * gets a key of its own, as everywhere else.
+ * <p>A client of Spark Connect sends the same operation again after the server restarted. So the
+ * key is the tag of the operation there. An SQL script is one operation with many CALLs, also with
+ * equal ones in a loop. So each CALL of a script gets a random key, as without Connect.
  */
 final class IdempotencyKeys {
 

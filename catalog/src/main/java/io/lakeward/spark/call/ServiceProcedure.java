@@ -26,9 +26,9 @@ import org.apache.spark.sql.types.StructType;
  * A procedure of the service. Spark matches arguments to parameters, fills in defaults and casts;
  * the service executes the CALL.
  *
- * <p>The procedure and the bound procedure are two classes: Spark treats every BoundProcedure as
- * bound already, and then invokes it before it has matched an argument that needs more than one
- * pass of the analyzer, such as a map of INT and BIGINT.
+ * <p>The procedure and the bound procedure are two classes. Spark treats every BoundProcedure as
+ * bound already. It would then call the procedure before it has matched an argument that needs more
+ * than one pass of the analyzer, such as a map of INT and BIGINT.
  */
 public final class ServiceProcedure implements UnboundProcedure {
 
@@ -85,12 +85,11 @@ public final class ServiceProcedure implements UnboundProcedure {
 
   @Override
   public BoundProcedure bind(StructType inputType) {
-    try {
-      ArgumentTypes.check(qualifiedName, inputType, parameters());
-      return new Bound();
-    } catch (LakewardException error) {
-      throw error.unchecked();
-    }
+    return LakewardException.unchecked(
+        () -> {
+          ArgumentTypes.check(qualifiedName, inputType, parameters());
+          return new Bound();
+        });
   }
 
   private ProcedureParameter[] parameters() {
@@ -137,15 +136,14 @@ public final class ServiceProcedure implements UnboundProcedure {
         .orElseThrow(
             () ->
                 new LakewardException(
-                    "the argument "
-                        + procedure.getParameters(index).getName()
-                        + " of "
-                        + qualifiedName
-                        + " has the type "
-                        + type.sql()
-                        + (type instanceof MapType
-                            ? " and a NULL in it"
-                            : ", which this version of the plugin cannot send")));
+                    "the argument %s of %s has the type %s%s"
+                        .formatted(
+                            procedure.getParameters(index).getName(),
+                            qualifiedName,
+                            type.sql(),
+                            type instanceof MapType
+                                ? " and a NULL in it"
+                                : ", which this version of the plugin cannot send")));
   }
 
   private final class Bound implements BoundProcedure {
@@ -178,11 +176,10 @@ public final class ServiceProcedure implements UnboundProcedure {
 
     @Override
     public Iterator<Scan> call(InternalRow input) {
-      try {
-        return List.<Scan>of(service.callProcedure(SparkUser.served(), request(input))).iterator();
-      } catch (LakewardException error) {
-        throw error.unchecked();
-      }
+      Scan rows =
+          LakewardException.<Scan>unchecked(
+              () -> service.callProcedure(SparkUser.served(), request(input)));
+      return List.of(rows).iterator();
     }
   }
 }

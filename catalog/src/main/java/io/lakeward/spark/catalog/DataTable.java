@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A table of the store: described by the service, read from its copy in the lake. Without a copy
- * that can be read it is described all the same, and says why when its rows are asked for.
+ * A table of the store: the service describes it, and its copy in the lake has the rows. A table
+ * without a readable copy is described, too; a query of its rows is an error with the reason.
  */
 final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
 
@@ -33,7 +33,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   /** Why the rows of a table of a listing cannot be read. */
   private static final String LISTED = "it was loaded for a listing of tables. Load it again";
 
-  /** Property with the reason why there are no rows to read. */
+  /** Property with the reason why the rows cannot be read. */
   private static final String LAKE_UNREADABLE = "lake.unreadable";
 
   /** Property that lists the columns which are not in the lake yet. */
@@ -129,7 +129,15 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
    */
   @Override
   public String id() {
-    return copy.orElseThrow(() -> cannotRead(name(), unreadable).unchecked()).table().id();
+    return LakewardException.unchecked(this::checkReadable).copy.get().table().id();
+  }
+
+  /** This table; throws LakewardException if its rows cannot be read. */
+  DataTable checkReadable() throws LakewardException {
+    if (copy.isEmpty()) {
+      throw cannotRead(name(), unreadable);
+    }
+    return this;
   }
 
   /** The version of the lake table, by which Spark tells whether an earlier plan is up to date. */
@@ -144,7 +152,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
         .orElseGet(() -> new MetadataColumn[0]);
   }
 
-  /** A scan of the lake; without a copy one that can be planned, as DESCRIBE does, but not read. */
+  /** A scan of the lake. Without a copy, DESCRIBE can plan the scan, and reading it is an error. */
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     return copy.isPresent()
@@ -179,7 +187,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   }
 
   /** The error for a query of rows that cannot be read. */
-  static LakewardException cannotRead(String table, String why) {
+  private static LakewardException cannotRead(String table, String why) {
     return new LakewardException("cannot read " + table + ": " + why);
   }
 }

@@ -12,9 +12,8 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The data tables of a catalog: the service describes them, the lake's own catalog has the rows. A
- * table that is loaded for a listing is described only: the service describes all tables of the
- * listing at once, and no lake table is opened. Thread-safe.
+ * The data tables of a catalog: the service describes them, the lake's own catalog has the rows.
+ * For a listing the service describes all tables at once, and no lake table is opened. Thread-safe.
  */
 final class DataTables {
 
@@ -22,7 +21,7 @@ final class DataTables {
   private final ServiceClient service;
   private final LakeCatalog lake;
 
-  /** The listing that a thread executes; Spark lists the names and loads the tables in one thread. */
+  /** The listing of each thread. Spark lists the names and loads the tables in one thread. */
   private final ThreadLocal<SoftReference<Listing>> listings = new ThreadLocal<>();
 
   private record Listing(
@@ -45,11 +44,15 @@ final class DataTables {
     return tables.keySet();
   }
 
-  /** The table as a statement needs it: described for a listing, else {@link #newest}. */
+  /**
+   * The table, only described if a listing loads it. For any other statement it has the newest
+   * version of its lake copy. An unknown table is the error TABLE_OR_VIEW_NOT_FOUND. {@code
+   * namespace} is written as it is spelled.
+   */
   Table load(String user, String namespace, String name) throws LakewardException {
     Optional<DescribeTableResponse> described = listed(user, namespace, name);
     if (described.isEmpty()) {
-      return newest(user, namespace, name);
+      return open(user, namespace, name, LakeCatalog.NEWEST);
     }
     String fullName = fullName(namespace, described.get());
     return DataTable.listed(
@@ -71,40 +74,28 @@ final class DataTables {
         : Optional.empty();
   }
 
-  /**
-   * The table with the newest version of its lake copy, as {@code user} may know of it. A table
-   * whose rows cannot be read is described all the same. An unknown table is the error
-   * TABLE_OR_VIEW_NOT_FOUND. {@code namespace} is written as it is spelled.
-   */
-  private Table newest(String user, String namespace, String name) throws LakewardException {
-    DescribeTableResponse described = service.describeTable(user, namespace, name);
-    String fullName = fullName(namespace, described);
-    StructType source = source(fullName, described);
-    try {
-      Optional<LakeCopy> copy = copy(described, LakeCatalog.NEWEST);
-      return copy.isPresent()
-          ? DataTable.readable(fullName, described, source, copy.get())
-          : DataTable.unreadable(fullName, described, source, described.getNotInLake());
-    } catch (LakewardException unreadable) {
-      return DataTable.unreadable(fullName, described, source, unreadable.getMessage());
-    }
-  }
-
   /** The table with that version of its lake copy; throws LakewardException if it is unreadable. */
   Table past(String user, String namespace, String name, LakeCatalog.Version version)
+      throws LakewardException {
+    return open(user, namespace, name, version).checkReadable();
+  }
+
+  /** The table with that version of its lake copy; only described if the copy is unreadable. */
+  private DataTable open(String user, String namespace, String name, LakeCatalog.Version version)
       throws LakewardException {
     DescribeTableResponse described = service.describeTable(user, namespace, name);
     String fullName = fullName(namespace, described);
     StructType source = source(fullName, described);
+    String reason = described.getNotInLake();
     try {
       Optional<LakeCopy> copy = copy(described, version);
       if (copy.isPresent()) {
         return DataTable.readable(fullName, described, source, copy.get());
       }
     } catch (LakewardException unreadable) {
-      throw DataTable.cannotRead(fullName, unreadable.getMessage());
+      reason = unreadable.getMessage();
     }
-    throw DataTable.cannotRead(fullName, described.getNotInLake());
+    return DataTable.unreadable(fullName, described, source, reason);
   }
 
   private Optional<LakeCopy> copy(DescribeTableResponse described, LakeCatalog.Version version)

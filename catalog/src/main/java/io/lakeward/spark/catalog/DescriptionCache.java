@@ -7,8 +7,8 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /**
- * The service's description as it shows it to the user of the statement, at most one second old. It
- * is fetched again when a name is not in it, so that a new table is visible at once. Thread-safe.
+ * The service's description for the user of the statement, at most one second old. If a name is
+ * not in it, the description is fetched again, so that a new table is visible at once. Thread-safe.
  */
 final class DescriptionCache {
 
@@ -31,7 +31,7 @@ final class DescriptionCache {
   private final LongSupplier nanoTime;
   private final PerUser<Entry> entries = new PerUser<>();
 
-  /** {@code users}: who runs the statement. */
+  /** {@code users} returns the user of the statement. */
   DescriptionCache(Source source, Supplier<String> users, LongSupplier nanoTime) {
     this.source = source;
     this.users = users;
@@ -42,7 +42,7 @@ final class DescriptionCache {
     return entry().get();
   }
 
-  /** The result of {@code lookUp} in a description that is not older than a miss. */
+  /** The result of {@code lookUp}. If a cached description has none, a new one is fetched. */
   <T> Optional<T> find(LookUp<T> lookUp) throws LakewardException {
     return entry().find(lookUp);
   }
@@ -61,7 +61,7 @@ final class DescriptionCache {
     }
   }
 
-  /** The description of one user; the others do not wait while it is fetched. */
+  /** The description for one user. Other users do not wait while it is fetched. */
   private final class Entry {
 
     private final String user;

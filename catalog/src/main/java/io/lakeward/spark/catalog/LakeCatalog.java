@@ -17,8 +17,8 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 
 /**
- * The lake's own catalog, as a Spark session has it under the name that the option {@code lake}
- * gives. Thread-safe.
+ * The lake's own catalog, which a Spark session has under the name in the option {@code lake}.
+ * Thread-safe.
  */
 final class LakeCatalog {
 
@@ -51,9 +51,9 @@ final class LakeCatalog {
 
   /**
    * The table at {@code path}, namespace first; absent if the lake has no such table. Throws
-   * LakewardException, which says what to do, if the catalog cannot be asked or the table cannot be
-   * read. {@code history}: what the error for a version that is not there says of the versions that
-   * are kept; may be empty.
+   * LakewardException, with a hint, if the catalog cannot be used or the table cannot be read.
+   * {@code history} describes the versions that are kept, for the error about an unknown version;
+   * may be empty.
    */
   Optional<SupportsRead> find(List<String> path, Version version, String history)
       throws LakewardException {
@@ -61,8 +61,8 @@ final class LakeCatalog {
     int last = path.size() - 1;
     Identifier ident = Identifier.of(path.subList(0, last).toArray(String[]::new), path.get(last));
     try {
-      // Iceberg's catalogs cache tables for as long as they are in use, without the commits of
-      // other processes, such as a tierer's.
+      // Iceberg's catalogs cache a table while it is in use, and then miss the commits of other
+      // processes, such as a tierer's.
       catalog.invalidateTable(ident);
       return Optional.of(readable(ident, version.load(catalog, ident)));
     } catch (NoSuchTableException | NoSuchNamespaceException absent) {

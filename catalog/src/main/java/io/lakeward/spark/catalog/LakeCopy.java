@@ -14,9 +14,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The lake table of a data table, with the data table's columns: those that the source has too, in
- * the source's order and with its comments. All other columns of the lake table are metadata
- * columns, which {@code SELECT *} leaves out. A value.
+ * The lake table of a data table. Its columns are those of the source, in the source's order and
+ * with the source's comments. All other columns of the lake table are metadata columns, which
+ * {@code SELECT *} leaves out. A value.
  *
  * @param table as the lake's catalog loaded it
  */
@@ -41,10 +41,10 @@ record LakeCopy(SupportsRead table) {
   }
 
   MetadataColumn[] metadataColumns(StructType source) {
-    Set<String> known = Set.of(source.fieldNames());
+    Set<String> sourceNames = Set.of(source.fieldNames());
     Stream<MetadataColumn> more =
         Arrays.stream(table.columns())
-            .filter(column -> !known.contains(column.name()))
+            .filter(column -> !sourceNames.contains(column.name()))
             .map(LakeColumn::of);
     Stream<MetadataColumn> own =
         table instanceof SupportsMetadataColumns withMetadata

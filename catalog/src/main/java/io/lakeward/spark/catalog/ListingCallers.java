@@ -3,10 +3,10 @@ package io.lakeward.spark.catalog;
 import java.util.Set;
 
 /**
- * Tells whether Spark loads a table only to list it. Spark loads every table of a namespace, one by
- * one, for {@code SHOW TABLE EXTENDED} and for {@code spark.catalog.listTables}, and its interface
- * does not say why it loads a table. Both classes are internal to Spark, so a test counts the calls
- * of both statements.
+ * Tells whether Spark loads a table only to list it. For {@code SHOW TABLE EXTENDED} and {@code
+ * spark.catalog.listTables}, Spark loads every table of a namespace, one by one. Spark's interface
+ * does not tell why it loads a table, so the stack is searched for the two callers. They are
+ * internal to Spark, so a test counts the calls of both statements.
  */
 final class ListingCallers {
 

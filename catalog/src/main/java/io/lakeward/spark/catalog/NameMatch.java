@@ -16,25 +16,22 @@ final class NameMatch {
   private NameMatch() {}
 
   /**
-   * The item of {@code known} with that name; throws LakewardException if several differ only in
-   * case.
+   * The item with that name; absent if there is none. Throws LakewardException if several names
+   * differ from it only in case.
    */
-  static <T> Optional<T> find(String name, Collection<T> known, Function<T, String> nameOf)
+  static <T> Optional<T> find(String name, Collection<T> items, Function<T, String> nameOf)
       throws LakewardException {
-    Optional<T> exact = known.stream().filter(item -> nameOf.apply(item).equals(name)).findFirst();
+    Optional<T> exact = items.stream().filter(item -> nameOf.apply(item).equals(name)).findFirst();
     if (exact.isPresent()) {
       return exact;
     }
     List<T> alike =
-        known.stream().filter(item -> nameOf.apply(item).equalsIgnoreCase(name)).toList();
+        items.stream().filter(item -> nameOf.apply(item).equalsIgnoreCase(name)).toList();
     if (alike.size() > 1) {
       String candidates = alike.stream().map(nameOf).sorted().collect(Collectors.joining(" or "));
       throw new LakewardException(
-          "the name "
-              + name
-              + " is ambiguous: it could be "
-              + candidates
-              + "; write it as it was created");
+          "the name %s is ambiguous: it could be %s; write it as it was created"
+              .formatted(name, candidates));
     }
     return alike.stream().findFirst();
   }

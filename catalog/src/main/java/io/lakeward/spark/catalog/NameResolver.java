@@ -18,9 +18,9 @@ final class NameResolver {
   record DescribedTable(SystemTable table, String token) {}
 
   /**
-   * The namespace that a session has which chose none: JDBC drivers send it with a URL without a
-   * database. Where the service has no namespace of that name, it exists all the same, is empty,
-   * and is not listed.
+   * The namespace of a session that chose none: JDBC drivers send it for a URL without a database.
+   * If the service has no such namespace, the catalog accepts it as an empty one that is not
+   * listed.
    */
   private static final String DEFAULT_NAMESPACE = "default";
 
@@ -37,7 +37,7 @@ final class NameResolver {
     return descriptions.get().namespaces();
   }
 
-  /** The namespace as it is spelled, if there is one such. */
+  /** The namespace as it is spelled; absent if there is none. */
   Optional<String> findNamespace(String[] namespace) throws LakewardException {
     return namespace.length == 1
         ? descriptions.find(description -> description.namespace(namespace[0]))
@@ -77,9 +77,9 @@ final class NameResolver {
           "names in the catalog %s are namespace.table, with exactly one namespace"
               .formatted(catalog);
     }
-    String known =
+    String hint =
         "The namespaces of %s are: %s.".formatted(catalog, NameMatch.listed(namespaces()));
-    throw LakewardException.unknown(missing, path, problem + ". " + known);
+    throw LakewardException.unknown(missing, path, problem + ". " + hint);
   }
 
   /** Whether a namespace, written as it is spelled, has system tables or procedures. */
@@ -98,9 +98,9 @@ final class NameResolver {
     if (match.isPresent()) {
       return match.get();
     }
-    List<String> known =
+    List<String> tables =
         descriptions.get().tables(namespace).stream().map(SystemTable::getName).toList();
-    throw unknown(Missing.TABLE_OR_VIEW_NOT_FOUND, "system table", namespace, name, known);
+    throw unknown(Missing.TABLE_OR_VIEW_NOT_FOUND, "system table", namespace, name, tables);
   }
 
   /** Names of the procedures of a namespace, which is written as it is spelled. */
@@ -124,12 +124,12 @@ final class NameResolver {
   }
 
   private LakewardException unknown(
-      Missing missing, String kind, String namespace, String name, Collection<String> known) {
+      Missing missing, String kind, String namespace, String name, Collection<String> names) {
     String path = String.join(".", catalog, namespace, name);
     return LakewardException.unknown(
         missing,
         path,
         "there is no %s %s. Those of %s are: %s."
-            .formatted(kind, path, namespace, NameMatch.listed(known)));
+            .formatted(kind, path, namespace, NameMatch.listed(names)));
   }
 }

@@ -21,7 +21,7 @@ final class PerUser<T> {
         }
       };
 
-  /** The cached value of the user; made if there is none. */
+  /** The cached value of the user, or a new one, which is then cached. */
   T of(String user, Supplier<T> maker) {
     return kept.computeIfAbsent(user, missing -> maker.get());
   }

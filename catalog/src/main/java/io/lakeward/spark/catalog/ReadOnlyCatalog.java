@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 
-/** The methods of a catalog that change something: each throws an error that gives the reason. */
+/** The methods of a catalog that change something. Each throws an error with the reason. */
 interface ReadOnlyCatalog extends TableCatalog, SupportsNamespaces {
 
   String SYSTEM_TABLES_ARE_READ_ONLY =
@@ -25,7 +25,7 @@ interface ReadOnlyCatalog extends TableCatalog, SupportsNamespaces {
   /** Whether a namespace, as the user typed it, has system tables. */
   boolean isSystem(String[] namespace);
 
-  /** Spark loads a table so for INSERT, UPDATE, DELETE or MERGE. */
+  /** Spark calls this for INSERT, UPDATE, DELETE or MERGE. */
   @Override
   default Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) {
     throw refusal("write to", ident);
@@ -75,7 +75,7 @@ interface ReadOnlyCatalog extends TableCatalog, SupportsNamespaces {
     return refusal(action, ident.namespace(), "." + ident.name());
   }
 
-  /** The command that does what Spark cannot; empty if there is none. */
+  /** A hint with the command for the action; empty if there is none. */
   private static String command(String action, String table) {
     return switch (action) {
       case "create", "write to" -> ". To make or fill it: lakeward ingest " + table + " FILE";

@@ -45,7 +45,6 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
     return name;
   }
 
-  /** All its columns. */
   @Override
   public final StructType schema() {
     return schema;
@@ -56,7 +55,7 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
     return columns.clone();
   }
 
-  /** Its comment, and that Spark does not manage it. */
+  /** The comment, and that Spark does not manage the table. */
   @Override
   public Map<String, String> properties() {
     return comment.isEmpty()

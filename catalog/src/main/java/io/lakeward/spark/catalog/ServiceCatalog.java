@@ -1,10 +1,11 @@
 package io.lakeward.spark.catalog;
 
+import static io.lakeward.spark.error.LakewardException.unchecked;
+
 import io.lakeward.spark.call.ServiceProcedure;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.error.LakewardException.Missing;
 import io.lakeward.spark.scan.BackgroundRead;
-import io.lakeward.spark.scan.RowSource;
 import io.lakeward.spark.scan.SessionRules;
 import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.CatalogOptions;
@@ -46,7 +47,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   private DataTables dataTables;
   private final PerUser<SystemTables> systemTables = new PerUser<>();
 
-  /** The system tables that a user has loaded so far of the description with that token. */
+  /** The system tables that one user has loaded since the description had that token. */
   private static final class SystemTables {
     private String token = "";
     private final Map<Identifier, Table> tables = new HashMap<>();
@@ -82,7 +83,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
                 System::nanoTime));
   }
 
-  /** The catalog's options as Spark was started with them: no SET of a session changes these. */
+  /** The catalog's options at the start of Spark, which no SET of a session changes. */
   private static Map<String, String> startUpOptions(String name) {
     Map<String, String> options = new HashMap<>();
     SparkConf conf = SparkSession.active().sparkContext().getConf();
@@ -105,7 +106,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public String[][] listNamespaces() {
-    return answer(
+    return unchecked(
         () ->
             resolver.namespaces().stream()
                 .map(namespace -> new String[] {namespace})
@@ -114,7 +115,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public String[][] listNamespaces(String[] namespace) {
-    return answer(
+    return unchecked(
         () -> {
           if (namespace.length > 0 && !resolver.isEmptyDefault(namespace)) {
             resolver.namespace(namespace);
@@ -125,26 +126,26 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public boolean namespaceExists(String[] namespace) {
-    return answer(
+    return unchecked(
         () ->
             resolver.findNamespace(namespace).isPresent() || resolver.isEmptyDefault(namespace));
   }
 
   /**
-   * The comment of a namespace. For an unknown one it throws what Spark expects, by which Spark
-   * tells whether the namespace exists.
+   * The comment of a namespace. Throws NoSuchNamespaceException for an unknown one: Spark calls
+   * this method to find out whether the namespace exists.
    */
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace)
       throws NoSuchNamespaceException {
-    Optional<String> spelled = answer(() -> resolver.findNamespace(namespace));
+    Optional<String> spelled = unchecked(() -> resolver.findNamespace(namespace));
     if (spelled.isPresent()) {
-      boolean system = answer(() -> resolver.isSystem(spelled.get()));
+      boolean system = unchecked(() -> resolver.isSystem(spelled.get()));
       return Map.of(
           SupportsNamespaces.PROP_COMMENT,
           system ? "System tables and procedures." : "A database of the streaming store.");
     }
-    if (answer(() -> resolver.isEmptyDefault(namespace))) {
+    if (unchecked(() -> resolver.isEmptyDefault(namespace))) {
       return Map.of(
           SupportsNamespaces.PROP_COMMENT, "Empty: for sessions that have chosen no database.");
     }
@@ -153,7 +154,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public Identifier[] listTables(String[] namespace) {
-    return answer(
+    return unchecked(
         () -> {
           if (resolver.isEmptyDefault(namespace)) {
             return new Identifier[0];
@@ -169,8 +170,8 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   }
 
   /**
-   * The namespaces that a listing is about. A session that uses this catalog, and has chosen no
-   * namespace, sees the tables of all databases, and the procedures of all system namespaces.
+   * The namespaces that a listing shows. A session that uses this catalog without a namespace sees
+   * the tables of all databases, and the procedures of all system namespaces.
    */
   private List<String> listed(String[] namespace, boolean system) throws LakewardException {
     if (namespace.length > 0) {
@@ -194,7 +195,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public Table loadTable(Identifier ident) {
-    return answer(
+    return unchecked(
         () -> {
           String namespace = tableNamespace(ident);
           return resolver.isSystem(namespace)
@@ -217,7 +218,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   /** Whether the service has the table; its rows may still be unreadable. */
   @Override
   public boolean tableExists(Identifier ident) {
-    return answer(
+    return unchecked(
         () -> {
           try {
             String namespace = tableNamespace(ident);
@@ -238,7 +239,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public Identifier[] listProcedures(String[] namespace) {
-    return answer(
+    return unchecked(
         () -> {
           if (resolver.isEmptyDefault(namespace)) {
             return new Identifier[0];
@@ -255,7 +256,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public UnboundProcedure loadProcedure(Identifier ident) {
-    return answer(
+    return unchecked(
         () -> {
           String namespace = resolver.namespace(ident.namespace(), Missing.ROUTINE_NOT_FOUND);
           return new ServiceProcedure(name, resolver.procedure(namespace, ident.name()), service);
@@ -264,7 +265,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public boolean isSystem(String[] namespace) {
-    return answer(
+    return unchecked(
         () -> {
           Optional<String> spelled = resolver.findNamespace(namespace);
           return spelled.isPresent() && resolver.isSystem(spelled.get());
@@ -272,7 +273,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   }
 
   private Table past(Identifier ident, LakeCatalog.Version version) {
-    return answer(
+    return unchecked(
         () -> {
           String namespace = tableNamespace(ident);
           if (resolver.isSystem(namespace)) {
@@ -289,25 +290,26 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   }
 
   /**
-   * The table as this user loaded it before, while the service describes the same: Spark loads it
-   * for every statement. Of another user it is another table, also to Spark's own cache of results.
+   * The table that this user loaded before, as long as the service's description is the same:
+   * Spark loads it for every statement. Each user has a table of their own, also in Spark's cache
+   * of results.
    */
   private Table virtualTable(NameResolver.DescribedTable described) throws LakewardException {
-    // Installed while Spark analyses: when it optimises, it has collected its rules already.
+    // Spark collects its rules before it optimises, so they are installed while it analyses.
     SessionRules.install();
     String user = SparkUser.served();
     Identifier key =
         Identifier.of(new String[] {described.table().getNamespace()}, described.table().getName());
     synchronized (systemTables) {
-      SystemTables known = systemTables.of(user, SystemTables::new);
-      if (!known.token.equals(described.token())) {
-        known.token = described.token();
-        known.tables.clear();
+      SystemTables loaded = systemTables.of(user, SystemTables::new);
+      if (!loaded.token.equals(described.token())) {
+        loaded.token = described.token();
+        loaded.tables.clear();
       }
-      Table table = known.tables.get(key);
+      Table table = loaded.tables.get(key);
       if (table == null) {
         table = newTable(user, described);
-        known.tables.put(key, table);
+        loaded.tables.put(key, table);
       }
       return table;
     }
@@ -331,37 +333,18 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
         fullName,
         table.getComment(),
         schema,
-        (read, columns) -> beginRead(user, read, columns),
+        (read, columns) -> BackgroundRead.begin(() -> readTable(user, read, columns)),
         request);
   }
 
-  private RowSource.PendingRows beginRead(
-      String user, ReadTableRequest request, StructType schema) {
-    BackgroundRead<InternalRow[]> read =
-        BackgroundRead.begin(() -> service.readTable(user, request, schema));
-    return () -> {
-      try {
-        return read.await();
-      } catch (LakewardException error) {
-        // The error may advise to run the statement again, which then needs a new description.
-        resolver.forget();
-        throw error;
-      }
-    };
-  }
-
-  /** A look-up that may fail with an error for the user. */
-  @FunctionalInterface
-  private interface LookUp<T> {
-    T run() throws LakewardException;
-  }
-
-  /** The result of the look-up; Spark's interfaces do not declare its exception. */
-  private static <T> T answer(LookUp<T> lookUp) {
+  private InternalRow[] readTable(String user, ReadTableRequest request, StructType schema)
+      throws LakewardException {
     try {
-      return lookUp.run();
+      return service.readTable(user, request, schema);
     } catch (LakewardException error) {
-      throw error.unchecked();
+      // The error may advise to run the statement again, which then needs a new description.
+      resolver.forget();
+      throw error;
     }
   }
 }

@@ -20,8 +20,8 @@ final class ServiceDescription {
   }
 
   /**
-   * The token that a later read sends, so that the service can tell whether the columns are still
-   * as described here.
+   * The token that a later read sends. With it the service checks whether the columns are still as
+   * described here.
    */
   String token() {
     return response.getToken();
@@ -36,7 +36,7 @@ final class ServiceDescription {
     return NameMatch.find(name, namespaces(), spelled -> spelled);
   }
 
-  /** Whether it holds system tables or procedures; {@code namespace} as it is spelled. */
+  /** Whether it has system tables or procedures; {@code namespace} as it is spelled. */
   boolean isSystem(String namespace) {
     return !tables(namespace).isEmpty() || !procedures(namespace).isEmpty();
   }

@@ -27,12 +27,12 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Spark's session catalog with the namespace {@code sys} beside its databases, for those who cannot
- * make a Lakeward catalog the default one.
+ * Spark's session catalog with the namespace {@code sys} beside its databases, for a Spark whose
+ * default catalog cannot be one of Lakeward.
  *
- * <p>Whatever is not in {@code sys} goes to the session catalog without a call to the service: it
- * works while the service is away, and when the options are wrong. A database {@code sys} of the
- * session catalog itself stays as it is and hides Lakeward's. Thread-safe.
+ * <p>Statements about other namespaces go to the session catalog without a call to the service, so
+ * they work without a service, and with wrong options. A database {@code sys} of the session
+ * catalog itself stays as it is and hides Lakeward's. Thread-safe.
  */
 public class SessionCatalog extends DelegatingCatalogExtension implements ProcedureCatalog {
 
@@ -44,8 +44,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Proced
 
   /**
    * Keeps an error about wrong options, or an unsupported Spark, for the first statement about
-   * {@code sys}: if this method threw, Spark would go on without this catalog and report it in its
-   * log only.
+   * {@code sys}. If this method threw it, Spark would only log it and run without this catalog.
    */
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {

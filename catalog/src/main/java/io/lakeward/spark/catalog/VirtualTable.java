@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A system table, whose rows the service makes when the table is read. */
+/** A system table. The service computes its rows for each read. */
 final class VirtualTable extends ReadOnlyTable {
 
   private final RowSource source;

@@ -18,10 +18,10 @@ import java.util.Collection;
 import java.util.List;
 
 /**
- * The addresses of one service, {@code a:7707,b:7707}, as the target of one channel: gRPC uses the
- * first that can be connected to, and begins with the first again once that is gone. A host's
- * name is looked up anew when a connection is lost. As in tiering/wire/channel.py, which has one
- * name to check a channel, each certificate must be for the name of the first address.
+ * The addresses of one service, {@code a:7707,b:7707}, as the target of one channel. gRPC connects
+ * to the first address that accepts, and starts with the first again when that connection is lost.
+ * It also looks up the hosts' names again then. Each certificate must be for the name of the first
+ * address, as in tiering/wire/channel.py, because a channel checks one name.
  */
 final class AddressList extends NameResolverProvider {
 
@@ -60,7 +60,7 @@ final class AddressList extends NameResolverProvider {
     return SCHEME;
   }
 
-  /** Below that of DNS: a target without a scheme is none of these. */
+  /** Lower than that of DNS, so that a target without a scheme is not an address list. */
   @Override
   protected int priority() {
     return 0;

@@ -7,9 +7,9 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The credentials of the plugin and its trust in the service, as paths of files: it holds no
- * secret, and may be printed. An option goes before its environment variable, as
- * tiering/access/client_access.py has them.
+ * The files with the plugin's credentials and with the issuers that it trusts. It has no secret
+ * itself, so it may be printed. An option overrides its environment variable, as in
+ * tiering/access/client_access.py.
  *
  * @param tokenFile the file with the token; empty = the one in the user's folder, if there is one
  * @param tlsCa the trusted issuers of the service's certificate; it turns TLS on
@@ -20,8 +20,8 @@ public record ClientAccess(
     Optional<Path> tokenFile, Optional<Path> tlsCa, Optional<Path> tlsCert, Optional<Path> tlsKey) {
 
   /**
-   * Reads the files' names; throws LakewardException for files that cannot be read, and for a token
-   * that would go to {@code target} in clear text.
+   * Reads the options; throws LakewardException for files that cannot be read, and for a token that
+   * would be sent to {@code target} in clear text.
    */
   public static ClientAccess of(
       String target,
@@ -40,7 +40,7 @@ public record ClientAccess(
             tlsKey.file(options, environment));
     if (access.tlsCert.isPresent() != access.tlsKey.isPresent()) {
       throw new LakewardException(
-          "of the options %s and %s there is only one: set both, or neither"
+          "only one of the options %s and %s is set: set both, or neither"
               .formatted(tlsCert.name(), tlsKey.name()));
     }
     Optional<String> exposed = access.exposedAddress(target);
@@ -73,7 +73,7 @@ public record ClientAccess(
     }
   }
 
-  /** Whether TLS is spoken. */
+  /** Whether the connection uses TLS. */
   public boolean isEncrypted() {
     return tlsCa.isPresent() || tlsCert.isPresent();
   }
@@ -86,7 +86,7 @@ public record ClientAccess(
     if (exposedAddress(target).isPresent()) {
       return Optional.empty();
     }
-    // The token of one coordinator is worth nothing to its standby.
+    // A standby does not accept the token of another coordinator.
     return tokenFile.isPresent() || target.contains(",")
         ? tokenFile
         : Optional.of(

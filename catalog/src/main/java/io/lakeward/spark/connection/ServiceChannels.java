@@ -15,9 +15,9 @@ import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 
 /**
- * One channel a service and access for the whole JVM: every session of a Thrift or Connect server
- * has its own catalog, and Spark never closes one. Its threads are daemons, so it ends with the JVM
- * and does not keep it alive.
+ * Keeps one channel per service and credentials for the whole JVM: every session of a Thrift or
+ * Connect server has its own catalog, and Spark never closes one. The channel's threads are
+ * daemons, so they do not keep the JVM alive.
  */
 public final class ServiceChannels {
 
@@ -42,14 +42,14 @@ public final class ServiceChannels {
   private ServiceChannels() {}
 
   /**
-   * The channel to {@code host:port}, or to several with commas between them; throws
-   * LakewardException for files that are no PEM.
+   * The channel to {@code host:port}, or to several with commas between them. Throws
+   * LakewardException for a file that is not PEM.
    */
   public static ManagedChannel get(String target, ClientAccess access) throws LakewardException {
     Key key = new Key(target, access);
-    ManagedChannel known = CHANNELS.get(key);
-    if (known != null) {
-      return known;
+    ManagedChannel opened = CHANNELS.get(key);
+    if (opened != null) {
+      return opened;
     }
     ChannelCredentials credentials = credentials(access);
     return CHANNELS.computeIfAbsent(key, missing -> open(missing, credentials));
@@ -79,7 +79,7 @@ public final class ServiceChannels {
     if (addresses.contains(",") || ServiceAddress.of(addresses).isLocalhost()) {
       return AddressList.target(addresses);
     }
-    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
+    // An address in brackets is not a valid path of a URI. A bare name could be read as a scheme.
     return addresses.startsWith("[") ? addresses : "dns:///" + addresses;
   }
 

@@ -9,7 +9,7 @@ import javax.net.ssl.SSLException;
 import javax.net.ssl.SSLSocket;
 import javax.net.ssl.SSLSocketFactory;
 
-/** Why a connection with, or without, TLS did not come to be, in the words of tls_errors.py. */
+/** Explains failed connections with or without TLS, in the words of tls_errors.py. */
 public final class TlsProblems {
 
   /** Time limit of a handshake that only explains an error. */
@@ -36,8 +36,8 @@ public final class TlsProblems {
   }
 
   /**
-   * Whether a handshake of TLS is answered. Its certificate does not matter: nothing is sent, and
-   * only a peer that speaks TLS shows one.
+   * Whether the peer answers a TLS handshake. Its certificate does not matter, because nothing is
+   * sent.
    */
   private static boolean speaksTls(String address) {
     ServiceAddress parts = ServiceAddress.of(address);

@@ -14,9 +14,9 @@ import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 
 /**
- * Puts the token of a file into the headers of each call. The file is looked at with each: a token
- * that is replaced needs no new session. Without a file no token is sent, and the service says
- * whether it needs one.
+ * Puts the token of a file into the headers of each call. Each call checks whether the file has
+ * changed, so a new token needs no new session. Without a file no token is sent, and the service
+ * refuses the call if it needs one.
  */
 final class TokenHeader implements ClientInterceptor {
 
@@ -24,9 +24,9 @@ final class TokenHeader implements ClientInterceptor {
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
   private final Path file;
-  private volatile Known known = new Known("", null);
+  private volatile CachedToken cached = new CachedToken("", null);
 
-  private record Known(String version, String token) {}
+  private record CachedToken(String version, String token) {}
 
   TokenHeader(Path file) {
     this.file = file;
@@ -47,16 +47,17 @@ final class TokenHeader implements ClientInterceptor {
     };
   }
 
-  /** The token as the file has it now; null without one. */
+  /** The token that the file has now; null without one. */
   String token() {
     try {
       BasicFileAttributes status = Files.readAttributes(file, BasicFileAttributes.class);
       String version = status.fileKey() + " " + status.lastModifiedTime() + " " + status.size();
-      if (!version.equals(known.version())) {
+      if (!version.equals(cached.version())) {
         String text = Files.readString(file, StandardCharsets.US_ASCII).strip();
-        known = new Known(version, text.chars().allMatch(c -> c > ' ' && c < 127) ? text : null);
+        boolean isToken = text.chars().allMatch(c -> c > ' ' && c < 127);
+        cached = new CachedToken(version, isToken ? text : null);
       }
-      String token = known.token();
+      String token = cached.token();
       return token == null || token.isEmpty() ? null : token;
     } catch (IOException missing) {
       return null;

@@ -7,11 +7,12 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 
 /**
- * An error of this plugin. Its message says what is wrong, where, and what the user can do.
+ * The class of all errors of this plugin. The message tells the user what is wrong, where, and what
+ * to do.
  *
- * <p>It is an {@link AnalysisException}, because PySpark, Spark Connect and the SQL shells show
- * the message of such an exception without a Java stack trace. For the same reason the cause is kept as a suppressed
- * exception, since PySpark would print a cause too.
+ * <p>It extends {@link AnalysisException}, because PySpark, Spark Connect and the SQL shells show
+ * the message of one without a Java stack trace. For the same reason the cause is kept as a
+ * suppressed exception, since PySpark would print a cause too.
  */
 public final class LakewardException extends AnalysisException {
 
@@ -69,6 +70,21 @@ public final class LakewardException extends AnalysisException {
 
     Missing(String parameter) {
       this.parameter = parameter;
+    }
+  }
+
+  /** Work that may fail with an error for the user. */
+  @FunctionalInterface
+  public interface Work<T> {
+    T run() throws LakewardException;
+  }
+
+  /** The result of the work, for a method of Spark that does not declare its exception. */
+  public static <T> T unchecked(Work<T> work) {
+    try {
+      return work.run();
+    } catch (LakewardException error) {
+      throw error.unchecked();
     }
   }
 

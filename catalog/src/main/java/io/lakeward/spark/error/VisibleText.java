@@ -11,7 +11,7 @@ public final class VisibleText {
 
   private VisibleText() {}
 
-  /** {@code text}, cut, with escapes for all but line ends and tabs. */
+  /** {@code text}, cut, with escapes for invisible characters except line ends and tabs. */
   static String of(String text) {
     String cut = text.length() <= LIMIT ? text : text.substring(0, LIMIT - 1) + "…";
     if (cut.codePoints().noneMatch(VisibleText::isUnseen)) {

@@ -7,14 +7,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.spark.sql.SparkSession;
 
-/** A read that goes on in a thread of its own until its result is needed. */
+/** A read in a thread of its own. The caller waits for it when it needs the result. */
 public final class BackgroundRead<T> {
-
-  /** The read itself. */
-  @FunctionalInterface
-  public interface Read<T> {
-    T run() throws LakewardException;
-  }
 
   private static final ExecutorService THREADS =
       Executors.newCachedThreadPool(BackgroundRead::thread);
@@ -26,7 +20,7 @@ public final class BackgroundRead<T> {
   }
 
   /** Begins the read and returns at once. */
-  public static <T> BackgroundRead<T> begin(Read<T> read) {
+  public static <T> BackgroundRead<T> begin(LakewardException.Work<T> read) {
     return new BackgroundRead<>(THREADS.submit(read::run));
   }
 
@@ -52,7 +46,7 @@ public final class BackgroundRead<T> {
     }
   }
 
-  /** A thread that serves many sessions, and so keeps nothing of the one that began it. */
+  /** A thread for reads of many sessions, so it keeps nothing of the session that began it. */
   private static Thread thread(Runnable work) {
     Thread thread =
         new Thread(

@@ -1,7 +1,9 @@
 package io.lakeward.spark.scan;
 
 import io.lakeward.sys.rpc.v1.Condition;
+import io.lakeward.sys.rpc.v1.Conditions;
 import io.lakeward.sys.rpc.v1.Filter.Operator;
+import io.lakeward.sys.rpc.v1.Filter;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -9,15 +11,15 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 
 /**
- * Translates Spark's predicates joined by AND, OR and NOT to conditions of the service, which keeps
- * unknown apart from false as Spark does (sys_tables/query/conditions.py). A predicate is
+ * Translates Spark's predicates joined by AND, OR and NOT to conditions of the service, which
+ * distinguishes unknown from false as Spark does (sys_tables/query/conditions.py). A predicate is
  * translated as a whole or not at all.
  */
 final class ConditionTranslator {
 
   /**
-   * Deepest nesting; no statement that people write is deeper, and the service refuses a far deeper
-   * one.
+   * Deepest nesting that is translated. Statements that people write are not deeper. The service's
+   * own limit is higher (sys_tables/server/messages.py).
    */
   private static final int DEEPEST = 30;
 
@@ -63,14 +65,14 @@ final class ConditionTranslator {
     }
     return filters
         .translate(new Predicate("=", new Expression[] {column, value}))
-        .map(equal -> joined(List.of(of(known(equal)), of(equal)), true));
+        .map(equal -> joined(List.of(of(isNotNull(equal)), of(equal)), true));
   }
 
-  private static io.lakeward.sys.rpc.v1.Filter known(io.lakeward.sys.rpc.v1.Filter filter) {
+  private static Filter isNotNull(Filter filter) {
     return filter.toBuilder().setOperator(Operator.IS_NOT_NULL).clearValues().build();
   }
 
-  private static Condition of(io.lakeward.sys.rpc.v1.Filter filter) {
+  private static Condition of(Filter filter) {
     return Condition.newBuilder().setFilter(filter).build();
   }
 
@@ -79,8 +81,7 @@ final class ConditionTranslator {
   }
 
   private static Condition joined(List<Condition> parts, boolean all) {
-    io.lakeward.sys.rpc.v1.Conditions joined =
-        io.lakeward.sys.rpc.v1.Conditions.newBuilder().addAllConditions(parts).build();
+    Conditions joined = Conditions.newBuilder().addAllConditions(parts).build();
     return all
         ? Condition.newBuilder().setAll(joined).build()
         : Condition.newBuilder().setAny(joined).build();

@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.StructType;
 /**
  * Translates Spark's predicates to filters of the service, which evaluates them with Spark's
  * meaning (sys_tables/query/conditions.py: NULL matches nothing, NaN is the greatest, strings
- * compare by their bytes). Only what means exactly the same is translated: a column beside literals
- * of the very same type. Spark evaluates the rest.
+ * compare by their bytes). Only comparisons of a column with literals of the same type are
+ * translated, because only these have exactly the same meaning. Spark evaluates all others.
  */
 final class FilterTranslator {
 
@@ -37,7 +37,7 @@ final class FilterTranslator {
           "ENDS_WITH", Operator.ENDS_WITH,
           "CONTAINS", Operator.CONTAINS);
 
-  /** Returns the equivalent comparison with exchanged sides. */
+  /** The equivalent comparison with exchanged sides. */
   private static final Map<String, String> MIRRORED =
       Map.of("=", "=", "<>", "<>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
@@ -88,7 +88,7 @@ final class FilterTranslator {
                     .map(value -> filter(field, operator, List.of(value))));
   }
 
-  /** An IN; NULL members are sent, too: they make `c IN (a, NULL)` unknown where it is not true. */
+  /** An IN. NULL members are sent, too: with one, `c IN (a, NULL)` is unknown instead of false. */
   private Optional<Filter> membership(Expression[] children) {
     List<Expression> members = Arrays.stream(children).skip(1).toList();
     return comparable(children[0])
@@ -103,7 +103,7 @@ final class FilterTranslator {
             });
   }
 
-  /** Spark writes `c <> x` as NOT(c = x), and `NOT c` as NOT(c = true): unknown where c is NULL. */
+  /** Spark writes `c <> x` as NOT(c = x), and `NOT c` as NOT(c = true). */
   private Optional<Filter> denial(Expression denied) {
     return denied instanceof Predicate inner && inner.name().equals("=")
         ? comparison("<>", inner.children())

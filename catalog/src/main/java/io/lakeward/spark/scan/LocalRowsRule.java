@@ -20,10 +20,10 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Replaces scans of system tables by their rows while Spark optimises a plan. Spark starts a job
- * for whatever stands above a scan, even an alias; over local rows its own rule computes columns,
- * conditions and limits at once, as it does for VALUES. Sorting is done here, with Spark's
- * ordering. What cannot be computed so (joins, other aggregates) is left to a job. A scan that is
- * the whole plan is left to {@link SystemScanStrategy}.
+ * for every operator above a scan, even for an alias. Over local rows, Spark's own rule computes
+ * columns, conditions and limits without a job, as it does for VALUES. This rule sorts, with
+ * Spark's ordering. Joins and other aggregates need a job. {@link SystemScanStrategy} plans a scan
+ * that is the whole plan.
  */
 final class LocalRowsRule extends Rule<LogicalPlan> {
 

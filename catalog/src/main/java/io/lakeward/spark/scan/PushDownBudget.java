@@ -7,7 +7,7 @@ import java.util.stream.Stream;
 
 /**
  * Limits the conditions that one read sends, below the limits of the service
- * (sys_tables/server/wire.py). Spark evaluates what does not fit, such as a very long IN list.
+ * (sys_tables/server/messages.py). Spark evaluates what does not fit, such as a very long IN list.
  */
 final class PushDownBudget {
 

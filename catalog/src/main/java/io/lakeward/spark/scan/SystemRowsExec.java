@@ -21,9 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A scan of a system table that is a whole plan. It differs from Spark's scan of local rows in two
- * things: it waits for the rows only when they are taken, and they are in Spark's own format
- * already, so that no code is generated to convert them. Public, since Spark makes copies by
- * reflection.
+ * ways. It waits for the rows only when Spark takes them. The rows are in Spark's own format
+ * already, so no code is generated to convert them. Public, since Spark copies nodes by reflection.
  */
 public final class SystemRowsExec extends SparkPlan {
 
@@ -34,7 +33,7 @@ public final class SystemRowsExec extends SparkPlan {
   private final SystemScan scan;
   private final Map<String, SQLMetric> metrics;
 
-  /** Takes the elements of the product, as Spark does when it copies a node. */
+  /** The parameters are the elements of the product: Spark copies a node with them. */
   public SystemRowsExec(Seq<Attribute> output, SystemScan scan) {
     this.output = output;
     this.scan = scan;
@@ -42,7 +41,7 @@ public final class SystemRowsExec extends SparkPlan {
     this.metrics = Map.from(CollectionConverters.asScala(java.util.Map.of(ROWS_METRIC, rows)));
   }
 
-  /** Spark's own scan of the rows, which are waited for. */
+  /** Spark's own scan of local rows. Waits for the rows. */
   static SparkPlan ofSpark(Seq<Attribute> output, SystemScan scan) {
     return new LocalTableScanExec(output, ArraySeq.unsafeWrapArray(scan.rows()), Option.empty());
   }
@@ -69,7 +68,7 @@ public final class SystemRowsExec extends SparkPlan {
     return ofSpark(output, scan).execute();
   }
 
-  /** The rows, whose number is shown in Spark's user interface. */
+  /** Returns the rows, and reports their number to Spark's user interface. */
   private InternalRow[] counted(InternalRow[] rows) {
     longMetric(ROWS_METRIC).add(rows.length);
     String execution = sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());

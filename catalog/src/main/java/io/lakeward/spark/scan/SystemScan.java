@@ -20,7 +20,7 @@ final class SystemScan implements LocalScan {
   private final ReadTableRequest request;
   private final StructType schema;
   private final StructType fetchedSchema;
-  private RowSource.PendingRows pending;
+  private BackgroundRead<InternalRow[]> pending;
   private InternalRow[] rows;
 
   private SystemScan(
@@ -71,16 +71,13 @@ final class SystemScan implements LocalScan {
 
   /** The rows of the read that has begun; after an error, of a new one. */
   private InternalRow[] fetch() {
-    RowSource.PendingRows begun = pending != null ? pending : source.begin(request, fetchedSchema);
+    BackgroundRead<InternalRow[]> read =
+        pending != null ? pending : source.begin(request, fetchedSchema);
     pending = null;
-    try {
-      InternalRow[] fetched = begun.rows();
-      if (schema.isEmpty()) {
-        Arrays.fill(fetched, ArrowRows.withoutColumns());
-      }
-      return fetched;
-    } catch (LakewardException error) {
-      throw error.unchecked();
+    InternalRow[] fetched = LakewardException.unchecked(read::await);
+    if (schema.isEmpty()) {
+      Arrays.fill(fetched, ArrowRows.withoutColumns());
     }
+    return fetched;
   }
 }

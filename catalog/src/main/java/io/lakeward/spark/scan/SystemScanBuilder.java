@@ -22,8 +22,8 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Collects what is pushed down to the service: columns, conditions, sort with limit, aggregates.
- * The service evaluates them exactly, so Spark need not.
+ * Collects the columns, conditions, sort with limit, and aggregates that are pushed down. The
+ * service evaluates them exactly, so Spark does not evaluate them again.
  */
 public final class SystemScanBuilder
     implements SupportsPushDownRequiredColumns,
@@ -44,8 +44,7 @@ public final class SystemScanBuilder
   private boolean aggregated;
 
   /** {@code request} names the table; {@code schema} has all its columns. */
-  public SystemScanBuilder(
-      RowSource source, ReadTableRequest request, StructType schema) {
+  public SystemScanBuilder(RowSource source, ReadTableRequest request, StructType schema) {
     this.source = source;
     this.request = request.toBuilder();
     this.filters = new FilterTranslator(schema);

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.SparkStrategy;
 import scala.collection.immutable.Seq;
 
 /**
- * Plans the scans that {@link LocalRowsRule} leaves alone. Spark's own strategy would wait for
+ * Plans the scans that {@link LocalRowsRule} does not replace. Spark's own strategy would wait for
  * their rows while it plans.
  */
 final class SystemScanStrategy extends SparkStrategy {
@@ -20,7 +20,7 @@ final class SystemScanStrategy extends SparkStrategy {
       return SessionRules.sequenceOf();
     }
     Seq<Attribute> output = plan.output();
-    // Spark Connect sends rows without a job only from a kind of scan that it knows.
+    // Spark Connect sends rows without a job only from Spark's own scan of local rows.
     return SessionRules.sequenceOf(
         SparkStatement.tags().contains(SparkStatement.CONNECT_OPERATION)
             ? SystemRowsExec.ofSpark(output, scan)

@@ -37,7 +37,7 @@ public final class ArrowRows {
   /** Key of a column's comment in the metadata of its field (proto SystemTable.schema). */
   private static final String COMMENT = "comment";
 
-  /** Projections kept, a few for each table and statement in use; each has the bytes of a row. */
+  /** Most idle projections: a few per table and statement in use. Each has one row in memory. */
   private static final int PROJECTIONS = 100;
 
   /**
@@ -82,22 +82,17 @@ public final class ArrowRows {
       return comment == null ? plain : plain.withComment(comment);
     } catch (RuntimeException unsupported) {
       throw new LakewardException(
-          "the column "
-              + field.getName()
-              + " of "
-              + table
-              + " has the Arrow type "
-              + field.getType()
-              + ", which Spark cannot read",
+          "the column %s of %s has the Arrow type %s, which Spark cannot read"
+              .formatted(field.getName(), table, field.getType()),
           unsupported);
     }
   }
 
   /**
-   * All rows of an IPC stream, with their schema. A column that came with Arrow's null type, since
-   * it has only NULLs, gets the type of the column at its place in {@code expected}. Throws
-   * LakewardException for more than the limits, and for what is no such stream; what the stream
-   * itself throws for a failed call passes through.
+   * All rows of an IPC stream, with their schema. A column of Arrow's null type, which has only
+   * NULLs, gets the type of the column at the same position in {@code expected}. Throws
+   * LakewardException for an answer above the limits or in another format, and
+   * StatusRuntimeException for a failed call.
    */
   static RowsScan read(InputStream stream, StructType expected, ReadLimits limits)
       throws LakewardException {
@@ -111,7 +106,7 @@ public final class ArrowRows {
                   .map(ArrowColumnVector::new)
                   .toArray(ColumnVector[]::new));
       List<InternalRow> rows = new ArrayList<>();
-      // The vectors' memory is freed with the reader: a projection copies each row onto the heap. A
+      // The reader frees the vectors' memory, so a projection copies each row onto the heap. A
       // projection that failed is not given back.
       Function1<InternalRow, InternalRow> toHeap = TO_HEAP.take(schema);
       while (reader.loadNextBatch()) {
@@ -169,7 +164,7 @@ public final class ArrowRows {
     return row;
   }
 
-  /** A reader that takes neither oversized metadata nor compressed bodies. */
+  /** A reader that refuses oversized metadata and compressed bodies. */
   private static ArrowStreamReader reader(InputStream stream, BufferAllocator allocator) {
     return new ArrowStreamReader(
         new MessageChannelReader(new LimitedChannel(stream), allocator),

@@ -16,13 +16,13 @@ import java.util.regex.Pattern;
 /**
  * The options under {@code spark.sql.catalog.<name>.}; those not named here are ignored.
  *
- * @param target {@code host:port} of the service; of several coordinators, with commas between them
+ * @param target {@code host:port} of the service, or several with commas between them
  * @param timeout how long a read may take; a CALL has no such limit
  * @param retryTimeout how long a running CALL waits for a service that went away
  * @param lake name of the Spark catalog with the lake's tables; without it data tables are
  *     described, not read
- * @param limits how much of one answer is taken
- * @param access what calls show, and the files of TLS
+ * @param limits of one answer
+ * @param access the files with the token and for TLS
  */
 public record CatalogOptions(
     String target,
@@ -85,7 +85,7 @@ public record CatalogOptions(
   private static final int DEFAULT_PORT = 7707;
   private static final String DEFAULT_TIMEOUT = "30s";
 
-  /** A coordinator is back within seconds of a restart; more than a minute is an outage. */
+  /** A coordinator restarts within seconds; more than a minute is an outage. */
   private static final String DEFAULT_RETRY_TIMEOUT = "60s";
 
   /** Ten rows for each of 100,000 tables. */
@@ -94,9 +94,11 @@ public record CatalogOptions(
   /** A quarter of Spark's default driver. */
   private static final String DEFAULT_MAX_BYTES = "256m";
 
-  /** Options refused rather than ignored: their user expects protection. With what to do. */
+  /** Options that are refused because their user expects protection, with the advice. */
   private static final Map<String, String> REFUSED =
-      Map.of("token", "a token in an option is printed: name its file with ", "tls-ca", "set ");
+      Map.of(
+          "token", "a token in an option is printed: name its file with %s" + TOKEN_FILE,
+          "tls-ca", "set %s" + TLS_CA);
 
   private static final Pattern SERVICE_URI =
       Pattern.compile("(?:lakeward://)?(\\[[0-9A-Fa-f:]+\\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?/?");
@@ -105,10 +107,9 @@ public record CatalogOptions(
   private static final Pattern DURATION = Pattern.compile("([0-9]{1,12})\\s*([a-z]*)");
 
   /**
-   * Reads the options of the catalog {@code name}. Throws LakewardException for a wrong one, and for
-   * one of the connection that differs from {@code startUp}, the options that this Spark was started
-   * with: users of a shared Spark set options of their sessions, and what the plugin shows the
-   * service is this Spark's and not theirs.
+   * Reads the options of the catalog {@code name}. Throws LakewardException for a wrong one, and
+   * for one of the connection that differs from {@code startUp}, the options at the start of Spark.
+   * Users of a shared Spark set options of their sessions, but the credentials belong to Spark.
    */
   public static CatalogOptions parse(
       String name, Map<String, String> sessionOptions, Map<String, String> startUp)
@@ -130,24 +131,16 @@ public record CatalogOptions(
     for (String refused : REFUSED.keySet()) {
       if (options.containsKey(refused)) {
         throw new LakewardException(
-            "the option %s%s is not supported; %s%s%s"
-                .formatted(
-                    prefix,
-                    refused,
-                    REFUSED.get(refused),
-                    prefix,
-                    refused.equals("token") ? TOKEN_FILE : TLS_CA));
+            "the option %s%s is not supported; %s"
+                .formatted(prefix, refused, REFUSED.get(refused).formatted(prefix)));
       }
     }
     String uri = options.get(URI);
     if (uri == null || uri.isBlank()) {
       throw new LakewardException(
-          "the catalog "
-              + name
-              + " needs the address of the Lakeward service: set "
-              + prefix
-              + "uri to host:port, such as 127.0.0.1:"
-              + DEFAULT_PORT);
+          ("the catalog %s needs the address of the Lakeward service: set %suri to host:port,"
+                  + " such as 127.0.0.1:%d")
+              .formatted(name, prefix, DEFAULT_PORT));
     }
     String target = target(prefix + URI, uri.trim());
     return new CatalogOptions(
@@ -195,15 +188,12 @@ public record CatalogOptions(
           address(address.trim())
               .orElseThrow(
                   () ->
-                      new LakewardException(
-                          "the option "
-                              + option
-                              + " is '"
-                              + uri
-                              + "': write it as host:port or lakeward://host:port, such as"
-                              + " 127.0.0.1:"
-                              + DEFAULT_PORT
-                              + "; several with commas between them")));
+                      wrong(
+                          option,
+                          uri,
+                          ("it as host:port or lakeward://host:port, such as 127.0.0.1:%d; several"
+                                  + " with commas between them")
+                              .formatted(DEFAULT_PORT))));
     }
     return String.join(",", addresses);
   }
@@ -219,6 +209,11 @@ public record CatalogOptions(
     return Optional.empty();
   }
 
+  private static LakewardException wrong(String option, String value, String example) {
+    return new LakewardException(
+        "the option %s is '%s': write %s".formatted(option, value, example));
+  }
+
   /** Whether several coordinators are named, of which one leads. */
   boolean hasStandby() {
     return target.contains(",");
@@ -228,12 +223,7 @@ public record CatalogOptions(
     Matcher matcher = DURATION.matcher(text.trim().toLowerCase(Locale.ROOT));
     Duration unit = matcher.matches() ? unit(matcher.group(2)) : null;
     if (unit == null || Long.parseLong(matcher.group(1)) == 0) {
-      throw new LakewardException(
-          "the option "
-              + option
-              + " is '"
-              + text
-              + "': write a positive duration such as 500 (ms), 30s or 5 min");
+      throw wrong(option, text, "a positive duration such as 500 (ms), 30s or 5 min");
     }
     return unit.multipliedBy(Long.parseLong(matcher.group(1)));
   }
@@ -242,8 +232,7 @@ public record CatalogOptions(
       throws LakewardException {
     Matcher matcher = pattern.matcher(text.trim().toLowerCase(Locale.ROOT));
     if (!matcher.matches() || Long.parseLong(matcher.group(1)) == 0) {
-      throw new LakewardException(
-          "the option " + option + " is '" + text + "': write " + example);
+      throw wrong(option, text, example);
     }
     return Long.parseLong(matcher.group(1))
         * (matcher.groupCount() < 2 ? 1 : factor(matcher.group(2)));

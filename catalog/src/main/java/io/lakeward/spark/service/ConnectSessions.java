@@ -7,14 +7,14 @@ import scala.collection.Iterator;
 import scala.collection.Seq;
 
 /**
- * The sessions of the Spark Connect server in this JVM, and whose they are. By reflection: a Spark
- * need not have Connect, and says so only inside its own packages.
+ * The sessions of the Spark Connect server in this JVM, with their users. Reflection is used
+ * because a Spark may lack Connect, and because Connect's classes are private to Spark's packages.
  */
 final class ConnectSessions {
 
   private static final String SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$";
 
-  /** Open sessions first: a session leaves them when it enters the closed ones, which are kept. */
+  /** Open sessions first, so that a session that is closed between the two calls is found. */
   private static final List<String> LISTINGS = List.of("listActiveSessions", "listClosedSessions");
 
   /** Null in a Spark without Connect. */
@@ -23,17 +23,17 @@ final class ConnectSessions {
   private ConnectSessions() {}
 
   /**
-   * Whether a Connect server runs in this JVM. Throws IllegalStateException if there is one that
-   * cannot be asked.
+   * Whether a Connect server runs in this JVM. Throws IllegalStateException for an unsupported
+   * version of Connect.
    */
   static boolean isServed() {
     return SERVER != null && (Boolean) answer(() -> call(SERVER, "started"));
   }
 
   /**
-   * The user whose session has that UUID, also of one that was closed under its statement; empty if
-   * it is no session of Connect. Throws IllegalStateException if Connect runs and cannot be asked:
-   * a user is never taken for another.
+   * The user of the session with that UUID, even if the session was closed while its statement
+   * runs. Empty if it is no session of Connect. Throws IllegalStateException if Connect runs and
+   * does not answer, so that no user gets the rights of another.
    */
   static Optional<String> user(String sessionUuid) {
     if (!isServed()) {

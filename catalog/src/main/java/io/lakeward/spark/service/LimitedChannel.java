@@ -8,8 +8,8 @@ import java.nio.channels.Channels;
 import org.apache.arrow.vector.ipc.ReadChannel;
 
 /**
- * An Arrow stream that refuses messages which claim more metadata than there can be: Arrow
- * allocates the claimed size before it reads.
+ * An Arrow stream that refuses messages whose declared metadata is too large. Arrow allocates the
+ * declared size before it reads.
  */
 final class LimitedChannel extends ReadChannel {
 

@@ -3,10 +3,10 @@ package io.lakeward.spark.service;
 import io.lakeward.spark.error.LakewardException;
 
 /**
- * Limits of one answer of the service, which may be broken or another program: the driver's memory
- * is shared by all sessions.
+ * Limits of one answer, because all sessions share the driver's memory. The service may be broken,
+ * or may be another program.
  *
- * @param option the options' common beginning, {@code spark.sql.catalog.<name>.}
+ * @param option the common prefix of the options, {@code spark.sql.catalog.<name>.}
  * @param maxRows rows of one SELECT, CALL or SHOW TABLES
  * @param maxBytes bytes of the same, as sent and as rows on the heap
  */

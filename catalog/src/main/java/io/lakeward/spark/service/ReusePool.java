@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.function.Function;
 
 /**
- * Keeps objects that are expensive to make and serve one thread at a time, for the next use. It
- * keeps at most one object a key, and only the keys used last. Thread-safe.
+ * Keeps idle objects that are expensive to create and serve one thread at a time. It keeps at most
+ * one object per key, and only for the keys used last. Thread-safe.
  */
 final class ReusePool<K, V> {
 
@@ -25,7 +25,7 @@ final class ReusePool<K, V> {
         };
   }
 
-  /** An object that no other thread has; made if none is kept. */
+  /** An object that no other thread has: the idle one of the key, or a new one. */
   V take(K key) {
     V value;
     synchronized (idle) {

@@ -37,11 +37,11 @@ import org.slf4j.LoggerFactory;
 /**
  * The client of the service. Thread-safe. Every method throws LakewardException if its call fails.
  *
- * <p>Each call names the user for whom it is made; the service believes it of those who may act for
- * their users. Reads have the catalog's deadline and are sent twice if the connection turns out to
- * be dead; where a standby is named, until it has had the time to take over. A CALL has no
- * deadline; it is sent again, under the same idempotency key, while a service that went away may
- * come back.
+ * <p>Each call names the user for whom it is made; the service accepts that from callers with the
+ * privilege IMPERSONATE. A read has the catalog's deadline. It is sent a second time if the
+ * connection is dead; with a standby, it is sent until the standby had the time to take over. A
+ * CALL has no deadline. It is sent again with the same idempotency key, until the service answers
+ * or the catalog's retry timeout ends.
  */
 public final class ServiceClient {
 
@@ -51,7 +51,7 @@ public final class ServiceClient {
   private static final Metadata.Key<byte[]> USER =
       Metadata.Key.of("lakeward-user-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
-  /** A standby leads within 5 seconds of its leader's end, 10 if that only hangs. */
+  /** A standby leads within 5 seconds after its leader ends, or 10 after its leader hangs. */
   private static final Duration TAKE_OVER = Duration.ofSeconds(15);
 
   /** One call of the service. Throws StatusRuntimeException if it fails. */
@@ -209,7 +209,7 @@ public final class ServiceClient {
     }
   }
 
-  /** Makes one attempt; whatever of the answer is left unread is cancelled. */
+  /** Makes one attempt, and cancels the unread rest of the answer. */
   private static <S, T> T attempt(Rpc<S, T> rpc, S stub) throws LakewardException {
     Context.CancellableContext context = Context.current().withCancellation();
     Context before = context.attach();

@@ -17,8 +17,8 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * Translates failed calls to errors for the user. Errors of the service itself travel as the
- * details of a {@code google.rpc.Status} (tiering/wire/error_status.py) and are shown as they are.
+ * Translates failed calls to errors for the user. An error of the service itself is in the details
+ * of a {@code google.rpc.Status} (tiering/wire/error_status.py), and is shown unchanged.
  */
 final class ServiceErrors {
 
@@ -41,8 +41,8 @@ final class ServiceErrors {
   }
 
   /**
-   * Whether no service answered, so that the same call may be sent again. A standby answers, and
-   * says so itself while none leads.
+   * Whether no service answered, so that the same call may be sent again. A standby without a
+   * leader answers with an error of its own, which counts as no answer.
    */
   static boolean isUnreachable(StatusRuntimeException error) {
     return error.getStatus().getCode() == Status.Code.UNAVAILABLE
@@ -50,8 +50,8 @@ final class ServiceErrors {
   }
 
   /**
-   * Whether a service that did not answer may do so in a moment. A service without a secure
-   * connection will not.
+   * Whether a service that did not answer may do so in a moment. After a failed TLS handshake it
+   * will not.
    */
   boolean mayComeBack(StatusRuntimeException error) {
     return isUnreachable(error) && TlsProblems.of(error.getStatus(), "", target, access).isEmpty();

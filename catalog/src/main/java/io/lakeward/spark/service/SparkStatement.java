@@ -14,15 +14,15 @@ public final class SparkStatement {
 
   private SparkStatement() {}
 
-  /** Its tags, separated by commas; empty without any. A user may have SET them. */
+  /** The tags of the statement, separated by commas; may be empty. A user may have SET them. */
   public static String tags() {
     String tags = SparkContext.getOrCreate().getLocalProperty(PROPERTY);
     return tags == null ? "" : tags;
   }
 
   /**
-   * Whether a user has SET tags in the active session: Spark copies each option of a session over
-   * the properties of the thread that executes its statement, so these would be {@link #tags()}.
+   * Whether a user has SET tags in the active session. Spark copies the options of a session over
+   * the properties of the thread that executes its statement, so {@link #tags()} returns them.
    */
   static boolean hasTagsOfSession() {
     Option<SparkSession> session = SparkSession.getActiveSession();

@@ -8,8 +8,8 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
 
 /**
- * The user for whom the current statement runs, as Spark knows it. Not authenticated by this
- * plugin; the service believes it of those who may act for their users.
+ * The user for whom the current statement runs, as Spark knows it. This plugin does not
+ * authenticate the user; the service accepts the name from callers with the privilege IMPERSONATE.
  */
 public final class SparkUser {
 
@@ -21,9 +21,9 @@ public final class SparkUser {
   private SparkUser() {}
 
   /**
-   * The user whom this Spark serves: of a Connect session, else of a Thrift session. Empty for a
-   * statement of the process itself: then the call has the identity of its token or certificate,
-   * and no other user. Throws LakewardException if the session hides its user.
+   * The user of the Connect session, else of the Thrift session. Empty for a statement of the
+   * process itself: then the call has the identity of its token or certificate. Throws
+   * LakewardException if the session hides its user.
    */
   public static String served() {
     if (!ConnectSessions.isServed()) {
@@ -57,9 +57,9 @@ public final class SparkUser {
   }
 
   /**
-   * The user of the Connect operation with these tags; empty if there is none. Tags that users give
-   * themselves begin otherwise, whatever is in them. What stands behind the user's id are two
-   * UUIDs, so that an id with their names in it is whole all the same.
+   * The user of the Connect operation with these tags; empty if there is none. A tag that a user
+   * sets begins differently. Two UUIDs follow the user's id, so the last separator ends the id,
+   * even if the id contains the separator.
    */
   static String ofTags(String tags) {
     return Arrays.stream(tags.split(","))
@@ -70,7 +70,8 @@ public final class SparkUser {
   }
 
   /**
-   * The user in Connect's own list of sessions, which no statement can change. SET can change tags.
+   * The user in Connect's own list of sessions. No statement can change that list, while SET can
+   * change tags.
    */
   private static Optional<String> ofActiveSession() {
     Option<SparkSession> session = SparkSession.getActiveSession();

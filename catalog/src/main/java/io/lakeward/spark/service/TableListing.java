@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Collects the pages of a namespace's tables; a listing that never ends is an error. */
+/** Collects the pages of the list of a namespace's tables. Refuses a list that never ends. */
 final class TableListing {
 
   private final ReadLimits limits;
@@ -32,11 +32,13 @@ final class TableListing {
     String next = page.getNextPageToken();
     if (!next.isEmpty() && (page.getTableNamesCount() == 0 || !tokens.add(next))) {
       throw new LakewardException(
-          "the service's list of tables never ends: a page "
-              + (page.getTableNamesCount() == 0
-                  ? "without names is followed by another"
-                  : "comes again")
-              + ". Check %suri, and which version the service has.".formatted(limits.option()));
+          ("the service's list of tables never ends: a page %s. Check %suri, and which version the"
+                  + " service has.")
+              .formatted(
+                  page.getTableNamesCount() == 0
+                      ? "without names is followed by another"
+                      : "comes again",
+                  limits.option()));
     }
   }
 
