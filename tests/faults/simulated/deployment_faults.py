@@ -81,7 +81,7 @@ DEPLOYMENT_FAULTS = (
     fault("cluster-unreachable", "The cluster does not answer.", "ClusterUnavailable is retried with a back-off"),
     fault("record-answer-lost", "The cluster records a lake snapshot, and its answer is lost.", "a repeated ack is harmless"),
     fault("cluster-record-lost", "The cluster loses its record of the lake.", "base_read acknowledges what the lake has more"),
-    fault("ends-stale", "The cluster answers with a stale end of a log.", "log_looks: an error of the log counts only at the last reading"),
+    fault("ends-stale", "The cluster answers with a stale end of a log.", "log_state: an error of the log counts only at the last reading"),
     fault("bucket-without-ends", "The cluster's answer lacks one of a table's buckets.", "plan_splits._check_all_told"),
     fault("log-cut", "Retention removes records that were not tiered yet.", "check_log.check_reachable, reconcile_lake('accept')"),
     fault("log-rewritten", "The cluster loses its newest records, and writes others at their offsets.", "check_log.check_same_log"),

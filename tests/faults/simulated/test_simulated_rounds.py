@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import pytest
+from faults.simulated.weakenings import with_fates
 
 from support.lakes.memory_lake import Request, checksum_of
 from support.lakes.swept_lake import SweptMemoryLake
@@ -130,20 +131,14 @@ def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
 
 def forgets_the_tag(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes a round that ended for one that cannot commit any more."""
-    known = Sweeper.fates
-    monkeypatch.setattr(
-        Sweeper,
-        "fates",
-        lambda self, record: {name: replace(fate, granted_on=()) for name, fate in known(self, record).items()},
-    )
+    ledger = Sweeper._ledger
+    monkeypatch.setattr(Sweeper, "_ledger", lambda self, record: with_fates(ledger(self, record), granted_on=()))
 
 
 def forgets_open_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes every round for dead."""
-    known = Sweeper.fates
-    monkeypatch.setattr(
-        Sweeper, "fates", lambda self, record: {name: replace(fate, ended=True) for name, fate in known(self, record).items()}
-    )
+    ledger = Sweeper._ledger
+    monkeypatch.setattr(Sweeper, "_ledger", lambda self, record: with_fates(ledger(self, record), ended=True))
 
 
 def forgets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

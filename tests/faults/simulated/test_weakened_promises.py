@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from faults.simulated.deployment_faults import run_story
-from faults.simulated.weakenings import ROUNDS, any_round_that_runs, nothing
+from faults.simulated.weakenings import ROUNDS, any_round_that_runs, nothing, with_fates
 
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.lake_repair.sweeper import Sweeper
+from tiering.coordinator.lake_repair.sweeper import Ledger, Sweeper
 from tiering.errors import LakewardError
 from tiering.lake.rules.sweep import RoundFate, SweptTable
 from tiering.model.states import TableState
@@ -21,15 +21,15 @@ SEEDS = range(120)
 """A sweep has seldom anything to delete that is needed."""
 
 
-_fates = Sweeper.fates
+_ledger = Sweeper._ledger
 
 
-def all_have_ended(self: Sweeper, record: TableRecord) -> Mapping[str, RoundFate]:
-    return {name: replace(fate, ended=True) for name, fate in _fates(self, record).items()}
+def all_have_ended(self: Sweeper, record: TableRecord) -> Ledger:
+    return with_fates(_ledger(self, record), ended=True)
 
 
-def none_was_granted(self: Sweeper, record: TableRecord) -> Mapping[str, RoundFate]:
-    return {name: replace(fate, granted_on=()) for name, fate in _fates(self, record).items()}
+def none_was_granted(self: Sweeper, record: TableRecord) -> Ledger:
+    return with_fates(_ledger(self, record), granted_on=())
 
 
 def lands_on_the_newest_alone(fate: RoundFate, fates: Mapping[str, RoundFate], lake: SweptTable) -> bool:
@@ -57,7 +57,7 @@ class Kept:
 KEEPER = "tiering.round.lease_keeper.LeaseKeeper."
 LATE = ("commit-request-late", "tierer-killed")
 SWEEP = "tiering.lake.rules.sweep."
-SWEEPER = "tiering.coordinator.lake_repair.sweeper.Sweeper.fates"
+SWEEPER = "tiering.coordinator.lake_repair.sweeper.Sweeper._ledger"
 KEPT = (
     Kept("one unfenced round a table", ROUNDS + "is_current", any_round_that_runs, "is granted"),
     Kept("files of open rounds stay", SWEEPER, all_have_ended, "is deleted|which are gone"),

@@ -19,6 +19,7 @@ from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.round_lifecycle import RoundRef
+from tiering.coordinator.lake_repair.sweeper import Ledger
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import HistoryExpired, LakewardError, StoreError
@@ -54,6 +55,11 @@ class Weakening:
 
 def nothing(*_: object, **__: object) -> None:
     """Does not do it."""
+
+
+def with_fates(ledger: Ledger, **facts: Any) -> Ledger:
+    """Returns the ledger with these facts in all fates."""
+    return replace(ledger, fates={round_id: replace(fate, **facts) for round_id, fate in ledger.fates.items()})
 
 
 def is_current_with_incarnations_only(record: TableRecord | None, ref: RoundRef) -> bool:

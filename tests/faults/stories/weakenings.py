@@ -98,7 +98,7 @@ def requires_no_references(stager: SnapshotStager) -> tuple[Any, ...]:
 
 _requirements = SnapshotStager._requirements
 COMMITTERS = ("tiering.lake.iceberg.commit.committer.", "tiering.lake.paimon.commit.committer.")
-FILES_STAY = without(COMMITTERS[0] + "IcebergCommitter._check_present", COMMITTERS[1] + "PaimonCommitter._check_files")
+FILES_STAY = without(*(committer + "check_none_missing" for committer in COMMITTERS))
 ERRORS_ARE_REFUSALS = without(*(committer + "CommitOutcomeUnknown" for committer in COMMITTERS), by=RoundFailed)
 """After an error of its request a committer says that nothing was committed."""
 

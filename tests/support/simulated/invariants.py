@@ -240,11 +240,11 @@ class Invariants:
     def leases_kept(self, keeper: HandLeaseKeeper) -> None:
         """Checks that a tierer's KV snapshots are leased and not old, once it had its turn, except where a lease was released behind its
         back."""
-        held, lease = keeper._all_held(), self._cluster.held_leases.get(keeper._lease_id)
-        if not held or keeper._lease_id in self._cluster.dropped_leases:
+        leased, lease = keeper._all_snapshot_ids(), self._cluster.held_leases.get(keeper._lease_id)
+        if not leased or keeper._lease_id in self._cluster.dropped_leases:
             return
         age = keeper._ttl_ms if lease is None else self._cluster.clock.ms - lease.renewed_ms
-        lacks = held.items() - (lease.snapshots.items() if lease is not None else set())
+        lacks = leased.items() - (lease.snapshots.items() if lease is not None else set())
         self._require(age < keeper._ttl_ms // 3, f"the lease of {keeper._lease_id} was not renewed for {age} ms")
         self._require(not lacks, f"the lease of {keeper._lease_id} lacks {lacks}")
 

@@ -203,7 +203,7 @@ FAULTS = (
         "orphans-cleaned-up-in-round",
         "A clean-up deletes a round's files before its commit names them.",
         Story.clean_up_orphans,
-        "IcebergCommitter._check_present, PaimonCommitter._check_files",
+        "check_none_missing",
         HERE,
     ),
     fault(
