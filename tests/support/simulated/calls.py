@@ -128,7 +128,7 @@ class Callers:
 
     @property
     def _parts(self) -> CallParts:
-        return replace(self._world.coordinator.call_parts, threads=ThreadsOfOne(), looks=LooksOfOne())
+        return replace(self._world.coordinator.call_parts, threads=ThreadsOfOne(), probes=LooksOfOne())
 
     def _tier_database(self, request: TierDatabase) -> object:
         """The tables that it chose: with a key a repeat chooses no others."""
