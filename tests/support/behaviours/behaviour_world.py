@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from support.piecewise_reader import PiecewiseReader
 from support.worlds.leases import DirectLeaseCalls
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.writable import TableSpec
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.marker import Marker
@@ -52,7 +53,7 @@ class Tierers(DirectLeaseCalls):
     lose_ack: bool = False
 
     def lease_service(self) -> Leases:
-        return Leases(self.cluster)
+        return Leases(self.cluster, cast(TableRecords, None))  # they are for snapshots that cannot be leased
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.lake_table_uuid = lake_table_uuid
