@@ -25,7 +25,7 @@ DEPLOYMENT_FAULTS = (
     fault(
         "request-late",
         "A request arrives after later ones, sometimes from a process that has ended.",
-        "KnownTierers.meet: an overtaken heartbeat gets no table",
+        "TiererRegistry.meet: an overtaken heartbeat gets no table",
         HEARTBEATS + "test_an_overtaken_heartbeat_still_reports_but_gets_no_table",
     ),
     fault("request-repeated", "A request arrives twice.", "grants, plans and reports that are repeated change nothing"),
@@ -81,7 +81,9 @@ DEPLOYMENT_FAULTS = (
     fault("cluster-unreachable", "The cluster does not answer.", "ClusterUnavailable is retried with a back-off"),
     fault("record-answer-lost", "The cluster records a lake snapshot, and its answer is lost.", "a repeated ack is harmless"),
     fault("cluster-record-lost", "The cluster loses its record of the lake.", "base_read acknowledges what the lake has more"),
-    fault("ends-stale", "The cluster answers with a stale end of a log.", "log_state: an error of the log counts only at the last reading"),
+    fault(
+        "ends-stale", "The cluster answers with a stale end of a log.", "log_rereads: an error of the log counts only at the last reading"
+    ),
     fault("bucket-without-ends", "The cluster's answer lacks one of a table's buckets.", "plan_splits._check_all_told"),
     fault("log-cut", "Retention removes records that were not tiered yet.", "check_log.check_reachable, reconcile_lake('accept')"),
     fault("log-rewritten", "The cluster loses its newest records, and writes others at their offsets.", "check_log.check_same_log"),
@@ -108,7 +110,7 @@ DEPLOYMENT_FAULTS = (
     fault("table-untierable", "A source table gets a column of a type that no lake holds.", "steps_to_write.table_read refuses it"),
     fault("column-added", "A source table changes while its round fails for good.", "table_lifecycle.redefine, _is_outdated"),
     fault("lake-switched", "A table's lake is disabled and enabled again under its round.", "epochs continue from the removed record"),
-    fault("partition-dropped", "A partition is dropped under a round.", "KnownLake.living: vanished buckets are left out"),
+    fault("partition-dropped", "A partition is dropped under a round.", "ExpectedLake.living: vanished buckets are left out"),
     fault(
         "partition-remade",
         "A partition is recreated under its former name, whose rows stay in the lake.",
