@@ -228,7 +228,7 @@ def test_the_asyncio_client_does_the_same(world: World, uri: str) -> None:
     asyncio.run(use())
 
 
-def test_nobody_at_the_uri_is_said_with_the_uri() -> None:
+def test_the_error_names_the_uri_at_which_no_service_answers() -> None:
     with LakewardClient("127.0.0.1:1") as lakeward, pytest.raises(errors.ServiceUnreachable, match=r"127\.0\.0\.1:1"):
         lakeward.list_tiering_statuses()
     with pytest.raises(errors.InvalidArgument, match="no uri"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,9 @@ SAY_NOTHING_IN_PRODUCT = SAY_NOTHING | {
     *("look", "looks", "standing", "mine", "ours", "theirs", "begun"),
 }
 """The product also names the thing: `known_partitions`, `requested_columns`, `leased_snapshots`, `remaining_batches`."""
+
+NO_ACTOR = re.compile(r"(?:^|_)(?:whoever|somebody|nobody|anybody|someone)(?:s|_|$)", re.IGNORECASE)
+"""Words for an actor that the reader of a test's name has to guess."""
 
 
 def sources() -> list[Path]:
@@ -54,6 +58,18 @@ def test_names_say_what_a_thing_is(room: str) -> None:
         if file.is_relative_to(ROOT / room)
         for line, name in bound_names(ast.parse(file.read_text(encoding="utf-8")))
         if name.strip("_") in say_nothing
+    ]
+    assert vague == []
+
+
+@pytest.mark.parametrize("room", ["tests", "bench"])
+def test_names_of_tests_say_who_acts(room: str) -> None:
+    vague = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in sources()
+        if file.is_relative_to(ROOT / room)
+        for line, name in bound_names(ast.parse(file.read_text(encoding="utf-8")))
+        if NO_ACTOR.search(name)
     ]
     assert vague == []
 

@@ -15,7 +15,7 @@ from support.repository import ROOT
 
 ROOMS = ("tiering", "sys_tables", "bench", "tests")
 PRODUCT = ("tiering", "sys_tables")
-VAGUE = re.compile(r"\b(?:whoever|somebody|nobody|someone)\b", re.IGNORECASE)
+VAGUE = re.compile(r"\b(?:whoever|somebody|nobody|anybody|someone)\b", re.IGNORECASE)
 """Words for an actor that the reader has to guess: the coordinator, a user, another writer."""
 WITHOUT_NOUN = re.compile(r"(?:Of|Those|That|The same|Likewise|What|Who|Whose|See `[^`]*`\.?$|As (?:`|[A-Z]\w*\.))(?:\b|$|(?<=[`.]))")
 """Beginnings of a text that cannot be understood without the line above it."""

@@ -3,7 +3,7 @@
     PYTHONPATH=bench .venv/bin/python bench/access/grants.py --tables 100000 --databases 500
 
 No service: the filter that a view of the coordinator applies, over Arrow columns of databases and names. **cold** is the first read of
-anybody after a change of the policies, **first** the first read of another user then, **filter** any read after a table came or went; when
+any user after a change of the policies, **first** the first read of another user then, **filter** any read after a table came or went; when
 nothing has changed a view keeps what it had. Milliseconds of CPU, medians, but for **cold**, which there is once; **one name** is the check
 of a call that names a table. Prints a table, and one JSON object as its last line.
 """

@@ -75,7 +75,7 @@ def test_without_the_right_the_name_is_not_believed(service: GuardedService) -> 
 
 
 @pytest.mark.parametrize("user", [b"\xff\xfe", b"   ", b"ann\nbob", b"a" * 2_000])
-def test_a_header_that_names_nobody_is_refused(service: GuardedService, user: bytes) -> None:
+def test_a_header_that_names_no_user_is_refused(service: GuardedService, user: bytes) -> None:
     """Answered as the service's own, the call would show what the service may see."""
     with pytest.raises(InvalidArgument, match="lakeward-user-bin names no user"):
         service.call(f"{SYS}/Describe", "spark", user)
@@ -98,12 +98,12 @@ def test_calls_are_those_of_the_user(service: GuardedService) -> None:
         call(service, "pause_tiering", SALARIES, "bob", "ann")
 
 
-def test_the_name_in_a_message_gives_nobodys_rights(service: GuardedService) -> None:
+def test_the_name_in_a_message_gives_no_rights(service: GuardedService) -> None:
     with pytest.raises(UNKNOWN):
         call(service, "pause_tiering", ORDERS, "", "ann")
 
 
-def test_whoever_may_do_everything_calls_as_themselves_whatever_the_name_of_their_computers_user(service: GuardedService) -> None:
+def test_an_admin_calls_as_themselves_whatever_the_name_of_the_user_of_their_computer(service: GuardedService) -> None:
     """IMPERSONATE is among everything."""
     argument = Argument(name="table", value=Literal(text=str(ORDERS)))
     service.call(CALL, "ops", b"", name="pause_tiering", arguments=[argument], caller="root")

@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_the_token_of_a_service_is_found_by_address_and_port_and_read_by_nobody_else(home: Path) -> None:
+def test_the_token_of_a_service_is_found_by_address_and_port_and_no_other_user_can_read_it(home: Path) -> None:
     [path] = keep_user_token("127.0.0.1:7707", "lw_a_b")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in (home, home / "tokens")} == {0o700}

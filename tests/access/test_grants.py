@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.other_user import acting_as_somebody, change_rights
+from support.other_user import acting_as_another_user, change_rights
 from tiering.access.grants import RELOAD_SECONDS, Access, Grants
 from tiering.access.identity import UNCHECKED, Authentication, Identity, acting_as
 from tiering.access.policies.engine import CedarEngine
@@ -219,11 +219,11 @@ def test_a_file_that_is_mended_by_its_rights_alone_is_read_again(open_folder: Pa
     file.write_text(POLICIES)
     file.chmod(0)
     clock.now += RELOAD_SECONDS
-    with acting_as_somebody():
+    with acting_as_another_user():
         assert "cannot be read" in (grants.state().problem or "")
     change_rights(file, 0o644)
     clock.now += RELOAD_SECONDS
-    with acting_as_somebody():
+    with acting_as_another_user():
         assert grants.state().problem is None
         assert len(grants.state().statements) == 4
 

@@ -205,7 +205,7 @@ def test_keys_of_a_url_are_asked_for_once_and_again_for_an_unknown_one(
         assert identify(authenticator, provider.token()).principal == "ann"
     assert publisher.requests == 1
     provider.add("second")
-    for _ in range(3):  # at most once in AGAIN_SECONDS: anybody can send unknown ids
+    for _ in range(3):  # at most once in AGAIN_SECONDS: any caller can send unknown ids
         with pytest.raises(Unauthenticated, match="not signed with a key that its provider publishes"):
             identify(authenticator, provider.token("second"))
     assert publisher.requests == 1
@@ -255,7 +255,7 @@ def test_keys_that_could_not_be_fetched_for_an_hour_count_no_more(
     assert identify(authenticator, provider.token()).principal == "ann"
 
 
-def test_a_provider_that_does_not_end_its_answer_delays_nobody_whose_key_is_known(
+def test_a_provider_that_does_not_end_its_answer_delays_no_caller_with_a_known_key(
     provider: Provider, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000.0]
@@ -278,7 +278,7 @@ def test_a_fetch_has_one_deadline_for_all_of_it(provider: Provider, publisher: P
         OidcAuthenticator(provider.settings(jwks=publisher.url)).check()
 
 
-def test_a_provider_that_is_away_refuses_nobody_whose_key_is_known(
+def test_a_provider_that_is_away_refuses_no_caller_with_a_known_key(
     provider: Provider, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000.0]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.other_user import acting_as_somebody, change_rights
+from support.other_user import acting_as_another_user, change_rights
 from tiering.access.file_watch import RETRY_SECONDS, FileWatch
 from tiering.access.identity import Authentication
 from tiering.access.tokens import TokenFile, add_token, new_token, read_tokens, revoke_token
@@ -109,7 +109,7 @@ def test_a_principal_is_a_visible_name(principal: str) -> None:
         new_token(principal, NOW)
 
 
-def test_a_file_of_somebody_without_a_name_is_damaged(tmp_path: Path) -> None:
+def test_a_file_with_a_token_without_a_principal_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     added(file)
     content = json.loads(file.read_text())
@@ -125,10 +125,10 @@ def test_a_file_that_is_mended_by_its_rights_alone_is_read_again(open_folder: Pa
     assert tokens.identity(token).principal == "ann"
     revoke_token(file, token.split("_")[1], NOW)
     file.chmod(0)
-    with acting_as_somebody():
+    with acting_as_another_user():
         assert tokens.identity(token).principal == "ann"
     change_rights(file, 0o644)
-    with acting_as_somebody(), pytest.raises(Unauthenticated, match="was revoked"):
+    with acting_as_another_user(), pytest.raises(Unauthenticated, match="was revoked"):
         tokens.identity(token)
 
 

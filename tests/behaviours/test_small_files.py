@@ -53,7 +53,7 @@ def test_a_table_whose_option_forbids_it_keeps_its_files(deployment: Deployment,
 
 @ONLY_EMBEDDED
 @LAYOUTS
-def test_a_round_lands_without_its_rewrites_where_somebody_compacts_meanwhile(deployment: Deployment, layout: str) -> None:
+def test_a_round_lands_without_its_rewrites_where_another_program_compacts_meanwhile(deployment: Deployment, layout: str) -> None:
     table, dropped = new_table(deployment, layout), 0
     for number in range(ROUNDS):
         write(table, number)

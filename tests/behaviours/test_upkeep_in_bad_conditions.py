@@ -127,7 +127,7 @@ def append_nothing(table: StoryTable) -> None:
 
 
 @KINDS
-def test_files_that_somebody_else_rewrote_meanwhile_are_left_out_and_counted(deployment: Deployment, key: tuple[str, ...]) -> None:
+def test_files_that_another_program_rewrote_meanwhile_are_left_out_and_counted(deployment: Deployment, key: tuple[str, ...]) -> None:
     table = new_table(deployment, key)
     begun = begin_upkeep(table).advance_to(act.CommitLake)
     deployment.by_hand.rewrite(table.path)

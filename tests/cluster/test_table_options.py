@@ -64,7 +64,7 @@ def test_a_table_of_an_older_version_goes_on_without_such_options(tmp_path: Path
     world.close()
 
 
-def test_values_that_may_be_secrets_are_told_to_nobody(world: LakeWorld) -> None:
+def test_values_that_may_be_secrets_are_told_to_no_caller(world: LakeWorld) -> None:
     options = {"table.datalake.enabled": "true", "iceberg.gc.enabled": "false", "comment": "Orders", "s3.secret-key": "topsecret"}
     hidden = {"table.datalake.layout": "clean", **options, "s3.secret-key": "***"}
     with served(world.storage) as remote:

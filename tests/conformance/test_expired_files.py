@@ -125,7 +125,7 @@ def stored_metadata(world: AnyCatalogWorld, table: TableInfo) -> set[str]:
     return {file.name for file in files if file.name.endswith(".metadata.json")}
 
 
-def test_only_what_nobody_names_goes(world: AnyCatalogWorld) -> None:
+def test_only_files_that_no_metadata_names_are_deleted(world: AnyCatalogWorld) -> None:
     table = expiring_table(world)
     references = refer(world, table)
     world.by_hand.rewrite(table.path)

@@ -124,7 +124,7 @@ def test_a_marker_beyond_the_summary_limit_goes_into_a_file() -> None:
     assert through(marker) == marker
 
 
-def test_a_snapshot_of_somebody_else_has_no_marker() -> None:
+def test_a_snapshot_of_another_program_has_no_marker() -> None:
     assert decode({"operation": "append", "commit-user": "spark"}, no_file) is None
 
 

@@ -25,7 +25,7 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_a_late_answer_costs_one_deadline_and_one_thread_and_nobody_else() -> None:
+def test_a_late_answer_costs_one_deadline_and_one_thread_and_no_other_caller() -> None:
     deadlines, hangs, threads = AnswerDeadlines("the oracle"), threading.Event(), []
 
     def hang() -> None:

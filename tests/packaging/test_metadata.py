@@ -48,7 +48,7 @@ def test_an_index_shows_who_made_it_and_a_readme_whose_links_lead_somewhere(tmp_
     assert [page for page in own if not (ROOT / page.partition("#")[0]).exists()] == []
 
 
-def test_no_address_is_published_that_nobody_has() -> None:
+def test_no_placeholder_address_is_published() -> None:
     metadata = metadata_of(ROOT)
     if ".example" in PLACE.findall((ROOT / "catalog" / "pom.xml").read_text())[0]:
         assert metadata.urls == {}

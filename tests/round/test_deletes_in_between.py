@@ -25,7 +25,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of the delete with pyiceberg
 @pytest.mark.parametrize("before", [act.RunSplits, act.BeginCommit, act.CommitLake])
-def test_rows_that_somebody_deletes_in_a_round_stay_deleted(world: LakeWorld, before: type[act.Action]) -> None:
+def test_rows_that_a_user_deletes_in_a_round_stay_deleted(world: LakeWorld, before: type[act.Action]) -> None:
     table = world.table("orders", 1)
     world.append(table, 0, 10)
     assert world.tier(table).state is RoundState.SUCCEEDED

@@ -167,7 +167,7 @@ def test_a_round_that_ended_is_released_in_the_background_and_only_it(keeper: Le
     wait_for("the release, after one attempt that failed", lambda: cluster.calls[2:] == [("release", {ONE})] * 2)
 
 
-def test_whoever_leases_more_names_what_is_held_already(keeper: LeaseKeeper, cluster: Cluster) -> None:
+def test_a_lease_of_more_snapshots_names_those_already_leased(keeper: LeaseKeeper, cluster: Cluster) -> None:
     """The lease may be gone since the last call: a lease that is made anew would hold the new snapshots only."""
     loser, other = Round(), Round()
     keeper.acquire({ONE: 3}, loser)
@@ -182,7 +182,7 @@ def test_snapshots_whose_lease_may_have_come_about_are_released(keeper: LeaseKee
     cluster.fail = [ServiceUnreachable("the answer was lost")]
     with pytest.raises(ServiceUnreachable):
         keeper.acquire({ONE: 5, TWO: 4}, Round())
-    wait_for("the release of what nobody holds", lambda: cluster.calls[2:] == [("release", {TWO})])
+    wait_for("the release of a snapshot without a holder", lambda: cluster.calls[2:] == [("release", {TWO})])
 
 
 def test_a_release_that_keeps_failing_is_logged_once_and_left_to_expiry(

@@ -121,14 +121,14 @@ def test_a_change_before_a_lull_is_passed_on_all_the_same(ticks: Ticks) -> None:
         meter.move(at(70), 0)
         assert [progress.records_done for progress in reports] == [0]
         ticks.ms += REPORT_MS
-        wait_for("the one that nobody asked for", lambda: reports[-1].records_done == 70)
+        wait_for("the reading without a request", lambda: reports[-1].records_done == 70)
 
 
 def test_a_lull_is_known_of_tasks_that_were_heard_of_and_are_not_over(ticks: Ticks) -> None:
     meter, _ = metered(ticks, 100, 100, 100)
     ticks.ms = 5_000
     meter.end_at_least(1)
-    assert meter.idle_time == IdleTime(0, ()), "none was heard of: they may work where nobody hears them"
+    assert meter.idle_time == IdleTime(0, ()), "no task has reported: tasks may work without a report"
     ticks.ms = 9_000
     meter.move(at(10), 0)
     meter.move(replace(at(10), executor="1@there"), 1)

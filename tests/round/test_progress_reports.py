@@ -118,7 +118,7 @@ def test_a_coordinator_that_refuses_gets_no_more_reports() -> None:
     assert len(wire.sent) == 1
 
 
-def test_a_transport_that_raises_harms_nobody() -> None:
+def test_a_transport_that_raises_harms_no_task() -> None:
     attempts = []
 
     def broken(report: ProgressReport, answered: Callable[[ReportAnswer], None]) -> None:

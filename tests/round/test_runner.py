@@ -138,11 +138,11 @@ def test_of_two_rounds_on_one_base_the_second_to_commit_is_fenced(scene: Scene) 
     slow = scene.runner()
     fast_done: list[RoundOutcome] = []
 
-    def somebody_else_tiers() -> None:
+    def another_tierer_tiers() -> None:
         scene.coordinator.at_fence = lambda: None
         fast_done.append(scene.run())
 
-    scene.coordinator.at_fence = somebody_else_tiers
+    scene.coordinator.at_fence = another_tierer_tiers
     outcome = slow.run()
     assert (fast_done[0].state, outcome.state) == (RoundState.SUCCEEDED, RoundState.FENCED)
     assert scene.offsets_in_lake() == WHOLE
@@ -212,7 +212,7 @@ def test_a_round_past_its_maximum_duration_commits_a_prefix_and_is_force_finishe
     assert scene.offsets_in_lake() == WHOLE
 
 
-def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_alone(scene: Scene) -> None:
+def test_a_table_that_another_tierer_tiered_while_its_first_round_was_planned_is_left_alone(scene: Scene) -> None:
     slow = scene.runner()
     ensure = scene.lake.ensure_table
 

@@ -92,7 +92,7 @@ def connect() -> Iterator[Callable[[int], GrpcTransport]]:
         transport.close()
 
 
-NOBODY = 1
+UNUSED_PORT = 1
 """A port where no service listens."""
 
 
@@ -142,7 +142,7 @@ def test_reports_of_progress_that_the_coordinator_refuses_are_warned_of_once(
         assert answers_to(connect(serve(OldCoordinator())), report, report) == [ReportAnswer.REFUSED, ReportAnswer.REFUSED]
     assert [entry["log_level"] for entry in logs] == ["warning"]
     with structlog.testing.capture_logs() as logs:
-        assert answers_to(connect(NOBODY), report) == [ReportAnswer.LOST]
+        assert answers_to(connect(UNUSED_PORT), report) == [ReportAnswer.LOST]
     assert logs == []
 
 
@@ -176,7 +176,7 @@ def test_a_coordinator_that_comes_back_is_found(serve: Callable[..., int], conne
 
 
 def test_a_stop_ends_the_waiting(connect: Callable[[int], GrpcTransport]) -> None:
-    transport = connect(NOBODY)
+    transport = connect(UNUSED_PORT)
     threading.Timer(0.2, transport.stop).start()
     with pytest.raises(ServiceUnreachable):
         transport.begin_lake_commit(ASSIGNMENT, GRANT)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-NOBODY = 65_534
+OTHER_USER_ID = 65_534
 
 
 @contextmanager
-def acting_as_somebody() -> Iterator[None]:
+def acting_as_another_user() -> Iterator[None]:
     """Makes root's process act as another user. Any other user stays as it is."""
     is_root = os.geteuid() == 0
     if is_root:
-        os.seteuid(NOBODY)
+        os.seteuid(OTHER_USER_ID)
     try:
         yield
     finally:

@@ -180,7 +180,7 @@ def test_the_health_of_a_lake_table_is_scraped_once_it_was_looked_at(tmp_path: P
     world.close()
 
 
-def test_tables_whose_upkeep_needs_somebody_are_counted(tmp_path: Path) -> None:
+def test_tables_whose_upkeep_needs_an_operator_are_counted(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     table = world.table("orders")
     for number in range(3):

@@ -113,7 +113,7 @@ def test_an_alert_is_about_metrics_and_its_statement_about_columns_that_there_ar
     assert set(re.findall(r"\$labels\.(\w+)", alert.query + alert.summary)) <= set(labels)
 
 
-def test_nobody_is_woken_for_a_table_that_somebody_paused() -> None:
+def test_no_alert_fires_for_a_table_that_a_user_paused() -> None:
     behind, left_out = (
         next(alert for alert in ALERTS if alert.name == name) for name in ("LakewardTableBehindPromise", "LakewardTablesBehindPromise")
     )

@@ -150,7 +150,7 @@ def answered(status: Callable[[], int]) -> None:
             return
         except (ConnectionError, http.client.HTTPException):
             continue
-    raise AssertionError("nobody answers")
+    raise AssertionError("no server answers")
 
 
 def test_ipv6_is_served_too() -> None:

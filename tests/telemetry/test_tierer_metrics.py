@@ -72,7 +72,7 @@ def test_every_metric_of_the_tierer_is_declared_and_scraped() -> None:
     assert scraped == {metric.name.removesuffix("_total") for metric in METRICS if metric.process is Process.TIERER}
 
 
-def test_a_scrape_has_no_series_that_nobody_declared() -> None:
+def test_a_scrape_has_only_declared_series() -> None:
     registry, scene = CollectorRegistry(), new_scene()
     TiererMetrics(registry, HandClock(), slots=1, ready_ms=1).round_ended(scene.assignment(), scene.run(), 10)
     assert "_created" not in generate_latest(registry).decode()

@@ -77,7 +77,7 @@ def test_a_changed_value_is_named_with_its_column(world: LakeWorld, table: Table
     assert differences == [("values", "0", "bucket 0: offset 5 has other values in the lake than in the log, in text")]
 
 
-def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: TableInfo) -> None:
+def test_rows_appended_by_another_program_are_found(world: LakeWorld, table: TableInfo) -> None:
     lake_table = world.iceberg(table)
     when = datetime(2026, 1, 1, tzinfo=UTC)
     row = {"id": 7, "text": "mine", "__bucket": 1, "__offset": 9_999, "__timestamp": when}

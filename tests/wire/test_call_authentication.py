@@ -212,7 +212,7 @@ def test_a_call_that_proves_nothing_leaves_a_refused_line(protected: Protected, 
     assert secret.split("_", 2)[2] not in trail.refused_file.read_text()
 
 
-def test_whoever_is_refused_again_and_again_fills_no_disk_and_hides_nobody_else(tmp_path: Path) -> None:
+def test_a_caller_that_is_refused_again_and_again_fills_no_disk_and_hides_no_other_caller(tmp_path: Path) -> None:
     minute, trail = Minute(), AuditTrail(tmp_path / "audit.jsonl")
     refused = RefusedCallers(trail, minute)
     for port in range(1_000):

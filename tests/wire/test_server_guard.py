@@ -366,7 +366,7 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("kind", [KeyError, Panic])
-def test_what_nobody_thought_of_arrives_by_its_class_and_redacted(kind: type[BaseException]) -> None:
+def test_an_unforeseen_error_arrives_by_its_class_and_redacted(kind: type[BaseException]) -> None:
     async def test() -> None:
         async with served() as (service, uri), channel_of(uri) as channel:
             service.failure = kind("password=hunter2")

@@ -188,7 +188,7 @@ def test_a_store_says_whose_it_is_although_its_folder_has_no_cluster_of_its_own(
     restore(tmp_path / "before.db", folder.root)  # of an older version: it names no cluster
 
 
-def test_a_backup_is_not_written_through_a_link_that_somebody_put_where_it_was_to_be(folder: DataFolder, tmp_path: Path) -> None:
+def test_a_backup_is_not_written_through_a_link_at_its_path(folder: DataFolder, tmp_path: Path) -> None:
     """In a folder that others may write to, such as /tmp."""
     victim, target = tmp_path / "victim", tmp_path / "backup.db"
     victim.write_text("as it was")

@@ -56,7 +56,7 @@ def test_every_state_has_a_colour() -> None:
     assert all(status_style(state.value) for state in TableState)
 
 
-def test_one_line_sums_up_and_what_needs_somebody_comes_first() -> None:
+def test_one_line_sums_up_and_tables_that_need_an_operator_come_first() -> None:
     statuses = [table_status("a.fine"), table_status("a.busy", status="Tiering", paused=True), table_status("web.b", **FAILED)]
     lines = drawn(statuses)
     assert lines[0] == "3 lake tables: 1 Failed, 1 Scheduled, 1 Tiering, 1 paused; 12:00:00 UTC, 127.0.0.1:7707"
@@ -155,7 +155,7 @@ def test_outside_a_terminal_every_look_is_shown_and_every_failed_one_told() -> N
 @pytest.mark.parametrize(
     "run", [lambda screen: screen.on_terminal(Console(file=io.StringIO())), lambda screen: screen.elsewhere(print, print)]
 )
-def test_nobody_at_the_first_look_is_an_error(run: Callable[[Watch], None]) -> None:
+def test_no_service_at_the_first_look_is_an_error(run: Callable[[Watch], None]) -> None:
     with pytest.raises(ServiceUnreachable):
         run(watch([AWAY]))
 
@@ -276,7 +276,7 @@ def test_the_three_forms_have_the_same_tables(lakeward: Lakeward) -> None:
     assert all(name in lakeward("status").out for name in names)
 
 
-def test_an_interval_nobody_could_read_is_refused(lakeward: Lakeward) -> None:
+def test_an_interval_too_short_to_read_is_refused(lakeward: Lakeward) -> None:
     ended = lakeward("status", "--watch", "--interval", "1 ms")
     assert ended.status == 2
     assert "--interval '1 ms'" in ended.err

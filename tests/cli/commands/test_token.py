@@ -12,7 +12,7 @@ from tiering.access.tokens import add_token, new_token, read_tokens
 from tiering.cli.commands.token import create, revoke, tokens_path
 from tiering.errors import SetupError
 
-SOMEBODY = 12_345
+ANOTHER_USER = 12_345
 """No user of this machine has this id."""
 
 
@@ -28,10 +28,10 @@ def run_as(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
 
 
-def run_as_root_on_folders_of_somebody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_as_root_on_folders_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
-            os.chown(path, SOMEBODY, SOMEBODY)
+            os.chown(path, ANOTHER_USER, ANOTHER_USER)
     run_as(0, monkeypatch)
 
 
@@ -42,7 +42,7 @@ def test_root_is_refused_in_the_folder_of_a_service_that_could_not_read_what_it_
     if not is_there:
         tokens_path(tmp_path, None).unlink()
     before = sorted(tmp_path.rglob("*"))
-    run_as_root_on_folders_of_somebody(tmp_path, monkeypatch)
+    run_as_root_on_folders_of_another_user(tmp_path, monkeypatch)
     with pytest.raises(SetupError, match=r"belongs to .*, but this process runs as the user root") as raised:
         create("bob", data=tmp_path, out=tmp_path / "bob.token")
     assert "sudo -u " in str(raised.value.hint)
@@ -51,10 +51,10 @@ def test_root_is_refused_in_the_folder_of_a_service_that_could_not_read_what_it_
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_whoever_may_write_the_folder_does_not_take_the_file_of_its_owner(
+def test_a_user_who_may_write_the_folder_does_not_take_the_file_of_its_owner(
     tmp_path: Path, token_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_as(SOMEBODY, monkeypatch)
+    run_as(ANOTHER_USER, monkeypatch)
     with pytest.raises(SetupError, match=r"tokens\.json belongs to"):
         revoke(token_id, data=tmp_path)
     assert [token.revoked_time for token in read_tokens(tokens_path(tmp_path, None))] == [None]

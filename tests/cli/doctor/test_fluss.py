@@ -42,8 +42,8 @@ def test_each_server_is_reached(fluss: LocalFlussCluster) -> None:
 def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_named() -> None:
     """The coordinator of the cluster still lists both servers."""
     without_fetch_log = {key: versions for key, versions in EVERY_CALL.items() if key != 1015}
-    with HeldPort() as nobody, ScriptedFluss(without_fetch_log) as old:
-        nodes = [("127.0.0.1", nobody.number), ("127.0.0.1", int(old.address.rpartition(":")[2]))]
+    with HeldPort() as unused, ScriptedFluss(without_fetch_log) as old:
+        nodes = [("127.0.0.1", unused.number), ("127.0.0.1", int(old.address.rpartition(":")[2]))]
 
         def metadata(request: object) -> pb.MetadataResponse:
             coordinator = pb.PbServerNode(node_id=0, host="127.0.0.1", port=int(cluster.address.rpartition(":")[2]))
@@ -53,7 +53,7 @@ def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_name
         with ScriptedFluss(EVERY_CALL_BUT_SETTINGS, {1012: metadata, 1003: lambda request: pb.ListDatabasesResponse()}) as cluster:
             results = list(cluster_servers(cluster.address))
     assert [finding.verdict for finding in results] == [Verdict.OK, Verdict.FAIL, Verdict.FAIL, Verdict.WARN]
-    assert f"tablet server 0 at {nobody.address} cannot be reached" in results[1].result
+    assert f"tablet server 0 at {unused.address} cannot be reached" in results[1].result
     assert "does not support FetchLog (1015)" in results[2].result
     assert "it has no tables" in results[3].result
 
@@ -103,7 +103,7 @@ def test_the_clusters_own_lake_is_told_from_another(fluss: LocalFlussCluster, tm
     tables.close()
 
 
-def test_a_lake_that_nobody_names_is_said() -> None:
+def test_a_lake_that_no_option_names_is_reported() -> None:
     [finding] = shared_lake({})
     assert (finding.verdict, "no option and no service names the lake" in finding.result) == (Verdict.WARN, True)
     assert "--fluss-conf" in finding.mend

@@ -21,7 +21,7 @@ def bind(port: int, *, reuse: bool) -> socket.socket:
     return server
 
 
-def test_nobody_answers_at_a_held_port_and_no_other_program_gets_it() -> None:
+def test_no_service_answers_at_a_held_port_and_no_other_program_gets_it() -> None:
     with HeldPort() as port:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port.number), 5)

@@ -21,7 +21,7 @@ from tiering.errors import InvalidArgument, InvalidName, ServiceUnreachable
 from tiering.lake.registry import local_lake_properties
 
 JAR = Path("/opt/lakeward/plugin.jar")
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 def printed(*words: str) -> dict[str, str]:
@@ -31,37 +31,37 @@ def printed(*words: str) -> dict[str, str]:
 
 
 def test_the_jar_is_on_the_drivers_class_path_and_nowhere_else() -> None:
-    properties = printed("--uri", NOBODY, "--jar", str(JAR), "--default-catalog")
+    properties = printed("--uri", UNREACHABLE, "--jar", str(JAR), "--default-catalog")
 
     assert properties == {
         "spark.driver.extraClassPath": str(JAR),
         "spark.sql.catalog.fluss": "io.lakeward.spark.LakewardCatalog",
-        "spark.sql.catalog.fluss.uri": NOBODY,
+        "spark.sql.catalog.fluss.uri": UNREACHABLE,
         "spark.sql.cli.print.header": "true",
         "spark.sql.defaultCatalog": "fluss",
     }
 
 
 def test_the_default_catalog_stays_what_it_is_unless_asked_for() -> None:
-    assert "spark.sql.defaultCatalog" not in printed("--uri", NOBODY)
+    assert "spark.sql.defaultCatalog" not in printed("--uri", UNREACHABLE)
 
 
 def test_sys_can_be_in_sparks_own_catalog_too() -> None:
-    properties = printed("--uri", NOBODY, "--jar", str(JAR), "--session-catalog")
+    properties = printed("--uri", UNREACHABLE, "--jar", str(JAR), "--session-catalog")
 
     assert {name: value for name, value in properties.items() if "spark_catalog" in name} == {
         "spark.sql.catalog.spark_catalog": "io.lakeward.spark.LakewardSessionCatalog",
-        "spark.sql.catalog.spark_catalog.uri": NOBODY,
+        "spark.sql.catalog.spark_catalog.uri": UNREACHABLE,
     }
     assert "spark.sql.defaultCatalog" not in properties
 
 
 def test_a_jar_is_there_to_be_named() -> None:
-    assert Path(printed("--uri", NOBODY)["spark.driver.extraClassPath"]).is_file()
+    assert Path(printed("--uri", UNREACHABLE)["spark.driver.extraClassPath"]).is_file()
 
 
 @pytest.mark.parametrize(
-    ("words", "error"), [(["--uri", "http://a:1/"], InvalidArgument), (["--uri", NOBODY, "--lake"], ServiceUnreachable)]
+    ("words", "error"), [(["--uri", "http://a:1/"], InvalidArgument), (["--uri", UNREACHABLE, "--lake"], ServiceUnreachable)]
 )
 def test_a_wrong_uri_and_a_service_that_is_not_there_are_said(words: list[str], error: type[Exception]) -> None:
     with pytest.raises(error):
@@ -69,7 +69,7 @@ def test_a_wrong_uri_and_a_service_that_is_not_there_are_said(words: list[str], 
 
 
 @pytest.mark.parametrize("options", [[], ["--session-catalog"]])
-def test_both_addresses_of_a_service_with_a_standby_are_printed_also_where_nobody_knows_their_names(options: list[str]) -> None:
+def test_both_addresses_of_a_service_with_a_standby_are_printed_also_where_their_names_are_unknown(options: list[str]) -> None:
     both = "first-host.invalid:7707,second-host.invalid:7707"
     properties = printed("--uri", both, "--jar", str(JAR), *options)
     assert {value for name, value in properties.items() if name.endswith(".uri")} == {both}
@@ -110,7 +110,7 @@ def test_spark_may_fetch_the_jars_itself_if_it_is_told_to() -> None:
     assert "spark.jars" not in properties
 
 
-def test_a_database_of_the_lake_is_named_without_whoever_opens_it() -> None:
+def test_a_database_of_the_lake_is_named_without_its_user() -> None:
     properties = lake_properties_for_spark({"type": "sql", "uri": "postgresql+psycopg://me:secret@db:5432/lake"})
 
     assert properties["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db:5432/lake"

@@ -191,7 +191,7 @@ def test_wrong_usage_is_told_before_anything_starts(lakeward: Lakeward, argument
     assert message in ended.err
 
 
-def test_nobody_there_is_told_before_spark_is_started(lakeward: Lakeward) -> None:
+def test_an_unreachable_service_is_reported_before_spark_is_started(lakeward: Lakeward) -> None:
     ended = lakeward("sql", "SELECT 1", "--uri", "127.0.0.1:1")
     assert ended.status == 3
     assert "127.0.0.1:1" in ended.err

@@ -83,7 +83,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_nobody_listening_is_exit_status_3_and_names_the_uri() -> None:
+def test_no_service_at_the_uri_is_exit_status_3_and_names_the_uri() -> None:
     result = run("status", "--uri", "127.0.0.1:1")
     assert result.returncode == 3
     assert "127.0.0.1:1" in result.stderr
@@ -144,7 +144,7 @@ def test_a_wrong_option_value_names_the_option(service: Deployment, csv_file: Pa
     assert "soon" in result.stderr
 
 
-def test_a_certificate_that_nobody_vouches_for_is_one_message(tmp_path: Path) -> None:
+def test_a_certificate_of_an_unknown_authority_is_one_message(tmp_path: Path) -> None:
     """gRPC writes a line of its own for each handshake that failed, unless it is kept from it."""
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
     with at_uri(World(), tls=Authority(tmp_path).server()) as uri:

@@ -102,7 +102,7 @@ SECRETS = {
 }
 
 
-def test_a_tierer_gets_from_its_environment_what_nobody_is_told() -> None:
+def test_a_tierer_gets_the_secrets_of_the_lake_from_its_environment() -> None:
     environment = lake_environment(SECRETS)
     assert environment == {
         "PYICEBERG_CATALOG__LAKE__URI": "postgresql+psycopg://iceberg:p%40ss@db/lake",

@@ -81,7 +81,7 @@ def test_an_unexpected_error_ends_a_command_with_a_clean_stack() -> None:
     assert "\x1b" not in ended.stderr
 
 
-def test_json_lines_are_objects_whoever_logs(logs: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_lines_are_objects_for_every_logger(logs: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", logs)
     configure_logging("debug", LogFormat.JSON)
     with round_lines("r1", "sales.orders", 7):

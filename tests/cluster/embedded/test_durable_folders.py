@@ -53,7 +53,7 @@ def test_missing_folders_are_made_from_the_top_each_durable_before_the_next(tmp_
 
 
 @pytest.mark.parametrize("make", [make_folder, make_folders_like_their_parent])
-def test_nobody_builds_on_a_folder_before_its_name_is_durable(
+def test_no_thread_uses_a_folder_before_its_name_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
     syncing, go_on = threading.Event(), threading.Event()
@@ -80,7 +80,7 @@ def test_a_data_folder_and_its_parts_are_durable(tmp_path: Path, monkeypatch: py
     assert {folder.root.parent, folder.root, folder.cluster, folder.logs, folder.root / "lake"} <= syncs.durable
 
 
-def test_what_a_file_system_leaves_in_an_empty_folder_is_nobodys(tmp_path: Path) -> None:
+def test_a_folder_with_only_files_of_its_file_system_counts_as_empty(tmp_path: Path) -> None:
     for name in (".DS_Store", "lost+found"):
         (tmp_path / name).mkdir()
     assert open_data_folder(tmp_path).root == tmp_path

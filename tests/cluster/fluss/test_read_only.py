@@ -42,8 +42,8 @@ def test_its_tables_are_read_as_the_folder_says(fluss: LocalFlussCluster, table:
     assert cluster.table(table.path).table_id == table.table_id
     assert cluster.leases() == []
     cluster.close()
-    nobody = {BOOTSTRAP_SERVERS: "127.0.0.1:1"}
-    cluster = CLUSTER_KIND.open_read_only(tmp_path, nobody)
+    unreachable = {BOOTSTRAP_SERVERS: "127.0.0.1:1"}
+    cluster = CLUSTER_KIND.open_read_only(tmp_path, unreachable)
     with pytest.raises(ClusterUnavailable, match=r"127\.0\.0\.1:1"):
         cluster.table(table.path)
     cluster.close()

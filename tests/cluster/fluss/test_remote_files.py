@@ -63,7 +63,7 @@ def test_any_file_system_of_fsspec_is_read() -> None:
     assert system.open_input_file(path).read_buffer(2).to_pybytes() == b"ab"
 
 
-def test_a_scheme_that_nobody_reads_is_named() -> None:
+def test_a_scheme_without_a_reader_is_named() -> None:
     with pytest.raises(SetupError, match="files of nowhere:// cannot be read on this machine") as caught:
         open_remote("nowhere://host/1.log", {})
     assert "'nowhere'" in caught.value.hint

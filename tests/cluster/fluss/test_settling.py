@@ -42,7 +42,7 @@ def server() -> Iterator[ScriptedFluss]:
         yield server
 
 
-def test_a_log_is_looked_at_again_at_whoever_leads_it_then(server: ScriptedFluss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_read_again_at_its_new_leader(server: ScriptedFluss, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SETTLE_SECONDS", 0.0)
     connection = FlussConnection.parse(server.address)
     source = FlussSource(connection, FlussClient(connection), settings_of(server.address))

@@ -119,7 +119,7 @@ def test_values_go_into_the_lake_in_a_type_that_loses_nothing(kind: pa.DataType,
     assert lake_type(kind).equals(expected)
 
 
-def test_a_type_that_nobody_knows_is_named_and_the_table_is_listed_all_the_same() -> None:
+def test_an_unknown_type_is_named_and_the_table_is_still_listed() -> None:
     info = table_info(described(with_type({"type": "VARIANT"})))
     assert info.schema.names == ["id", "city", "at", "odd"]
     assert info.refusal == "column 'odd' has the Fluss type VARIANT, which Lakeward does not know"

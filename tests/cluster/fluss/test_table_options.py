@@ -54,7 +54,7 @@ def test_other_options_of_fluss_are_refused_with_the_reason(name: str) -> None:
         ("owner", "two\nlines"),
     ],
 )
-def test_values_that_cannot_be_are_refused_before_anybody_is_asked(name: str, value: str) -> None:
+def test_impossible_values_are_refused_before_any_server_is_asked(name: str, value: str) -> None:
     with pytest.raises(InvalidArgument):
         check_option(name, value)
 

@@ -147,13 +147,13 @@ def test_a_hung_process_stays_fenced_when_the_coordinator_starts_anew(world: Wor
     world.restart()
     assert not hung.beat(request=True).HasField("tiering_table")
     [event] = [event for event in world.store.events() if event.event_type == "TIERER_FENCED"]
-    assert "a" not in event.details["processes"], "what a process proves itself with is shown to nobody"
+    assert "a" not in event.details["processes"], "no user sees the secret of a process"
     started_anew = world.process("b")
     started_anew.run(started_anew.get())
     assert world.record().lake.offsets == {"0": 10, "1": 0}
 
 
-def test_a_held_request_of_a_fenced_process_gets_no_table_and_keeps_nobody_busy(world: World) -> None:
+def test_a_held_request_of_a_fenced_process_gets_no_table_and_is_not_tried_again(world: World) -> None:
     tierer = world.process("a")
     _, hold = world.coordinator.heartbeats.handle(tierer.message(request=True, max_wait_ms=5_000))
     assert hold is not None

@@ -344,7 +344,7 @@ def add_note(source: Source) -> None:
     source.world.by_hand.add_text_column(source.info.path, "note")
 
 
-def test_a_column_that_somebody_added_is_named_and_without_it_the_table_goes_on(world: LakeWorld) -> None:
+def test_a_column_that_a_user_added_is_named_and_without_it_the_table_is_tiered_again(world: LakeWorld) -> None:
     source = tiered(world, LOG, False)
     add_note(source)
     outcome = source.tier()
@@ -374,7 +374,7 @@ def test_a_type_that_iceberg_does_not_take_back_needs_a_new_lake_table(world: La
 
 
 @pytest.mark.parametrize("world", [ICEBERG], indirect=True)
-def test_a_column_that_somebody_filled_is_dropped_by_nobody_but_him(world: LakeWorld) -> None:
+def test_a_column_that_a_user_filled_is_dropped_only_by_that_user(world: LakeWorld) -> None:
     source = tiered(world, LOG, False)
     add_note(source)
     source.tier()

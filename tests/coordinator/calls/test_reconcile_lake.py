@@ -281,7 +281,7 @@ def test_a_refused_retier_makes_no_lake_table(world: LakeWorld, monkeypatch: pyt
     assert world.lake.view(table.path) is None
 
 
-def test_somebody_who_makes_the_table_meanwhile_is_not_what_was_decided_about(world: LakeWorld) -> None:
+def test_a_table_that_another_program_creates_meanwhile_is_not_the_one_that_was_decided_about(world: LakeWorld) -> None:
     table = tiered(world)
     rows = world.iceberg(table).scan().to_arrow()
     world.lake._open().drop_table(str(table.path))

@@ -54,7 +54,7 @@ def test_the_same_promise_again_is_no_event(world: LakeWorld) -> None:
 
 
 @pytest.mark.parametrize("freshness", ["soon", "0 s", "", "1 month", "11000 d", "0.5 ms"])
-def test_a_promise_that_nobody_could_keep_is_refused(world: LakeWorld, freshness: str) -> None:
+def test_a_freshness_that_no_service_could_keep_is_refused(world: LakeWorld, freshness: str) -> None:
     table = world.table("orders")
     with pytest.raises(InvalidArgument, match="freshness"):
         set_freshness(world.coordinator, table.path, freshness)

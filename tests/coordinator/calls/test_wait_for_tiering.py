@@ -178,7 +178,7 @@ def test_a_lake_that_does_not_answer_is_looked_at_again(world: LakeWorld, monkey
     world.append(table, 0, 20)
     world.tier(table)
     answering = world.lake.view
-    monkeypatch.setattr(world.lake, "view", lambda path: (_ for _ in ()).throw(LakeUnavailable("nobody at home")))
+    monkeypatch.setattr(world.lake, "view", lambda path: (_ for _ in ()).throw(LakeUnavailable("the lake does not answer")))
 
     def go_on(line: int) -> None:
         monkeypatch.setattr(world.lake, "view", answering)

@@ -309,7 +309,7 @@ def test_it_starts_anew_after_days_without_a_tierer(world: World) -> None:
     assert switches(world) == ["MODE_BACKLOG", "MODE_LIVE"] * 2
 
 
-def test_an_outage_that_nobody_observed_is_noticed_by_the_plan(world: World) -> None:
+def test_an_outage_that_no_process_observed_is_noticed_by_the_plan(world: World) -> None:
     tierer = caught_up(world)
     world.append(1_000)
     world.later(3 * 86_400)

@@ -100,7 +100,7 @@ def test_the_order_of_assignment() -> None:
     assert order == [4, 3, 1, 2]
 
 
-def test_a_table_that_fails_again_and_again_overtakes_nobody_by_being_late() -> None:
+def test_a_table_that_fails_again_and_again_overtakes_no_other_by_being_late() -> None:
     late, bad = waiting(1, since=5), replace(waiting(2, since=10, overdue=True), consecutive_failures=2)
     assert pick([late, bad], at(100).now) == late
     assert pick([late, bad], at(10 + late.freshness_ms / 1_000).now) == bad  # it has waited for its freshness: its turn comes

@@ -164,7 +164,7 @@ def test_rows_of_unknown_size_are_taken_for_as_large_as_those_in_the_lake() -> N
     world.append(50)
     world.cluster.bytes_per_record = None
     world.cluster.oldest_timestamps = lambda table, offsets: dict.fromkeys(offsets, world.clock.now())  # type: ignore[method-assign]
-    assert observed(world) == "Scheduled", "nobody knows"
+    assert observed(world) == "Scheduled", "the age of the rows is unknown"
     records = world.coordinator.table_records
     with records.changing():
         records.put(Change(replace(world.record(), lake=LakeState(records=10, size_bytes=100, backlog={}))))

@@ -15,7 +15,7 @@ from support.worlds.lake_world import LakeWorld
 RETRY = "CALL fluss.sys.retry_tiering('sales.orders')"
 
 
-def test_what_was_mended_before_anybody_looked_is_tried_again_by_itself(tmp_path: Path) -> None:
+def test_a_fault_that_was_mended_before_a_user_looked_is_tried_again_by_itself(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     source = tiered(world, LOG, False)
     broken.renamed(source)

@@ -93,7 +93,7 @@ def test_retier_after_a_rollback_goes_on_behind_the_round_that_is_left(world: La
         assert not faults(check(world, table))
 
 
-def test_retier_behind_a_file_that_somebody_took_away_and_the_proof_goes_on(world: LakeWorld, table: TableInfo, kind: LakeKind) -> None:
+def test_retier_behind_a_file_that_a_user_removed_and_the_proof_goes_on(world: LakeWorld, table: TableInfo, kind: LakeKind) -> None:
     world.by_hand.take_out(table.path, newest_file_of(world, table, 0, 11))
     done = reconcile(world, table)
     assert (done.outcome, done.records_left_out, dict(done.offsets)) == ("reconciled", 0, {"0": 11, "1": 20})

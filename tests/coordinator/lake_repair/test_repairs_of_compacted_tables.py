@@ -56,7 +56,7 @@ def test_retier_goes_on_behind_compacted_rows_that_the_marker_proves(world: Lake
 @IN_BUCKETS
 @pytest.mark.parametrize("change", ["deleted", "added"])
 @pytest.mark.parametrize("break_it", [broken.set_back_to_a_compaction_and_the_log_cut, broken.markers_expired_and_the_log_cut])
-def test_rows_that_somebody_changed_beside_a_compaction_are_not_proved(
+def test_rows_that_a_user_changed_beside_a_compaction_are_not_proved(
     world: LakeWorld, partitioned: bool, change: str, break_it: broken.State
 ) -> None:
     source = tiered(world, False, partitioned)
@@ -120,7 +120,7 @@ def test_rows_of_a_recreated_partition_are_not_what_the_recorded_proofs_of_the_d
 
 
 @IN_BUCKETS
-def test_what_stands_is_what_the_marker_proves_whoever_wrote_the_files(world: LakeWorld, partitioned: bool) -> None:
+def test_the_marker_proves_the_rows_of_any_writer(world: LakeWorld, partitioned: bool) -> None:
     source, lake = tiered(world, False, partitioned), world.lake
     assert isinstance(lake, LiveRowSums)
     ids = {partition.partition_name: partition.partition_id for partition in world.storage.partitions(source.info)} if partitioned else {}

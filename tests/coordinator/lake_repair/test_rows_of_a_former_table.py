@@ -56,7 +56,9 @@ def test_a_former_lake_table_gets_a_name_that_is_free(world: LakeWorld) -> None:
 
 
 @pytest.mark.parametrize("is_readable", [True, False], ids=["which says so", "of which that is gone"])
-def test_rows_that_another_service_wrote_for_the_former_table_are_nobodys(world: LakeWorld, tmp_path: Path, is_readable: bool) -> None:
+def test_rows_that_another_service_wrote_for_the_former_table_belong_to_no_table(
+    world: LakeWorld, tmp_path: Path, is_readable: bool
+) -> None:
     table = world.table("orders")
     world.lake.ensure_table(table)
     offsets = tmp_path / "lake" / "sales" / "orders" / "metadata" / "a.offsets"

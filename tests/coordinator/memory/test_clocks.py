@@ -137,7 +137,7 @@ def test_a_pause_ends_at_the_wall_time_that_was_named_also_after_the_clock_was_m
     assert world.record().pause is None
 
 
-def test_a_pause_until_a_far_day_is_somebodys_wish_and_stays(world: World) -> None:
+def test_a_pause_that_a_user_sets_until_a_far_day_stays(world: World) -> None:
     until = world.clock.now() + YEARS
     pause(world.coordinator, world.table.path, "alice", until=until)
     world.restart()

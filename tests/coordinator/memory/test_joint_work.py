@@ -104,7 +104,7 @@ def test_what_comes_while_the_store_writes_is_one_write(scene: tuple[TableRecord
     assert stored(store) == shown(records) == {1: 1, 2: 1, 3: 2, 4: 0}
 
 
-def test_nobody_is_told_of_a_change_that_was_not_stored(scene: tuple[TableRecords, HeldStore]) -> None:
+def test_no_caller_is_told_of_a_change_that_was_not_stored(scene: tuple[TableRecords, HeldStore]) -> None:
     records, store = scene
     store.failing = True
     pieces = [lambda table_id=table_id: count_error(records, table_id) for table_id in (2, 3)]
@@ -161,7 +161,7 @@ def test_a_write_that_failed_half_way_fails_all_of_the_work(scene: tuple[TableRe
     assert stored(store) == {1: 1, 2: 0, 3: 0, 4: 0}
 
 
-def test_who_holds_the_lock_waits_for_nobody(scene: tuple[TableRecords, HeldStore]) -> None:
+def test_the_holder_of_the_lock_waits_for_no_other(scene: tuple[TableRecords, HeldStore]) -> None:
     records, store = scene
     queue = records._work = CountedQueue()
     with ThreadPoolExecutor(1) as threads:

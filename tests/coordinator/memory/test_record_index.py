@@ -48,7 +48,7 @@ def test_tables_whose_latest_rounds_failed_are_counted() -> None:
     assert (len(index.failing), index.tables) == (0, 1)
 
 
-def test_who_drafts_sees_what_waits_in_the_draft_and_nobody_else_does() -> None:
+def test_only_the_thread_that_drafts_sees_the_waiting_work_of_the_draft() -> None:
     other = log_table(2, TablePath("sales", "second"))
     world = World((log_table(), other))
     table_records = world.coordinator.table_records

@@ -195,7 +195,7 @@ def test_of_two_coordinators_with_one_epoch_the_later_has_the_store(store_url: s
         store.close()
 
 
-def test_who_slept_before_its_take_over_pushes_nobody_out(store_url: str) -> None:
+def test_a_process_that_slept_before_its_take_over_replaces_no_owner(store_url: str) -> None:
     sleeper, other = SqlStore(store_url), SqlStore(store_url)
     sleeper.look_at_owner()
     epoch = other.take_over()

@@ -57,7 +57,7 @@ def test_no_change_is_missed_between_two_waits_whatever_thread_makes_it() -> Non
     asyncio.run(test())
 
 
-def test_a_loop_that_ended_holds_nobody_up() -> None:
+def test_a_loop_that_ended_delays_no_other() -> None:
     wake_ups = WakeUps()
 
     async def subscribe_for_ever() -> None:

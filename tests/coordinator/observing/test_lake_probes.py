@@ -103,10 +103,10 @@ def test_a_crowd_at_one_table_that_hangs_holds_one_thread(probes: LakeProbes, la
         return answer
 
     assert asyncio.run(crowd()) == "there"
-    assert lake.started == 1, "nobody waits for the others any more"
+    assert lake.started == 1, "no caller waits for the other calls any more"
 
 
-def test_callers_of_many_tables_that_hang_keep_nobody_from_one_that_answers(probes: LakeProbes, lake: Hanging) -> None:
+def test_callers_of_many_tables_that_hang_do_not_block_a_table_that_answers(probes: LakeProbes, lake: Hanging) -> None:
     """Several patient callers a table, as many in all as there are threads, and more."""
     hanging = THREADS - 1
 
@@ -253,7 +253,7 @@ def test_a_look_whose_caller_went_away_counts_as_given_up_after_the_time_of_a_la
     probes.close()
 
 
-def test_where_as_many_tables_hang_as_there_are_threads_nobody_waits(probes: LakeProbes, lake: Hanging) -> None:
+def test_no_caller_waits_where_as_many_tables_hang_as_there_are_threads(probes: LakeProbes, lake: Hanging) -> None:
     async def crowd() -> None:
         calls = [probes.within(0, at(number, lake.look)) for number in range(2 * THREADS)]
         ended = await asyncio.gather(*calls, return_exceptions=True)

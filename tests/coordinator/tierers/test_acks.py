@@ -347,7 +347,7 @@ def test_a_table_that_is_at_work_for_too_long_is_told_so(world: World) -> None:
     tierer.ack(assignment)
 
 
-def test_locks_of_tables_are_gone_once_nobody_holds_them(world: World) -> None:
+def test_locks_of_tables_are_removed_once_no_call_holds_them(world: World) -> None:
     locks = world.coordinator.commits.locks
     for table_id in range(100):
         with locks.locked(table_id):

@@ -175,7 +175,7 @@ def test_a_table_that_only_this_service_fails_at_is_handed_back(shared: World) -
     assert assigner(shared).ever_told("failed") == [shared.table.table_id]
 
 
-def test_a_table_that_failed_for_good_is_held_until_somebody_resumes_it(shared: World) -> None:
+def test_a_table_that_failed_for_good_is_held_until_a_user_resumes_it(shared: World) -> None:
     tierer, info = begun(shared)
     tierer.fail(info, error_class="ForeignTieringOverlap", error_retryable=False)
     for _ in range(20):
@@ -217,7 +217,7 @@ def test_a_granted_round_goes_on_when_the_session_ends_and_nothing_is_told_of_it
     assert not shared.record().unresolved_commit
 
 
-def test_epochs_that_repeat_after_a_restart_end_nobody_elses_round(shared: World) -> None:
+def test_epochs_that_repeat_after_a_restart_end_no_round_of_another_tierer(shared: World) -> None:
     """The other service's assignment has the very numbers that ours had."""
     tierer, info = begun(shared)
     tierer.run(info)

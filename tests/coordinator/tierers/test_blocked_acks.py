@@ -126,7 +126,7 @@ def test_acks_of_many_tables_that_hang_hold_up_no_other_table() -> None:
     over_grpc(test, world)
 
 
-def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:
+def test_a_client_that_gives_its_ack_up_does_not_cancel_the_ack_of_another_call() -> None:
     async def test(served: Served) -> None:
         tierer, assignment = committed(served.world)
         message = tierer.ack_message(assignment)

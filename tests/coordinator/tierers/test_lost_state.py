@@ -98,7 +98,7 @@ def test_a_round_that_is_queued_is_queued_anew_in_its_place(world: World) -> Non
     tierer.run(tierer.get())
 
 
-def test_whoever_makes_up_a_number_ends_no_round(world: World) -> None:
+def test_a_forged_number_ends_no_round(world: World) -> None:
     world.append()
     tierer, info = world.assigned()
     forged(world, 0, 1_000_000)

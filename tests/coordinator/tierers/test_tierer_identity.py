@@ -48,7 +48,7 @@ def test_a_process_that_starts_anew_with_its_clock_set_back_is_heard_at_once(wor
     assert assignment.tiering_epoch > lost.tiering_epoch  # a new round: should the former one live, it is fenced
 
 
-def test_a_heartbeat_with_the_last_sequence_there_is_locks_nobody_out(world: World) -> None:
+def test_a_heartbeat_with_the_largest_sequence_locks_no_tierer_out(world: World) -> None:
     tierer = world.process("honest")
     tierer.beat()
     rogue = world.process("made-up")

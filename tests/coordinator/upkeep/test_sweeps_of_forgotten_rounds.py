@@ -98,7 +98,7 @@ def test_a_copy_that_was_put_aside_keeps_its_files_when_its_rounds_are_forgotten
         loaded.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
 
 
-def test_a_table_of_an_earlier_version_loses_its_history_though_nobody_knows_its_rounds(world: LakeWorld) -> None:
+def test_a_table_of_an_earlier_version_loses_its_history_though_its_rounds_are_unknown(world: LakeWorld) -> None:
     """2,000 snapshots of 55 hours whose rounds were never on the ledger. Most expire before the first sweep looks."""
     table = degraded_table(world, "orders", Degradation(snapshots=2_000, files=300, round_ms=100_000))
     world.clock.wall = datetime.now(UTC) + timedelta(hours=2)

@@ -204,7 +204,7 @@ def test_an_expiry_that_is_overtaken_again_and_again_says_so(world: CallWorld, t
     assert not world.record().upkeep.requests
 
 
-def test_an_overtaken_expiry_that_nobody_waits_for_makes_no_further_round(world: CallWorld, tierer: HandTierer) -> None:
+def test_an_overtaken_expiry_without_a_waiting_caller_starts_no_further_round(world: CallWorld, tierer: HandTierer) -> None:
     called(world, "expire_snapshots", key="k", wait=False)
     expiry_rounds(world, tierer, 0)()
     assert called(world, "expire_snapshots", key="k", wait=False)["reason"] == OVERTAKEN

@@ -273,7 +273,7 @@ def test_a_compaction_behind_an_adoption_hides_nothing(world: LakeWorld) -> None
     assert_quiet(world, table, 90)
 
 
-def test_a_file_of_offsets_that_goes_after_the_adoption_is_missed_by_nobody(world: LakeWorld) -> None:
+def test_no_reader_needs_a_file_of_offsets_that_is_deleted_after_the_adoption(world: LakeWorld) -> None:
     table = tiered(world)
     world.append(table, 50, 30)
     flink = flink_on(world, table).plan().append().tell()

@@ -426,7 +426,7 @@ def test_one_that_lands_behind_a_statement_before_that_looks_again_is_named(stop
     world.quiet()
 
 
-def test_15_offsets_without_rows_that_nobody_can_look_at_are_accepted() -> None:
+def test_15_offsets_without_rows_that_no_reader_can_check_are_accepted() -> None:
     world = at_fifty()
     world.cluster.write(0, *[None] * 10)
     flink = world.flink().whole()

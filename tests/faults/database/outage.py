@@ -96,7 +96,7 @@ class LoadedService:
         end = time.monotonic() + seconds
         with LakewardClient(self.deployment.uri) as client:
             changes: tuple[Callable[[TablePath], object], ...] = (
-                lambda path: client.pause_tiering(path, reason="nobody may"),
+                lambda path: client.pause_tiering(path, reason="no caller may"),
                 lambda path: client.retry_tiering(path),
                 lambda path: client.tier_table(path, wait=False),
             )

@@ -25,7 +25,7 @@ def start_waiting(scene: FaultyDeployment, crash_point: str | None = None) -> Pr
 
 @pytest.mark.soak
 @pytest.mark.parametrize("point", crash_points.IN_TAKE_OVER)
-def test_whoever_dies_in_a_take_over_leaves_it_to_the_next(scene: FaultyDeployment, point: str) -> None:
+def test_a_coordinator_that_dies_in_a_take_over_leaves_it_to_the_next(scene: FaultyDeployment, point: str) -> None:
     """A round that may have sent its commit waits for the coordinator that serves in the end."""
     leader = scene.coordinator
     tierer = scene.start_inline_tierer("only", crash_point=f"{crash_points.AFTER_FENCE}:stop")

@@ -116,7 +116,7 @@ class Healing:
 
     def _call(self, table: Table, statement: str) -> None:
         call = _CALL.fullmatch(statement)
-        assert call is not None, f"nobody knows how to run {statement}"
+        assert call is not None, f"there is no way to run {statement}"
         assert call["table"] == str(table.path)
         if call["procedure"] == "reconcile_lake":
             self._users.reconcile(table, call["action"], dry_run=False)

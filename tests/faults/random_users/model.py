@@ -104,5 +104,5 @@ class Table:
         if beside and not self.dropped_partition and not (self.has_primary_key and self.left_out != 0):
             faults.append(f"{self.path}: the lake has beside the table's rows {sorted(beside.items(), key=repr)}")
         if strangers := held - Counter(map(self.values, self.former)):
-            faults.append(f"{self.path}: nobody wrote so often {sorted(strangers.items(), key=repr)}")
+            faults.append(f"{self.path}: no user wrote so often {sorted(strangers.items(), key=repr)}")
         return faults

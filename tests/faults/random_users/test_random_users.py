@@ -37,7 +37,7 @@ _DRAW = "from faults.random_users.machine import run_story; print('\\n'.join(run
 @pytest.mark.in_turn("seed")
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # from a user's compaction with pyiceberg
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_users_do_and_whoever_dies_the_lake_has_every_row_once(tmp_path: Path, seed: int) -> None:
+def test_the_lake_has_every_row_once_under_random_users_and_killed_processes(tmp_path: Path, seed: int) -> None:
     story = run_story(seed, STEPS, tmp_path)
     if story.failure is not None:
         story.failure.add_note(str(story))
@@ -67,7 +67,7 @@ def users(tmp_path: Path) -> Iterator[Users]:
         users.close()
 
 
-def test_a_row_that_somebody_removed_behind_everybodys_back_is_noticed(users: Users) -> None:
+def test_a_row_that_was_removed_unreported_is_noticed(users: Users) -> None:
     table = users.tables["orders"]
     users.lake.remove(table, table.former[0]["id"])
     table.removed.clear()
@@ -78,7 +78,7 @@ def test_a_row_that_somebody_removed_behind_everybodys_back_is_noticed(users: Us
 
 
 @pytest.mark.soak
-def test_a_roll_back_that_nobody_owned_up_to_is_noticed(users: Users) -> None:
+def test_a_roll_back_that_no_user_reported_is_noticed(users: Users) -> None:
     table = users.tables["orders"]
     users.write(table, random.Random(2))
     users.do("wait", str(ORDERS), "--timeout-ms", "90000")
@@ -86,7 +86,7 @@ def test_a_roll_back_that_nobody_owned_up_to_is_noticed(users: Users) -> None:
     table.is_harmed = False
     users.write(table, random.Random(3))
     users.run("tier", str(ORDERS))
-    with pytest.raises(AssertionError, match=r"nobody harmed it: .*orders: LakeRolledBack"):
+    with pytest.raises(AssertionError, match=r"no user damaged it: .*orders: LakeRolledBack"):
         users.look()
 
 
@@ -110,7 +110,7 @@ def test_a_process_that_ends_by_itself_is_noticed(users: Users) -> None:
         (Ended(0, "done", ""), None),
     ],
 )
-def test_what_helps_nobody_is_noticed(ended: Ended, fault: str | None) -> None:
+def test_an_unclear_error_is_noticed(ended: Ended, fault: str | None) -> None:
     assert unclear(ended) == fault
 
 
@@ -141,7 +141,7 @@ def test_rows_that_a_lake_lacks_or_has_beside_are_named() -> None:
     assert "lacks [((2, 'eu', 'a'), 1)]" in table().differences(rows[:2])[0]
     beside, strange = table().differences([*rows, rows[0]])
     assert "beside the table's rows [((0, 'eu', 'a'), 1)]" in beside
-    assert "nobody wrote so often [((0, 'eu', 'a'), 1)]" in strange
+    assert "no user wrote so often [((0, 'eu', 'a'), 1)]" in strange
 
 
 def test_a_row_of_a_dropped_partition_may_stay_once() -> None:
@@ -150,7 +150,7 @@ def test_a_row_of_a_dropped_partition_may_stay_once() -> None:
     dropped.drop_partition("eu")
     assert dropped.differences(rows) == []
     assert dropped.differences(rows[1:]) == []
-    assert "nobody wrote so often [((0, 'eu', 'a'), 1)]" in dropped.differences([*rows, rows[0]])[0]
+    assert "no user wrote so often [((0, 'eu', 'a'), 1)]" in dropped.differences([*rows, rows[0]])[0]
 
 
 def test_a_row_that_was_left_out_is_excused_and_no_other_one() -> None:

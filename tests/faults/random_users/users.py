@@ -107,7 +107,7 @@ class Users:
                 raise AssertionError(f"lakeward {' '.join(words)}: {fault}: {ended.out} {ended.err}")
             if ended.status != ExitStatus.UNREACHABLE:
                 return ended
-        raise AssertionError(f"lakeward {' '.join(words)}: nobody ever answers")
+        raise AssertionError(f"lakeward {' '.join(words)}: no service ever answers")
 
     def _attempts(self) -> Iterator[int]:
         """Counts useful attempts. Each but the first one waits until a service answers."""
@@ -133,7 +133,7 @@ class Users:
                     return client.list_tiering_statuses()
             except ServiceUnreachable:
                 continue
-        raise AssertionError("nobody ever answers")
+        raise AssertionError("no service ever answers")
 
     def look(self) -> None:
         """Checks that only damaged tables are broken."""
@@ -145,7 +145,7 @@ class Users:
         if self._broken():
             time.sleep(DISCOVERY_SECONDS)  # what was dropped under a round is listed until the coordinator looks
             broken = self._broken()
-            assert not broken, f"failed for good, and nobody harmed it: {broken}"
+            assert not broken, f"failed for good, and no user damaged it: {broken}"
 
     def _broken(self) -> list[str]:
         """Tables that nothing but a person can help, and that no person harmed."""
@@ -268,7 +268,7 @@ class Users:
             else:
                 self.note(f"  {words}: {result}")
                 return result
-        raise AssertionError(f"{words}: nobody ever answers")
+        raise AssertionError(f"{words}: no service ever answers")
 
     def steer(self, table: Table, action: str) -> None:
         """Pause, resume, retry and the like. Of a table whose lake is disabled most of it is refused."""

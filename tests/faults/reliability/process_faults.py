@@ -64,7 +64,7 @@ KILLS = _of(
         "coordinator-dies-in-take-over",
         "A coordinator dies anywhere on its way to take over.",
         "its lock ends with it, and the next one takes a higher epoch",
-        f"{PROCESSES}/test_killed_take_overs.py::test_whoever_dies_in_a_take_over_leaves_it_to_the_next",
+        f"{PROCESSES}/test_killed_take_overs.py::test_a_coordinator_that_dies_in_a_take_over_leaves_it_to_the_next",
         variant_of="coordinator-killed",
     ),
     _row(
@@ -351,7 +351,7 @@ FAULTS = (
             "oidc-provider-away",
             "The provider of OpenID keys does not answer.",
             "known keys stay in force",
-            f"{OIDC}::test_a_provider_that_is_away_refuses_nobody_whose_key_is_known",
+            f"{OIDC}::test_a_provider_that_is_away_refuses_no_caller_with_a_known_key",
         ),
         _row(
             "oidc-keys-damaged",

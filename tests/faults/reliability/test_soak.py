@@ -12,7 +12,7 @@ from faults.reliability.soak import ALL_SEEDS, ENOUGH, HARNESSES, PARTS, Harness
 OFTEN = {part: {fault.name: ENOUGH for fault in faults} for part, faults in PARTS.items()}
 
 
-def test_a_fault_is_seldom_below_enough_and_where_nobody_counted_it() -> None:
+def test_a_fault_is_seldom_below_enough_and_where_no_run_counted_it() -> None:
     simulated, stories = OFTEN["faults.simulated"], OFTEN["faults.stories"]
     assert seldom(OFTEN) == {}
     assert seldom({**OFTEN, "faults.simulated": {**simulated, "clock-ahead": ENOUGH - 1}}) == {"clock-ahead (faults.simulated)": ENOUGH - 1}

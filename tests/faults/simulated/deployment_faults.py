@@ -103,7 +103,7 @@ DEPLOYMENT_FAULTS = (
         "lease-dropped",
         "An operator drops a lease under its tierer.",
         "LeaseKeeper.acquire names all leased snapshots again",
-        "tests/round/test_lease_keeper.py::test_whoever_leases_more_names_what_is_held_already",
+        "tests/round/test_lease_keeper.py::test_a_lease_of_more_snapshots_names_those_already_leased",
     ),
     fault("table-dropped", "A source table is dropped under its round.", "table_lifecycle.drop: its commit is refused"),
     fault("table-recreated", "Another source table is created under the name of a dropped one.", "base_check._check_identity"),

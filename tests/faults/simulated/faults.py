@@ -61,7 +61,7 @@ class CountedSimulation(Simulation):
         super()._kill(tierer)
 
     def _fence(self, tierer: SimulatedTierer) -> None:
-        with self._growing("fenced by somebody", "tierer-fenced"):
+        with self._growing("fenced by an operator", "tierer-fenced"):
             super()._fence(tierer)
 
     def _pass_time(self, milliseconds: int) -> None:

@@ -53,7 +53,7 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
     assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= outcomes  # else the sweep had nothing to decide
     assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else no lake table was lost
     assert {"backlog FIRST", "backlog RETIERED", "backlog OUTAGE"} <= outcomes  # else no backlog started anew
-    assert {"fenced by somebody", "CANCELLED", "cancelled", "too_late"} <= outcomes  # else operators did nothing
+    assert {"fenced by an operator", "CANCELLED", "cancelled", "too_late"} <= outcomes  # else operators did nothing
 
 
 class LakeWithALateTag(SweptMemoryLake):

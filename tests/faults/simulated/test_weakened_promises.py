@@ -70,7 +70,7 @@ KEPT = (
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.promise)
-def test_a_promise_that_nobody_keeps_is_missed(kept: Kept) -> None:
+def test_a_promise_that_no_round_keeps_is_missed(kept: Kept) -> None:
     with patch(kept.target, kept.replacement), pytest.raises(AssertionError, match=kept.complaint):
         tell_all(SEEDS, kept.only)
 

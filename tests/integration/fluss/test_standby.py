@@ -114,7 +114,7 @@ def test_a_standby_that_dies_in_its_take_over_leaves_it_to_the_next(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("point", [crash_points.TAKE_OVER_LOCKED, crash_points.TAKE_OVER_RESTORED])
-def test_a_standby_that_falls_asleep_in_its_take_over_pushes_nobody_out(
+def test_a_standby_that_falls_asleep_in_its_take_over_replaces_no_leader(
     deployment: StandbyDeployment, tables: FlussTables, point: str
 ) -> None:
     leader = deployment.start_member("first")

@@ -261,8 +261,8 @@ def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> No
     assert "no option names its lake" in printed
     status, printed = run(str(tiered.log.path), *named[:2], "--fluss-cluster-id", "another", "--fluss-mode", "exclusive", *lake)
     assert (status, "ClusterMismatch" in printed) == (1, True), printed
-    with HeldPort() as nobody:
-        status, printed = run(str(tiered.log.path), "--fluss", nobody.address, *named[2:], *lake)
+    with HeldPort() as unused:
+        status, printed = run(str(tiered.log.path), "--fluss", unused.address, *named[2:], *lake)
     assert status != 0
-    assert f"no Fluss server answers at {nobody.address}" in printed
+    assert f"no Fluss server answers at {unused.address}" in printed
     assert "It needs no service of Lakeward" in printed

@@ -42,7 +42,7 @@ def tier_until_quiet(world: FlussLakeWorld, table: TableInfo) -> None:
     assert faults(check(world, table)) == []
 
 
-def test_a_record_that_nobody_can_read_is_made_anew(fluss: LocalFlussCluster, world: FlussLakeWorld, tmp_path: Path) -> None:
+def test_an_unreadable_record_is_written_again(fluss: LocalFlussCluster, world: FlussLakeWorld, tmp_path: Path) -> None:
     table = world.table("lied_about")
     world.append(table, 0, 50)
     world.tier(table)
@@ -88,7 +88,7 @@ def test_a_record_that_is_wrong_is_put_right(world: FlussLakeWorld, tmp_path: Pa
     tier_until_quiet(world, table)
 
 
-def test_rounds_leave_no_more_files_in_the_cluster_than_somebody_needs(fluss: LocalFlussCluster, world: FlussLakeWorld) -> None:
+def test_rounds_leave_no_unneeded_files_in_the_cluster(fluss: LocalFlussCluster, world: FlussLakeWorld) -> None:
     table = world.table("tidy")
     folder = offsets_folder(fluss, table)
     counts = []

@@ -40,7 +40,7 @@ ON_CALL = {
     "what runs now": """
         SELECT tierer_id, concat(database_name, '.', table_name) AS path, round(100 * fraction_completed) AS percent
         FROM {status} WHERE status = 'Tiering' ORDER BY round_started_time, path""",
-    "what somebody paused": """
+    "tables that a user paused": """
         SELECT table_name, paused_by, coalesce(paused_reason, '-') AS why FROM {status} WHERE paused AND paused_until IS NULL
         ORDER BY table_name""",
     "what times out": """

@@ -139,13 +139,13 @@ def check_ann_stays_ann(answers: list[Answer]) -> None:
         assert "bob" not in refusal
 
 
-def test_a_user_of_a_thrift_server_is_nobody_else_by_an_option_of_the_session(thrift_port: int, tmp_path: Path) -> None:
+def test_no_option_of_a_session_makes_a_user_of_a_thrift_server_another_user(thrift_port: int, tmp_path: Path) -> None:
     url = f"jdbc:hive2://127.0.0.1:{thrift_port}/default"
     check_ann_stays_ann(ask_beeline(f"beeline -u {url} -n ann", tmp_path, AS_ANOTHER))
 
 
 @pytest.mark.soak
-def test_a_user_of_a_connect_server_is_nobody_else_by_an_option_of_the_session(connect_port: int, tmp_path: Path) -> None:
+def test_no_option_of_a_session_makes_a_user_of_a_connect_server_another_user(connect_port: int, tmp_path: Path) -> None:
     remote = f"sc://127.0.0.1:{connect_port}/;user_id=ann"
     program = f"from pyspark.sql import SparkSession\nspark = SparkSession.builder.remote('{remote}').getOrCreate()\n"
     check_ann_stays_ann(ask_python(program, tmp_path, AS_ANOTHER)[1])

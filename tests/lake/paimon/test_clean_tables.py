@@ -78,7 +78,7 @@ def test_a_lake_table_that_is_there_keeps_its_layout(kit: PaimonKit, table: Tabl
     assert kit.read(other).column_names == ["id", "name", "__bucket", "__offset", "__timestamp"]
 
 
-def test_a_table_whose_system_columns_somebody_dropped_is_no_clean_one(kit: PaimonKit) -> None:
+def test_a_table_whose_system_columns_were_dropped_is_no_clean_one(kit: PaimonKit) -> None:
     table = kit.log_table()
     kit.tier(table, "r1", [1])
     folder = kit.folder(table) / "schema"
@@ -170,7 +170,7 @@ def test_rows_from_an_offset_on_are_removed_by_footers_and_what_stays_has_footer
     assert (newest.proofs[B0].since, newest.proofs[B0].rows) == (4, 2)
 
 
-def test_a_file_of_somebody_else_is_named_with_the_way_on(kit: PaimonKit, table: TableInfo) -> None:
+def test_a_file_of_another_program_is_named_with_the_next_step(kit: PaimonKit, table: TableInfo) -> None:
     both_buckets(kit, table)
     builder = kit.by_pypaimon(table).new_batch_write_builder()
     writer = builder.new_write()

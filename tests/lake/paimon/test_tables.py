@@ -153,7 +153,7 @@ def test_files_of_a_round_that_began_before_a_column_was_added_are_committed(kit
         ({"drop": "name"}, "lacks the column 'name', which it had before"),
     ],
 )
-def test_what_somebody_changed_is_named(kit: PaimonKit, change: dict[str, Any], difference: str) -> None:
+def test_a_change_by_another_program_is_named(kit: PaimonKit, change: dict[str, Any], difference: str) -> None:
     table = kit.log_table()
     kit.tier(table, "r1", [1])
     folder = kit.folder(table) / "schema"

@@ -113,7 +113,7 @@ def test_rows_without_any_end_behind_ours_are_refused() -> None:
     assert "those of no offset, because it states none behind ours" in error.message
 
 
-def test_ends_that_nobody_states_are_refused() -> None:
+def test_ends_that_no_snapshot_states_are_refused() -> None:
     error = refusal(at({B0: TieredRange(0, 50)}, {}), CleanRows(None, 0, rows(1, 1)))
     assert "the present end of bucket 0 is unknown" in error.message
     [*_, text] = refusal(at({}, {}), CleanRows(7, None, rows(1, 1))).message.split(": ", 1)

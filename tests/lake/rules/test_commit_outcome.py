@@ -30,7 +30,7 @@ def test_another_rounds_marker_is_fenced() -> None:
         check_same_base(base, view(*OURS, snapshot(3, 2, round_id="r3"), head=3, tiered=3, marker=newer), KNOWN)
 
 
-def test_a_first_round_of_somebody_else_is_fenced() -> None:
+def test_a_first_round_of_another_tierer_is_fenced() -> None:
     for nothing in (Base(None, None, False), Base(EMPTY, None, False)):
         with pytest.raises(errors.Fenced):
             check_same_base(nothing, view(), replace(KNOWN, lake_table_uuid=None))

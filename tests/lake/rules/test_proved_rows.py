@@ -50,7 +50,7 @@ def test_rows_with_the_proofs_sums_have_the_markers_offsets(standing: list[Clean
         [*OF_EACH_BUCKET, rows(2, 1, 0)],
         [],
     ],
-    ids=["a row is missing", "a row is another", "a bucket is missing", "a bucket lacks a row", "somebody else's rows", "no rows"],
+    ids=["a row is missing", "a row is another", "a bucket is missing", "a bucket lacks a row", "rows of another program", "no rows"],
 )
 def test_rows_with_other_sums_prove_nothing(standing: list[CleanRows]) -> None:
     assert proved_rows([PROVING], PLACES, standing) is None

@@ -232,7 +232,7 @@ def test_an_order_is_taken_literally_and_its_gaps_are_filled_by_the_options() ->
     now = datetime.fromtimestamp(NOW / 1_000, UTC)
     options = {SNAPSHOT_MAX_AGE.name: "2 h", SNAPSHOT_MIN_COUNT.name: "7"}
     off, on = table_info("d.t", properties=options), table_info("d.t", snapshot_retention=SnapshotRetention(HOUR, 3))
-    assert expiry_rule(off, None, NOW) is None, "nobody asked for it"
+    assert expiry_rule(off, None, NOW) is None, "no option asks for it"
     assert expiry_rule(on, None, NOW) == ExpiryRule(SnapshotRetention(HOUR, 3))
     assert expiry_rule(off, ExpiryOrder(), NOW) == ExpiryRule(SnapshotRetention(2 * HOUR, 7), thins=False)
     assert expiry_rule(on, ExpiryOrder(retain_last=1), NOW) == ExpiryRule(SnapshotRetention(HOUR, 1))

@@ -72,7 +72,7 @@ def test_a_young_file_stays() -> None:
     assert verdict(stored(FILE.name, DAY / 2)) is Verdict.YOUNG
 
 
-def test_files_of_a_round_that_nobody_knows_stay() -> None:
+def test_files_of_an_unknown_round_stay() -> None:
     assert verdict(fate=None) is Verdict.UNKNOWN_ROUND
 
 
@@ -85,13 +85,13 @@ def test_a_grant_on_the_present_tag_may_still_land(tag: int | None) -> None:
     assert verdict(fate=RoundFate(True, (tag,), granted_for="here"), tag=tag) is Verdict.MAY_STILL_LAND
 
 
-def test_a_grant_on_a_former_tag_lands_only_if_somebody_rolls_back_to_it() -> None:
+def test_a_grant_on_a_former_tag_lands_only_after_a_roll_back_to_it() -> None:
     former = RoundFate(True, (4,), granted_for="here")
     assert verdict(fate=former, tag=5, snapshots={4, 5}) is Verdict.MAY_STILL_LAND
     assert verdict(fate=former, tag=5, snapshots={5}) is Verdict.REMOVE
 
 
-def test_a_grant_where_nothing_was_tiered_lands_only_if_somebody_rolls_back_to_that() -> None:
+def test_a_grant_on_an_empty_table_lands_only_after_a_roll_back_to_it() -> None:
     first = RoundFate(True, (None,), granted_for="here")
     assert verdict(fate=first, tag=5, snapshots={3, 5}, begins_untiered=True) is Verdict.MAY_STILL_LAND
     assert verdict(fate=first, tag=5, snapshots={5}) is Verdict.REMOVE
@@ -139,7 +139,7 @@ def test_a_grant_of_an_older_version_goes_by_what_it_was_built_on() -> None:
     assert verdict(fate=RoundFate(True, (None,), landed=True), rounds={UUID}) is Verdict.REMOVE
 
 
-def test_a_name_that_could_be_of_two_rounds_is_nobodys() -> None:
+def test_a_name_that_two_rounds_could_have_belongs_to_neither() -> None:
     assert round_of("lakeward-r1-x-n-0.parquet", {"r1", "r1-x"}) is None
     assert round_of("lakeward-r1-x-n-0.parquet", {"r1"}) == "r1"
 

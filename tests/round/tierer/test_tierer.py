@@ -172,7 +172,7 @@ def test_a_round_is_run_and_reported_as_finished(coordinator: ScriptedCoordinato
 
 
 def test_a_report_is_repeated_until_a_heartbeat_was_answered(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
-    away = ServiceUnreachable("nobody there")
+    away = ServiceUnreachable("no service answers")
     lost = [away, away]
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
@@ -193,7 +193,7 @@ def test_an_idle_tierer_pauses_after_each_heartbeat_that_failed(
     coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tierer_module, "RETRY_MS", 3_600_000)
-    coordinator.answer = lambda request: ServiceUnreachable("nobody there")
+    coordinator.answer = lambda request: ServiceUnreachable("no service answers")
     tierer = start(1)
     wait_for("a heartbeat", lambda: coordinator.requests)
     tierer.stop()

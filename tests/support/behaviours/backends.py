@@ -99,7 +99,7 @@ class Backend:
         return open_lake(self.kind.format, self.lake_properties(folder))
 
     def by_hand(self, folder: Path) -> LakeByHand:
-        """The lake, as anybody else reads and changes it."""
+        """The lake, as another program reads and changes it."""
         return lake_by_hand(self.kind.format, self.lake_properties(folder))
 
     def forget(self, database: str) -> None:

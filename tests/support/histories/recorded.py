@@ -131,7 +131,7 @@ class RecordedTransport:
     def __init__(self, transport: Transport, history: History, loses_answer: Callable[[], bool] = lambda: False) -> None:
         self._transport, self._history, self._loses_answer = transport, history, loses_answer
         self.is_dead = False
-        """The process is gone: nothing of it reaches anybody."""
+        """The process ended: no later message of it reaches a receiver."""
 
     def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
         if self.is_dead:

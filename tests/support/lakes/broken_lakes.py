@@ -415,7 +415,7 @@ def untracked_after_a_failed_first_round(source: Source) -> None:
     _add_foreign_row(source)
 
 
-def replaced_by_somebodys_rows(source: Source) -> None:
+def replaced_by_rows_of_another_program(source: Source) -> None:
     recreated_empty(source)
     _add_foreign_row(source)
 
@@ -437,4 +437,10 @@ IN_ICEBERG_ALONE: frozenset[State] = frozenset(
 )
 """Paimon tables have no tag of ours: `history_expired` leaves no marker of them, and one that is restored from a backup was rolled back."""
 
-FIRST_STATES: tuple[State, ...] = (lost, renamed, recreated_empty, untracked_after_a_failed_first_round, replaced_by_somebodys_rows)
+FIRST_STATES: tuple[State, ...] = (
+    lost,
+    renamed,
+    recreated_empty,
+    untracked_after_a_failed_first_round,
+    replaced_by_rows_of_another_program,
+)

@@ -1,4 +1,4 @@
-"""Whether anybody opens, makes or deletes a file in a folder, by whatever library: the kernel says so (inotify)."""
+"""Tells whether a process opens, creates or deletes a file in a folder with any library: the kernel reports it (inotify)."""
 
 from __future__ import annotations
 

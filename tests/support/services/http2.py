@@ -102,7 +102,7 @@ def _wrong_frames() -> Iterator[tuple[str, bytes]]:
     yield "a promise", BEGUN + frame(PUSH_PROMISE, END_HEADERS, 1, bytes(4) + grpc_headers(DESCRIBE))
     yield "a stream on itself", BEGUN + frame(PRIORITY, stream=1, payload=b"\x00\x00\x00\x01\x00")
     yield "goodbye", BEGUN + frame(GOAWAY, payload=bytes(8) + b"x" * 10_000)
-    yield "a frame nobody knows", BEGUN + frame(200, 255, 2**31 - 1, b"x" * 10_000)
+    yield "a frame of an unknown type", BEGUN + frame(200, 255, 2**31 - 1, b"x" * 10_000)
 
 
 def _wrong_calls() -> Iterator[tuple[str, bytes]]:
@@ -117,7 +117,7 @@ def _wrong_calls() -> Iterator[tuple[str, bytes]]:
         "not text": b"/\xff\xfe\x80",
         "empty": b"",
         "long": b"/" + b"a" * 7_000,
-        "of nobody": b"/a/b",
+        "of no service": b"/a/b",
         "odd": b"//\x00",
     }.items():
         yield f"a path that is {name}", BEGUN + opening(path) + frame(DATA, END_STREAM, 1, message(b""))
@@ -135,7 +135,7 @@ def _wrong_calls() -> Iterator[tuple[str, bytes]]:
     yield "a message cut off", call + frame(DATA, END_STREAM, 1, message(b"x", length=100))
     yield "two messages", call + frame(DATA, END_STREAM, 1, message(b"") * 2)
     yield "a message packed without a word", call + frame(DATA, END_STREAM, 1, message(b"x", flag=1))
-    yield "a message packed as nobody does", call + frame(DATA, END_STREAM, 1, message(b"x", flag=200))
+    yield "a message packed in an unknown way", call + frame(DATA, END_STREAM, 1, message(b"x", flag=200))
     yield "a call left open", call
     yield "padding beyond the frame", call + frame(DATA, 0x8, 1, b"\xff" + b"x")
 

@@ -207,7 +207,7 @@ class Deployment:
             self.outcomes[outcome.error.error_class] += 1
             assert self._is_explained(assignment, outcome.error), f"a round of {assignment.path} ended with {outcome.error!r}"
             permanent = isinstance(outcome.error, PermanentTieringError) and outcome.state is RoundState.FAILED
-            assert not permanent or assignment.path in self.damaged, f"{outcome.error!r} of {assignment.path}, which nobody damaged"
+            assert not permanent or assignment.path in self.damaged, f"{outcome.error!r} of {assignment.path}, which no user damaged"
             self._check_left_files(assignment, runner, outcome)
         assert tierer.leases is not None
         tierer.leases.release(runner)

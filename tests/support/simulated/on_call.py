@@ -56,7 +56,7 @@ class OnCall:
     def _reconcile(self, record: TableRecord, statement: str) -> None:
         """Checks that the reconciliation succeeds and leaves nothing out, unless another change came between."""
         match = _RECONCILE.fullmatch(statement)
-        assert match is not None, f"nobody can run {statement}"
+        assert match is not None, f"no procedure runs {statement}"
         assert match["table"] == str(record.path)
         try:
             result = self._users.reconcile(record.path, match["action"])

@@ -60,7 +60,7 @@ class SimulatedStory:
             self.users.sets_back = True
             on_call = OnCall(self.world, self.users)
             self.users.is_next_action_run = lambda record: self.world.random.random() < NEXT_ACTIONS and on_call.follow(record)
-        self.world.meanwhile = self._someone_goes_on
+        self.world.meanwhile = self._do_one_thing_of_others
         possible = [thing for thing in self._all_things() if only is None or not thing.faults or not set(only).isdisjoint(thing.faults)]
         self._things = possible
         self._among_others = [thing for thing in possible if thing.may_be_nested]
@@ -125,8 +125,8 @@ class SimulatedStory:
     def _beat(self) -> None:
         self.world.beat(self.world.random.choice(self.world.tierers))
 
-    def _someone_goes_on(self) -> None:
-        """Within something that takes its time."""
+    def _do_one_thing_of_others(self) -> None:
+        """Lets a user or another process act during a long step."""
         self.world.random.choices(self._among_others, self._weights(self._among_others))[0].do()
 
     def _weights(self, things: Sequence[Thing]) -> list[int]:

@@ -219,7 +219,7 @@ def _answer(request: CallRequest[Any]) -> object:
             return request.result_class(request.lease_id, "ACTIVE", 4, 1, NOON)
         case RetryTiering():
             return RetryTieringResult(request.path, "Pending", None)
-    raise AssertionError(f"nobody asks for {request} here")
+    raise AssertionError(f"no test asks for {request} here")
 
 
 async def nothing_to_do(call: TierTable) -> TierSteps:

@@ -360,7 +360,7 @@ class Simulation:
             return
         [event] = [event for event in self.store.events(1) if event.event_type == TIERER_FENCED]
         self.fenced |= {(tierer.tierer_id, digest) for digest in event.details["processes"]}
-        self.outcomes["fenced by somebody"] += 1
+        self.outcomes["fenced by an operator"] += 1
 
     def _is_fenced(self, tierer: SimulatedTierer) -> bool:
         return (tierer.tierer_id, process_digest(tierer.incarnation)) in self.fenced

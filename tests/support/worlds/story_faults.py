@@ -182,7 +182,7 @@ FAULTS = (
         "A user deletes rows of the lake table between two steps of a round.",
         Story.delete_in_round,
         "check_same_base",
-        "tests/round/test_deletes_in_between.py::test_rows_that_somebody_deletes_in_a_round_stay_deleted",
+        "tests/round/test_deletes_in_between.py::test_rows_that_a_user_deletes_in_a_round_stay_deleted",
     ),
     fault(
         "foreign-compaction-in-round",
@@ -377,7 +377,7 @@ FAULTS = (
         "A file of a KV snapshot is missing.",
         Story.remove_kv_snapshot,
         "newest_snapshots",
-        "tests/cluster/embedded/kv/test_kv_snapshots.py::test_a_snapshot_that_lost_its_files_is_offered_to_nobody_and_taken_anew",
+        "tests/cluster/embedded/kv/test_kv_snapshots.py::test_a_snapshot_that_lost_its_files_is_offered_to_no_reader_and_taken_again",
     ),
     fault(
         "kv-state-lost",
@@ -485,7 +485,7 @@ FAULTS = (
         "untiered-partition-dropped",
         "A partition is dropped with records that were not tiered.",
         Story.drop_untiered_partition,
-        "lake_record.insert_dropped: PARTITION_DROPPED",
+        "dropped_partition_rows.insert_dropped: PARTITION_DROPPED",
         HERE,
     ),
     fault(

@@ -181,7 +181,7 @@ def test_rows_are_those_of_the_newest_snapshot_less_the_deleted_ones(own: Opened
     assert own.rows(both) == [(1, "a"), (2, "B"), (4, "a")]
 
 
-def test_columns_follow_their_ids_when_somebody_renames_or_adds_one(own: Opened) -> None:
+def test_columns_follow_their_ids_when_a_user_renames_or_adds_one(own: Opened) -> None:
     with own.world.iceberg(own.orders).update_schema() as update:
         update.rename_column("text", "words")
         update.add_column("more", LongType())

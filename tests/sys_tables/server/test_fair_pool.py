@@ -41,7 +41,7 @@ def test_one_kind_of_work_never_takes_more_than_its_share(run: Run, pool: FairPo
     run(scenario())
 
 
-def test_a_share_is_kept_until_the_thread_is_done_even_if_nobody_waits(run: Run, pool: FairPool) -> None:
+def test_a_share_is_kept_until_the_thread_is_done_even_if_no_caller_waits(run: Run, pool: FairPool) -> None:
     async def scenario() -> None:
         release, started = threading.Event(), threading.Semaphore(0)
 

@@ -47,14 +47,14 @@ def test_columns_come_in_the_order_asked_and_the_schema_says_the_moment(run: Run
     run(scenario())
 
 
-def test_columns_of_nothing_but_nulls_take_no_room_for_whoever_takes_them_so(run: Run) -> None:
+def test_columns_of_nothing_but_nulls_take_no_room_for_a_client_that_accepts_null_columns(run: Run) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
             request = {"namespace": "sys", "name": "lake_tiering_status"}
             plain = await client.table(pb.ReadTableRequest(**request))
             slim = await client.table(pb.ReadTableRequest(**request, null_columns=True))
-            nobody = [where("status", "EQUAL", "Nothing")]
-            none = await client.table(pb.ReadTableRequest(**request, filters=nobody, null_columns=True))
+            no_row = [where("status", "EQUAL", "Nothing")]
+            none = await client.table(pb.ReadTableRequest(**request, filters=no_row, null_columns=True))
         empty = [name for name in plain.schema.names if plain.column(name).null_count == 3]
         assert "paused_until" in empty
         assert "last_error" not in empty

@@ -169,7 +169,7 @@ def test_a_column_that_was_a_sort_key_decides_nothing_a_second_time(run: Run) ->
 
 
 @pytest.mark.parametrize("token", ["x" * 100_000, "W1tb" * 1_000, "!", "bnVsbA=="])
-def test_a_page_token_of_somebody_else_is_refused(run: Run, token: str) -> None:
+def test_a_page_token_of_another_user_is_refused(run: Run, token: str) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator([table_info("d.a")])) as client:
             error = await error_of(client.stub.ListTables(pb.ListTablesRequest(namespace="d", page_token=token)))

@@ -97,7 +97,7 @@ def failures(world: World) -> None:
     finish(world, tierer, info)
 
 
-def failed_until_somebody_came(world: World) -> None:
+def failed_until_an_operator_came(world: World) -> None:
     tierer, info = world.assigned()
     tierer.fail(info, error_retryable=False)
     world.later(LATE)
@@ -203,7 +203,7 @@ CAUSES: tuple[tuple[Callable[[World], None], str, str], ...] = (
     (no_slot, "waited_for_slot", "no tierer was free for 1.7 min"),
     (no_slot_again_and_again, "waited_for_slot", "no tierer was free for 1.7 min"),
     (failures, "backoff", "rounds failed, and the table waited"),
-    (failed_until_somebody_came, "backoff", "rounds failed, and the table waited 1.7 min"),
+    (failed_until_an_operator_came, "backoff", "rounds failed, and the table waited 1.7 min"),
     (paused, "paused", "it was paused for 1.7 min"),
     (paused_while_a_round_ran, "paused", "it was paused for 1.6 min"),
     (rounds_that_failed_slowly, "earlier_rounds", "rounds before it took 1.7 min"),

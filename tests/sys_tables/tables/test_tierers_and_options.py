@@ -81,7 +81,7 @@ def test_options_say_what_is_set_and_what_they_mean() -> None:
     assert not [option for option in by_name.values() if not option.description or "DESIGN" in option.description]
 
 
-def test_without_a_coordinator_nobody_knows_what_is_set() -> None:
+def test_without_a_coordinator_options_are_unknown() -> None:
     coordinator = [option for option in effective_options(None) if option.scope == "coordinator"]
     assert coordinator
     assert {(option.value, option.source) for option in coordinator} == {(None, None)}

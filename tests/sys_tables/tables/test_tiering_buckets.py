@@ -220,7 +220,7 @@ def test_an_error_of_the_table_that_names_a_bucket_is_that_buckets(world: World,
     assert errors(second) == ("DataCorrupt", "the segment does not match its checksum", offset)
 
 
-def test_of_a_lake_that_was_rolled_back_nobody_can_tell_where_rows_are(world: World) -> None:
+def test_the_place_of_rows_is_unknown_in_a_lake_that_was_rolled_back(world: World) -> None:
     world.append(10)
     tierer, assignment = world.assigned()
     tierer.run(assignment)

@@ -185,7 +185,7 @@ def test_a_row_that_a_compaction_lost_or_doubled_is_found(world: LakeWorld, tabl
     assert [(name, scope) for name, scope, _ in faults(check(world, table))] == [("values", "table")]
 
 
-def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: TableInfo) -> None:
+def test_rows_appended_by_another_program_are_found(world: LakeWorld, table: TableInfo) -> None:
     world.iceberg(table).append(pa.table({"id": [7], "text": ["mine"]}, schema=SCHEMA))
     assert faults(check(world, table))[0] == ("rows", "table", f"1 row too many; {BY_LEDGER}")
 

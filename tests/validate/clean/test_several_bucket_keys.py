@@ -107,7 +107,7 @@ def test_damages_in_files_of_ours_are_named_by_bucket_and_key(world: LakeWorld, 
         ("dead", "was deleted at offset"),
     ],
 )
-def test_damages_in_files_that_somebody_wrote_anew_are_named_by_key(
+def test_damages_in_files_that_another_program_rewrote_are_named_by_key(
     world: LakeWorld, table: TableInfo, damage: str, complaint: str
 ) -> None:
     rows = in_lake(world, table)

@@ -156,7 +156,7 @@ def test_a_file_that_left_the_snapshot_is_missed_though_the_log_has_its_changes_
     assert "files of rounds are missing, or there twice" in str(text)
 
 
-def test_files_that_somebody_wrote_anew_change_nothing_and_rounds_go_on(world: PaimonWorld, table: TableInfo) -> None:
+def test_files_that_another_program_rewrote_change_nothing_and_rounds_go_on(world: PaimonWorld, table: TableInfo) -> None:
     overwrite(world.kit, table, world.kit.read(table))
     results = check(world, table)
     assert not faults(results)

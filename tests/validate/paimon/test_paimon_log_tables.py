@@ -103,7 +103,7 @@ def test_files_that_are_gone_and_files_that_cannot_be_read_are_named(world: Paim
     assert f"the lake file {file} cannot be read" in str(details)
 
 
-def test_a_gap_of_a_whole_round_and_rows_of_somebody_else_are_named(world: PaimonWorld, table: TableInfo) -> None:
+def test_a_gap_of_a_whole_round_and_rows_of_another_program_are_named(world: PaimonWorld, table: TableInfo) -> None:
     builder = world.kit.by_pypaimon(table).new_batch_write_builder()
     write, commit = builder.new_write(), builder.new_commit()
     write.write_arrow(world.kit.read(table).slice(0, 3))

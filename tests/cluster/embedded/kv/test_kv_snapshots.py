@@ -312,7 +312,7 @@ def test_a_snapshot_whose_files_are_lost_is_not_leased_and_a_lease_says_so(stora
     assert [held.available for held in lease.snapshots] == [False]
 
 
-def test_a_snapshot_that_lost_its_files_is_offered_to_nobody_and_taken_anew(storage: EmbeddedStorage) -> None:
+def test_a_snapshot_that_lost_its_files_is_offered_to_no_reader_and_taken_again(storage: EmbeddedStorage) -> None:
     """The one before it stands in, or the log does. Else rounds planned with it for ever (story 106 of paimon-system-columns)."""
     table = make_table(storage, primary_key=("id",))
     first, second = take_snapshots(storage, 2)

@@ -131,7 +131,7 @@ def test_who_would_read_the_record_is_told_and_others_are_not(storage: EmbeddedS
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_skipped_record_changes_nothing_for_anybody(tmp_path: Path, restart: bool) -> None:
+def test_a_skipped_record_changes_nothing_for_any_reader(tmp_path: Path, restart: bool) -> None:
     with EmbeddedStorage(tmp_path) as storage:
         make(storage)
         neighbour, _ = keys_apart(storage)

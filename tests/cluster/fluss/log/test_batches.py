@@ -235,7 +235,7 @@ def test_columns_added_later_are_null_in_older_rows() -> None:
     assert batch.column("n").to_pylist() == [0, 1, 2, 3, 4, 0, 1, 2]
 
 
-def test_a_schema_id_that_nobody_knew_of_is_a_changed_source() -> None:
+def test_an_unknown_schema_id_is_a_changed_source() -> None:
     with pytest.raises(SourceChanged, match=r"the columns of sales.orders changed .* schema id 2"):
         read(record_batch(numbers(3), 0, schema_id=2), 0, 3, NUMBERS_FORMAT)
 

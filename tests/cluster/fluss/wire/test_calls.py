@@ -120,7 +120,7 @@ def test_after_silence_the_next_call_goes_over_a_new_connection(opened: Opened) 
         never.set()
 
 
-def test_a_slow_answer_holds_up_nobody_else(opened: Opened) -> None:
+def test_a_slow_answer_delays_no_other_caller(opened: Opened) -> None:
     """Both calls share a connection: the second is answered while the first waits."""
     answered = threading.Event()
 

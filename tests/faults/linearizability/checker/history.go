@@ -14,7 +14,7 @@ import (
 // Op is one operation of a history: a line of JSON.
 //
 // Answers: claim "assigned"; grant "granted" or "fenced"; commit and repair "landed"; read "read"; ack "recorded" or "refused". Any
-// of them may be "unknown": nobody knows whether it took effect, or when, so it never returns.
+// of them may be "unknown": the history does not tell whether or when it took effect, so it never returns.
 type Op struct {
 	Client int    `json:"client"`
 	Call   int64  `json:"call"`
@@ -97,7 +97,7 @@ type landing struct{ table, lake, round string }
 
 // settled leaves out operations of unknown outcome that need not have taken effect, so that the search stays small.
 //
-// What is left of them took effect: a commit whose round somebody met later. All requests of one commit with an unknown outcome are one
+// What is left of them took effect: a commit whose round a later process met. All requests of one commit with an unknown outcome are one
 // operation that begins with the first. Nothing else of unknown outcome can be missed by what came later: a claim shows in its
 // grant alone, an ack only forbids, and no commit is sent without the answer to its grant.
 func settled(ops []Op) []Op {

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from faults.model.exclusive.lake_states import Checked, Copy, base_check
 from faults.model.exclusive.rules import ALL_RULES, Rule
-from faults.model.exclusive.world import NOBODY, Message, Record, Ref, Size, Step, Telling, World
+from faults.model.exclusive.world import NO_RECEIVER, Message, Record, Ref, Size, Step, Telling, World
 
 
 def steps(size: Size, world: World) -> Iterator[Step]:
@@ -48,7 +48,7 @@ def deliver_late_copy(size: Size, world: World, message: Message) -> Iterator[St
             else:
                 yield f"a late copy of {message} arrives, and is granted", granted
         case "ack" if not world.is_locked:
-            acked = acknowledge(size, after, message, NOBODY)
+            acked = acknowledge(size, after, message, NO_RECEIVER)
             if isinstance(acked, str):
                 yield f"a late copy of {message} arrives, and is refused: {acked}", after
             else:

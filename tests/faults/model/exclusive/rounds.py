@@ -25,7 +25,7 @@ from faults.model.exclusive.lake_states import (
     same_base,
 )
 from faults.model.exclusive.rules import Rule
-from faults.model.exclusive.world import NOBODY, Grant, Message, Request, Round, Size, Step, Telling, World
+from faults.model.exclusive.world import NO_RECEIVER, Grant, Message, Request, Round, Size, Step, Telling, World
 
 from tiering.lake.rules.base_check import CommitOutcome
 
@@ -55,7 +55,7 @@ def steps(size: Size, world: World) -> Iterator[Step]:
     if world.telling is not None:
         yield tell(size, world, world.telling)
         if world.faults and "lost answer" in size.fault_actions:
-            step, after = tell(size, world._replace(faults=world.faults - 1), world.telling._replace(round_id=NOBODY))
+            step, after = tell(size, world._replace(faults=world.faults - 1), world.telling._replace(round_id=NO_RECEIVER))
             yield f"{step}, and the tierer does not get the answer", after
 
 

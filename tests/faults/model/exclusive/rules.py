@@ -21,7 +21,7 @@ class Rule(Enum):
     ADOPT = "what the lake has and the records lack is adopted"
     ACKS = "an ack records the marker that the coordinator reads in the lake, whatever the round and its epoch say"
     SWEEP_TAG = "files of a round that was granted on the present tag stay"
-    SWEEP_BASE = "files of a round that was granted on a commit to which somebody may roll back stay"
+    SWEEP_BASE = "files of a round that was granted on a commit to which a user may roll back stay"
     SWEEP_UUID = "files of a round that was granted for another lake table stay"
     SWEEP_NAMED = "files that a snapshot names stay, whatever their age"
     SWEEP_LINEAGE = "expired files are those of rounds that lead to the newest tiering commit"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from faults.model.exclusive.lake_states import Copy, DataFile, Known, LakeTable, Mark, Position, Row, Snapshot, Split, file_of
 from faults.model.exclusive.rules import ALL_RULES, Rule
 
-NOBODY = 0
+NO_RECEIVER = 0
 """The receiver of an answer that is lost or has no process that waits: a living tierer sends its request again."""
 
 FAULTS = frozenset(("time-out", "crash", "restart", "lost answer", "lost request", "repeat", "stop early"))

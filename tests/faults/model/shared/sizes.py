@@ -57,7 +57,7 @@ WHOLE_SIZES: dict[str, Size] = {
     "log table, all in turn, a fault": replace(IN_TURN, faults=1),
     "primary-key table, the log grows": replace(KEYED, writes=1),
     "primary-key table, retention and statements": replace(KEYED, users=2, user_actions=frozenset(("cut", "reconcile")), kv_snapshots=True),
-    "tables that nobody tiered": UNTIERED,
+    "tables that no service tiered": UNTIERED,
     "doubled rows, statements": DOUBLED,
     "behind deduplicate, all in turn": DEDUPLICATED,
 }

@@ -136,7 +136,7 @@ def test_a_commit_that_is_never_answered_has_an_unknown_outcome(server: HangingS
     assert server.asked[-1] == f"POST /v1/namespaces/{table.path.database_name}/tables/{table.path.table_name}"
 
 
-def test_requests_have_time_outs_that_nobody_asked_for(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_have_time_outs_without_any_option(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[Any] = []
     send = HTTPAdapter.send
 

@@ -61,7 +61,7 @@ def test_buckets_share_a_partition_value_and_footers_tell_their_files(table: Two
     assert sum(int(footer["lakeward.rows"]) for footer in deletes) == 30
 
 
-def test_a_file_that_somebody_wrote_anew_stands_in_every_bucket(table: TwoKeysTable) -> None:
+def test_a_file_that_another_program_rewrote_counts_for_every_bucket(table: TwoKeysTable) -> None:
     table.compact()
     standing = bases(table)
     assert standing[B0].data == standing[B1].data

@@ -215,7 +215,7 @@ NESTED = (
         ("value required", "requires values in the column 'by_day.value'"),
     ],
 )
-def test_what_somebody_else_changed_is_named_and_nothing_is_added(kit: Any, how: str, message: str) -> None:
+def test_a_change_by_another_program_is_named_and_nothing_is_added(kit: Any, how: str, message: str) -> None:
     table = with_columns(kit.table(), *NESTED)
     kit.lake.ensure_table(table)
     alter(kit, table, how)

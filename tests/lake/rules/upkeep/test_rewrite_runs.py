@@ -48,7 +48,7 @@ def test_deleted_rows_bring_a_large_file_among_the_work() -> None:
     assert planned(files(100, 100, 100, dirty=(1,))) == [(1, 2, 1)]
 
 
-def test_a_file_that_nobody_may_replace_separates_its_neighbours() -> None:
+def test_a_file_that_no_rewrite_may_replace_separates_its_neighbours() -> None:
     assert planned(files(10, 10, 10, 10, 10, fixed=(2,))) == [(0, 2, 1), (3, 5, 1)]
 
 

@@ -161,7 +161,7 @@ class Healing(DroppedPartitions, CallSteps):
             beside = held - expected
             if not model.partitioned:
                 assert not beside - model.foreign or model.left_out, f"{model.info.path}: the lake has {beside} beside"
-            assert not beside - model.former - model.foreign, f"{model.info.path}: nobody wrote {beside - model.former}"
+            assert not beside - model.former - model.foreign, f"{model.info.path}: no user wrote {beside - model.former}"
 
     def prove_archives(self) -> None:
         """A new lake table that a statement led to has the rows of dropped partitions: only where it would lack none is one named."""

@@ -11,7 +11,7 @@ import org.apache.fluss.metadata.TableChange;
 import org.apache.fluss.metadata.TableDescriptor;
 import org.apache.fluss.metadata.TablePath;
 
-/** A lake plugin for a coordinator of tests: calls itself iceberg and leaves every lake table to whoever tiers. */
+/** A lake plugin for a coordinator of tests: calls itself iceberg and leaves every lake table to the tiering service. */
 public final class NoTablesLakePlugin implements LakeStoragePlugin {
   @Override
   public String identifier() {
