@@ -485,7 +485,7 @@ FAULTS = (
         "untiered-partition-dropped",
         "A partition is dropped with records that were not tiered.",
         Story.drop_untiered_partition,
-        "dropped_partition_rows.insert_dropped: PARTITION_DROPPED",
+        "lake_record.insert_dropped: PARTITION_DROPPED",
         HERE,
     ),
     fault(
