@@ -99,7 +99,7 @@ def requires_no_references(stager: SnapshotStager) -> tuple[Any, ...]:
 _requirements = SnapshotStager._requirements
 COMMITTERS = ("tiering.lake.iceberg.commit.committer.", "tiering.lake.paimon.commit.committer.")
 FILES_STAY = without(*(committer + "check_none_missing" for committer in COMMITTERS))
-ERRORS_ARE_REFUSALS = without(*(committer + "CommitOutcomeUnknown" for committer in COMMITTERS), by=RoundFailed)
+ERRORS_ARE_REFUSALS = without("tiering.lake.rules.commit_check.CommitOutcomeUnknown", by=RoundFailed)
 """After an error of its request a committer says that nothing was committed."""
 
 
@@ -229,7 +229,7 @@ WEAKENINGS = (
     Weakening("clock-back", without("tiering.coordinator.decisions.moment.Timebase.now", by=by_the_wall_clock), times=1),
     Weakening("decimal-keys", without("tiering.library_guards.bucket_hash.aligned", by=lambda column: column), fails_with=InvalidData),
     Weakening("far-dates", without(DATA_FILES + "_is_readable", by=lambda _: True), fails_with=LakeUnavailable),
-    Weakening("odd-floats", without(DATA_FILES + "_unbounded", by=lambda *_: set())),
+    Weakening("odd-floats", without(DATA_FILES + "_unbounded", by=lambda *_: {})),
     Weakening(
         "text-keys", without(DATA_FILES + "_has_bounds", by=lambda _: True), variant="[before the surrogates]", fails_with=LakeUnavailable
     ),
