@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -85,6 +85,15 @@ def comments_in_sql(file: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, str(comment.value)
 
 
+def wrong_texts(
+    rooms: tuple[str, ...], texts_in: Callable[[Path], Iterator[tuple[int, str]]], is_wrong: Callable[[str], object]
+) -> list[str]:
+    """Returns file, line and beginning of the texts of all modules of the rooms that break a rule."""
+    return [
+        f"{file.relative_to(ROOT)}:{line}: {text[:100]}" for file in python_files(rooms) for line, text in texts_in(file) if is_wrong(text)
+    ]
+
+
 def long_sentences(docstring: str) -> Iterator[str]:
     """Yields the sentences above the limit. Lines with an indent or with columns are tables, trees and examples."""
     for paragraph in re.split(r"\n\s*\n", ast.get_docstring(ast.parse(f"'''{docstring}'''")) or ""):
@@ -96,45 +105,22 @@ def long_sentences(docstring: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_and_comments_name_their_subject_and_who_acts(room: str) -> None:
-    wrong = [
-        f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
-        for file in python_files((room,))
-        for line, text in texts(file)
-        if VAGUE.search(re.sub(r"`[^`]*`", "", text)) or WITHOUT_NOUN.match(text)
-    ]
-    assert wrong == []
+    assert wrong_texts((room,), texts, lambda text: VAGUE.search(re.sub(r"`[^`]*`", "", text)) or WITHOUT_NOUN.match(text)) == []
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_and_comments_begin_with_their_subject(room: str) -> None:
-    wrong = [
-        f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
-        for file in python_files((room,))
-        for line, text in texts(file)
-        if WITHOUT_SUBJECT.match(text)
-    ]
-    assert wrong == []
+    assert wrong_texts((room,), texts, WITHOUT_SUBJECT.match) == []
 
 
 def test_comments_of_columns_and_parameters_name_their_subject() -> None:
     """SQL shows them one by one: in DESCRIBE, in the reference, in the tooltip of a tool."""
-    wrong = [
-        f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
-        for file in python_files(PRODUCT)
-        for line, text in comments_in_sql(file)
-        if any(pattern.match(text) for pattern in (WITHOUT_NOUN, WITHOUT_SUBJECT, OF_AN_UNNAMED_THING))
-    ]
-    assert wrong == []
+    patterns = (WITHOUT_NOUN, WITHOUT_SUBJECT, OF_AN_UNNAMED_THING)
+    assert wrong_texts(PRODUCT, comments_in_sql, lambda text: any(pattern.match(text) for pattern in patterns)) == []
 
 
 def test_messages_of_the_product_say_who_acts() -> None:
-    wrong = [
-        f"{file.relative_to(ROOT)}:{line}: {text[:100]}"
-        for file in python_files(PRODUCT)
-        for line, text in messages(file)
-        if VAGUE.search(text)
-    ]
-    assert wrong == []
+    assert wrong_texts(PRODUCT, messages, VAGUE.search) == []
 
 
 def test_sentences_of_docstrings_are_short() -> None:

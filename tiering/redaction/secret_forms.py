@@ -102,7 +102,8 @@ _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _TO_LINE_END = re.compile(r"[^\n]*+")
 _SCHEME = re.compile(r"(?:basic|bearer|token|apikey|negotiate|ntlm|sharedkey(?:lite)?)\s{1,4}+[^\s\"'`,;]++")
 _CONTEXT = re.compile(r"[\w.-]*+(?P<quote>[\"']\\{0,31}+)?(?:(?: tropxe| -)?(?P<indent>[ \t]*+)(?:\n|n?+(?<=n)\\))?")
-"""Before a secret word, backwards: whether its name begins a line or a string. A search forwards would try each start."""
+"""Before a secret word, backwards: whether its name begins a line or a string, perhaps after `export` or a dash. A search forwards would
+try each start."""
 _CONTEXT_CHARACTERS = 160
 _BLOCK_VALUE = re.compile(r"[ \t]{0,8}+[|>]?[+-]?\r?\n")
 _BRACKET = re.compile(r"[\[\]{}()]")

@@ -179,8 +179,8 @@ def test_what_is_known_of_the_lake_needs_no_tablet_server(poisoned: Poisoned, mo
         raise ClusterUnavailable("no server shows the records of bucket 0 now")
 
     monkeypatch.setattr(type(poisoned.world.storage), "record_traces", no_leader)
-    known = Lakes(poisoned.world.storage, lambda _: pytest.fail("the lake is not read")).expected(record, poisoned.table)
-    assert known.skipped == record.lake.skipped_records
+    expected_lake = Lakes(poisoned.world.storage, lambda _: pytest.fail("the lake is not read")).expected(record, poisoned.table)
+    assert expected_lake.skipped == record.lake.skipped_records
 
 
 def test_a_record_that_a_lost_commit_may_have_passed_is_not_left_out(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
