@@ -36,6 +36,7 @@ from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, exp
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.health import measure, partition_rows, values_of
 from tiering.lake.iceberg.reading.lake_parquet import FileBuckets
+from tiering.lake.iceberg.reading.row_scan import row_readers
 from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
@@ -67,8 +68,8 @@ class IcebergLake:
 
     The catalog is opened at the first call. Safe to use from several threads.
 
-    Implements `Lake`, `LakeMaintenance`, `OldMetadata`, `ReadableLake`, `ColumnCheck`, `DriftCheck`, `MeasuredLake`, `SnapshotExpiry`
-    and `TableUpkeep`.
+    Implements `Lake`, `LakeMaintenance`, `OldMetadata`, `ReadableLake`, `RowScan`, `ColumnCheck`, `DriftCheck`, `MeasuredLake`,
+    `SnapshotExpiry` and `TableUpkeep`.
     """
 
     format = FORMAT
@@ -99,6 +100,7 @@ class IcebergLake:
     unnamed_metadata = staticmethod(unnamed_metadata)
     expired_ancestors = staticmethod(expired_ancestors)
     remove_rows = staticmethod(remove_rows)
+    row_readers = staticmethod(row_readers)
 
     def databases(self) -> Sequence[str]:
         with self._errors("read the lake's catalog"):

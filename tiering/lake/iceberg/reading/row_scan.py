@@ -1,0 +1,105 @@
+"""Readers of the live rows of an Iceberg log table, a reader for each data file (`RowScan.row_readers`).
+
+The driver reads manifests and position deletes; executors read the data files and never open the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.manifest import DataFile, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
+from tiering.lake.iceberg.primary_key.parquet_files import nulls, open_parquet, whole_rows
+from tiering.lake.iceberg.reading.survey import files_of_log_table
+from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.writing.writer import TableState
+from tiering.lake.rules.hints import PARQUET_PROPERTIES, rewrite_call
+from tiering.lake.writing.keys import Mask
+from tiering.model.tables import TableInfo, TablePath
+from tiering.redaction.redact import remember_secrets
+
+
+@dataclass(frozen=True)
+class IcebergFileReader:
+    """A `LakeRowReader` of one data file. `deleted` has one bit for each row of the file (`numpy.packbits`); empty = no row is deleted."""
+
+    state: TableState
+    path: TablePath
+    columns: pa.Schema
+    file: LiveFile
+    deleted: bytes = field(default=b"", repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.file.size_bytes
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        remember_secrets(self.state.storage)
+        lake_schema = self.state.schema
+        known_names = [name for name in self.columns.names if name in lake_schema.column_names]
+        projection = Schema(*(lake_schema.find_field(name) for name in known_names))
+        first, is_deleted = 0, self._is_deleted()
+        with lake_errors(f"open the storage of {self.path}", table_path=self.path):
+            io = LakeFileIO(dict(self.state.storage), self.state.places)
+        with open_parquet(io, self.file) as parquet:
+            for batch in whole_rows(parquet, projection):
+                rows = batch if is_deleted is None else batch.filter(pa.array(~is_deleted[first : first + batch.num_rows]))
+                first += batch.num_rows
+                yield self._in_source_types(rows)
+
+    def _is_deleted(self) -> Mask | None:
+        if not self.deleted:
+            return None
+        return np.unpackbits(np.frombuffer(self.deleted, np.uint8), count=self.file.records).astype(bool)
+
+    def _in_source_types(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows with the columns and types of the source. A column that the lake table does not have yet is null."""
+        arrays = []
+        for column in self.columns:
+            if column.name not in rows.schema.names:
+                arrays.append(nulls(rows.num_rows, column.type))
+                continue
+            stored = rows.column(column.name)
+            try:
+                arrays.append(stored if stored.type == column.type else stored.cast(column.type))
+            except pa.ArrowInvalid as error:
+                problem = f"has values of the type {stored.type} in {self.file.location} that do not fit the source's type {column.type}"
+                raise drift(self.path, column.name, problem) from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+
+
+def row_readers(table: TableInfo, view: LakeView) -> Sequence[IcebergFileReader]:
+    """Returns the readers of all live rows at the head (`RowScan.row_readers`)."""
+    loaded = cast(Table, view.handle)
+    if view.head is None:
+        return ()
+    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
+        data, deleted = files_of_log_table(loaded, table.path, view.head)
+    state = TableState.of(loaded)
+    for file in data:
+        _check_format(table.path, file)
+    return [IcebergFileReader(state, table.path, table.schema, LiveFile.of(file), _packed(deleted.get(file.file_path))) for file in data]
+
+
+def _packed(deleted: Mask | None) -> bytes:
+    return b"" if deleted is None else np.packbits(deleted).tobytes()
+
+
+def _check_format(path: TablePath, file: DataFile) -> None:
+    if file.file_format is not FileFormat.PARQUET:
+        raise drift(
+            path,
+            None,
+            f"holds {file.file_path}, a file of the format {file.file_format.value}, which a union read cannot read",
+            f"Rewrite the files as Parquet, with the table's property {PARQUET_PROPERTIES[0]!r}: {rewrite_call(path)}.",
+        )
