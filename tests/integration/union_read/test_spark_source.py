@@ -1,0 +1,64 @@
+"""The Spark data source `lakeward`: rows of the lake and of the log in one answer, each once, as of the planning of the read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from support.running.cluster_of_processes import Deployment
+from support.running.spark_sessions import spark_session
+from tiering.model.tables import TablePath
+
+ORDERS = TablePath("sales", "orders")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    deployment = Deployment(tmp_path_factory.mktemp("service"))
+    try:
+        deployment.start_coordinator()
+        deployment.start_inline_tierer("tierer")
+        yield deployment
+    finally:
+        deployment.close()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session without the plugin."""
+    with spark_session(tmp_path_factory.mktemp("warehouse"), {}) as session:
+        yield session
+
+
+def load(spark: SparkSession, service: Deployment, path: TablePath) -> DataFrame:
+    return spark.read.format("lakeward").option("table", str(path)).option("uri", service.uri).load()
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return sorted(row.id for row in frame.collect())
+
+
+def test_a_read_has_each_row_of_lake_and_log_once_as_of_its_planning(service: Deployment, spark: SparkSession) -> None:
+    service.create(ORDERS, freshness="1 h")
+    service.append(ORDERS, 0, 60)
+    before_the_first_round = load(spark, service, ORDERS)
+    assert ids(before_the_first_round) == list(range(60))
+    service.lakeward("tier", str(ORDERS))
+    service.append(ORDERS, 60, 30)
+
+    planned = load(spark, service, ORDERS)
+    assert ids(planned) == list(range(90))
+
+    service.append(ORDERS, 90, 10)
+    service.lakeward("tier", str(ORDERS))
+    assert ids(planned) == list(range(90))
+    assert ids(load(spark, service, ORDERS)) == list(range(100))
+    assert load(spark, service, ORDERS).where("id = 95").select("text").first() == ("row 95",)
+
+
+def test_an_unknown_table_is_an_error_with_its_class(service: Deployment, spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match=r"\[UnknownTable\].*sales\.nothing"):
+        load(spark, service, TablePath("sales", "nothing"))

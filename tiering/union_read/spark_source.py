@@ -1,0 +1,116 @@
+"""The Spark data source `lakeward`: `spark.read.format("lakeward").option("table", "db.t").load()`.
+
+Spark creates the source and plans the read in Python processes of the driver; its executors run `UnionReader.read`. The module is light
+on import, because Spark imports it once per session whether or not a statement uses it.
+
+Options: `table` (`database.table`), and `uri` of the service (default: LAKEWARD_URI, else the default address).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tiering.union_read.plan import UnionRead
+    from tiering.union_read.tasks import ReadTask
+
+NAME = "lakeward"
+TABLE, URI = "table", "uri"
+"""Names of the options."""
+
+
+class ReadFailed(Exception):
+    """An error of Lakeward as Spark shows it: `[error class] message Hint: hint`."""
+
+
+@contextmanager
+def errors_for_spark() -> Iterator[None]:
+    """Raises errors of `tiering.errors` in the block as ReadFailed, without the frames and causes that Spark would print."""
+    from tiering.errors import LakewardError
+
+    try:
+        yield
+    except LakewardError as error:
+        hint = f" Hint: {error.hint}" if error.hint else ""
+        raise ReadFailed(f"[{error.error_class}] {error.message}{hint}") from None
+
+
+class LakewardSource(DataSource):
+    """The data source. Spark makes an object of it for each `load()`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        """Returns the columns of the source table. Raises the errors of the service."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from tiering.model.names import parse_table_path
+        from tiering.union_read.opened_service import open_service
+
+        with errors_for_spark():
+            options = read_options(self.options)
+            with open_service(options[URI]) as service:
+                table = service.cluster.table(parse_table_path(options[TABLE]))
+            return from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+
+    def reader(self, schema: StructType) -> UnionReader:
+        with errors_for_spark():
+            return UnionReader(read_options(self.options), schema.fieldNames())
+
+
+class ReadPartition(InputPartition):
+    """One Spark task."""
+
+    def __init__(self, task: ReadTask) -> None:
+        super().__init__(None)
+        self.task = task
+
+
+class UnionReader(DataSourceReader):
+    """Plans the read on the driver; reads the rows of one task on an executor."""
+
+    def __init__(self, options: Mapping[str, str], columns: list[str]) -> None:
+        self._options = dict(options)
+        self._columns = columns
+
+    def partitions(self) -> list[ReadPartition]:  # type: ignore[override]  # Spark demands a list
+        """Fixes the lake snapshot and the log ends, and returns the tasks. Without rows there is one task without readers."""
+        from tiering.union_read.tasks import ReadTask, pack_tasks
+
+        with errors_for_spark():
+            tasks = pack_tasks(self._plan().readers) or [ReadTask(())]
+        return [ReadPartition(task) for task in tasks]
+
+    def _plan(self) -> UnionRead:
+        from tiering.model.names import parse_table_path
+        from tiering.union_read.opened_service import open_service
+        from tiering.union_read.plan import plan_union_read
+
+        with open_service(self._options[URI]) as service:
+            return plan_union_read(service.cluster, service.open_lake, parse_table_path(self._options[TABLE]))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of one task."""
+        assert isinstance(partition, ReadPartition)
+        with errors_for_spark():
+            yield from partition.task.read(self._columns)
+
+
+def read_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the options with their defaults. Raises InvalidArgument for a missing table."""
+    from tiering.errors import InvalidArgument
+    from tiering.wire.channel import DEFAULT_PORT
+
+    if not options.get(TABLE):
+        raise InvalidArgument(f"the data source {NAME!r} needs the option {TABLE!r}", hint='Write .option("table", "database.table").')
+    return {TABLE: options[TABLE], URI: options.get(URI) or os.environ.get("LAKEWARD_URI") or f"127.0.0.1:{DEFAULT_PORT}"}
