@@ -1,0 +1,177 @@
+"""Union reads of log tables: each row of lake and log once, as of the planning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
+from support.worlds.lake_world import SCHEMA, LakeWorld
+from tiering.errors import InvalidArgument, LakeRolledBack
+from tiering.lake.base import LakeView
+from tiering.model.tables import TableInfo, TablePath
+from tiering.union_read.plan import UnionRead, plan_union_read
+from tiering.union_read.tasks import ReadTask, pack_tasks
+
+
+@pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    lake_world = LakeWorld(tmp_path, kind=request.param)
+    yield lake_world
+    lake_world.close()
+
+
+def plan(world: LakeWorld, table: TableInfo) -> UnionRead:
+    return plan_union_read(world.storage, lambda name: world.lake, table.path)
+
+
+def rows(read: UnionRead) -> pa.Table:
+    names = read.table.schema.names
+    batches = [batch for task in pack_tasks(read.readers) for batch in task.read(names)]
+    return pa.Table.from_batches(batches, schema=read.table.schema)
+
+
+def ids(read: UnionRead) -> list[int]:
+    return sorted(rows(read).column("id").to_pylist())
+
+
+def test_before_the_first_round_all_rows_come_from_the_log(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+
+    read = plan(world, table)
+
+    assert (read.lake_snapshot_id, read.log_records) == (None, 10)
+    assert ids(read) == list(range(10))
+
+
+def test_rows_of_the_lake_and_newer_rows_of_the_log_are_read_once(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+
+    read = plan(world, table)
+
+    assert (read.lake_snapshot_id, read.log_records) == (world.view(table).head, 4)
+    assert ids(read) == list(range(14))
+
+
+def test_a_planned_read_is_repeatable_while_rounds_go_on(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+    read = plan(world, table)
+
+    world.append(table, 14, 6)
+    world.tier(table)
+
+    assert ids(read) == list(range(14))
+    assert ids(plan(world, table)) == list(range(20))
+
+
+def test_an_empty_table_has_no_task(world: LakeWorld) -> None:
+    read = plan(world, world.table("orders"))
+    assert pack_tasks(read.readers) == []
+
+
+def test_rows_that_a_user_deleted_in_the_lake_stay_deleted(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.iceberg(table).delete("id = 3")
+    world.append(table, 10, 2)
+
+    assert ids(plan(world, table)) == [id for id in range(12) if id != 3]
+
+
+def test_a_lake_table_that_was_rolled_back_is_refused(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    first = world.view(table).head
+    world.append(table, 10, 4)
+    world.tier(table)
+    assert first is not None
+    world.iceberg(table).manage_snapshots().set_current_snapshot(first).commit()
+
+    with pytest.raises(LakeRolledBack):
+        plan(world, table)
+
+
+def test_a_column_that_the_lake_does_not_have_yet_is_null_there(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 4)
+    world.tier(table)
+    world.storage.alter_table(table.path, {}, [pa.field("rating", pa.int16())])
+    grown = world.storage.table(table.path)
+    row = pa.record_batch({"id": [4], "text": ["row 4"], "rating": [5]}, schema=grown.schema)
+    world.storage.append(table.path, row, "rater", 0)
+
+    read = rows(plan(world, table)).sort_by("id").to_pylist()
+
+    assert [row["rating"] for row in read] == [None, None, None, None, 5]
+
+
+def test_narrow_integers_have_the_type_of_the_source(world: LakeWorld) -> None:
+    schema = pa.schema([*SCHEMA, pa.field("small", pa.int8())])
+    table = world.table("orders", schema=schema)
+    batch = pa.record_batch({"id": [0, 1], "text": ["a", "b"], "small": [-128, 127]}, schema=schema)
+    world.storage.append(table.path, batch, "writer", 0)
+    world.tier(table)
+
+    assert rows(plan(world, table)).column("small").to_pylist() == [-128, 127]
+
+
+def test_partitions_that_are_new_since_the_round_are_read_from_the_log(world: LakeWorld) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
+    table = world.table("visits", partition_keys=("region",), schema=schema)
+    world.storage.append(table.path, pa.record_batch({"id": [0, 1], "region": ["north", "south"]}, schema=schema), "writer", 0)
+    world.tier(table)
+    world.storage.append(table.path, pa.record_batch({"id": [2, 3], "region": ["north", "west"]}, schema=schema), "writer", 1)
+
+    assert sorted(tuple(row.values()) for row in rows(plan(world, table)).to_pylist()) == [
+        (0, "north"),
+        (1, "south"),
+        (2, "north"),
+        (3, "west"),
+    ]
+
+
+def test_a_round_that_commits_during_the_planning_doubles_no_row(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+    view = world.lake.view
+
+    def view_then_round(path: TablePath) -> LakeView | None:
+        monkeypatch.setattr(world.lake, "view", view)
+        before = view(path)
+        world.tier(table)
+        return before
+
+    monkeypatch.setattr(world.lake, "view", view_then_round)
+
+    assert ids(plan(world, table)) == list(range(14))
+
+
+def test_a_primary_key_table_is_refused(world: LakeWorld) -> None:
+    table = world.primary_key_table("accounts")
+    with pytest.raises(InvalidArgument, match="primary-key table"):
+        plan(world, table)
+
+
+def test_a_task_reads_only_the_requested_columns_in_their_order(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 2)
+    [task] = pack_tasks(plan(world, table).readers)
+    assert isinstance(task, ReadTask)
+
+    [first, *_] = task.read(["text", "id"])
+
+    assert first.schema.names == ["text", "id"]
