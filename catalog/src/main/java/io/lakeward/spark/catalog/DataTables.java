@@ -2,6 +2,8 @@ package io.lakeward.spark.catalog;
 
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.ArrowRows;
+import io.lakeward.spark.service.CatalogOptions;
+import io.lakeward.spark.service.CatalogOptions.PlainName;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.lang.ref.SoftReference;
@@ -20,6 +22,7 @@ final class DataTables {
   private final String catalog;
   private final ServiceClient service;
   private final LakeCatalog lake;
+  private final CatalogOptions options;
 
   /** The listing of each thread. Spark lists the names and loads the tables in one thread. */
   private final ThreadLocal<SoftReference<Listing>> listings = new ThreadLocal<>();
@@ -27,8 +30,9 @@ final class DataTables {
   private record Listing(
       String user, String namespace, Map<String, DescribeTableResponse> tables) {}
 
-  /** {@code catalog}: its name. */
-  DataTables(String catalog, ServiceClient service, LakeCatalog lake) {
+  /** {@code catalog}: its name; {@code options}: its options. */
+  DataTables(String catalog, ServiceClient service, LakeCatalog lake, CatalogOptions options) {
+    this.options = options;
     this.catalog = catalog;
     this.service = service;
     this.lake = lake;
@@ -52,7 +56,9 @@ final class DataTables {
   Table load(String user, String namespace, String name) throws LakewardException {
     Optional<DescribeTableResponse> described = listed(user, namespace, name);
     if (described.isEmpty()) {
-      return open(user, namespace, name, LakeCatalog.NEWEST);
+      return options.plainName() == PlainName.FRESH
+          ? fresh(namespace, service.describeTable(user, namespace, name))
+          : open(user, namespace, name, LakeCatalog.NEWEST);
     }
     String fullName = fullName(namespace, described.get());
     return DataTable.listed(
@@ -72,6 +78,17 @@ final class DataTables {
     return listing.user().equals(user) && listing.namespace().equals(namespace)
         ? Optional.ofNullable(listing.tables().get(name))
         : Optional.empty();
+  }
+
+  private FreshTable fresh(String namespace, DescribeTableResponse described)
+      throws LakewardException {
+    String fullName = fullName(namespace, described);
+    return new FreshTable(
+        fullName,
+        described,
+        source(fullName, described),
+        namespace + "." + described.getName(),
+        options.target());
   }
 
   /** The table with that version of its lake copy; throws LakewardException if it is unreadable. */

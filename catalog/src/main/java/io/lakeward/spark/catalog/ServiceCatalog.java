@@ -73,7 +73,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
     this.lakeName = parsed.lake().orElse("");
     this.service = new ServiceClient(name, parsed);
     LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
-    this.dataTables = new DataTables(name, service, lake);
+    this.dataTables = new DataTables(name, service, lake, parsed);
     this.resolver =
         new NameResolver(
             name,

@@ -21,6 +21,7 @@ import java.util.regex.Pattern;
  * @param retryTimeout how long a running CALL waits for a service that went away
  * @param lake name of the Spark catalog with the lake's tables; without it data tables are
  *     described, not read
+ * @param plainName the rows that the plain name of a data table means
  * @param limits of one answer
  * @param access the files with the token and for TLS
  */
@@ -29,8 +30,17 @@ public record CatalogOptions(
     Duration timeout,
     Duration retryTimeout,
     Optional<String> lake,
+    PlainName plainName,
     ReadLimits limits,
     ClientAccess access) {
+
+  /** The rows that the plain name of a data table means. */
+  public enum PlainName {
+    /** The lake copy, which is as old as its freshness allows. */
+    LAKE,
+    /** The lake copy and the log: all rows up to now. */
+    FRESH
+  }
 
   /**
    * Required. The Lakeward service: {@code host:port}; the default port is 7707. For a service with
@@ -52,6 +62,13 @@ public record CatalogOptions(
    * tables there.
    */
   public static final String LAKE = "lake";
+
+  /**
+   * The rows that the plain name of a data table means: {@code lake} for its lake copy, {@code
+   * fresh} for the lake copy and the log. {@code fresh} needs the package lakeward in Spark's
+   * Python.
+   */
+  public static final String PLAIN_NAME = "plain-name";
 
   /** Most rows in one answer of the service. A larger answer is an error that names this option. */
   public static final String MAX_ROWS = "max-rows";
@@ -87,6 +104,8 @@ public record CatalogOptions(
 
   /** A coordinator restarts within seconds; more than a minute is an outage. */
   private static final String DEFAULT_RETRY_TIMEOUT = "60s";
+
+  private static final String DEFAULT_PLAIN_NAME = "lake";
 
   /** Ten rows for each of 100,000 tables. */
   private static final String DEFAULT_MAX_ROWS = "1000000";
@@ -149,6 +168,7 @@ public record CatalogOptions(
         duration(
             prefix + RETRY_TIMEOUT, options.getOrDefault(RETRY_TIMEOUT, DEFAULT_RETRY_TIMEOUT)),
         Optional.ofNullable(options.get(LAKE)).map(String::trim).filter(lake -> !lake.isEmpty()),
+        plainName(prefix + PLAIN_NAME, options.getOrDefault(PLAIN_NAME, DEFAULT_PLAIN_NAME)),
         new ReadLimits(
             prefix,
             number(
@@ -212,6 +232,14 @@ public record CatalogOptions(
   private static LakewardException wrong(String option, String value, String example) {
     return new LakewardException(
         "the option %s is '%s': write %s".formatted(option, value, example));
+  }
+
+  private static PlainName plainName(String option, String text) throws LakewardException {
+    return switch (text.trim().toLowerCase(Locale.ROOT)) {
+      case "lake" -> PlainName.LAKE;
+      case "fresh" -> PlainName.FRESH;
+      default -> throw wrong(option, text, "lake or fresh");
+    };
   }
 
   /** Whether several coordinators are named, of which one leads. */

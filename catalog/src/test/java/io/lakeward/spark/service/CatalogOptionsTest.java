@@ -71,6 +71,25 @@ class CatalogOptionsTest {
   }
 
   @Test
+  void aPlainNameMeansTheLakeCopyByDefault() throws LakewardException {
+    assertEquals(CatalogOptions.PlainName.LAKE, parse(Map.of("uri", "a")).plainName());
+    assertEquals(
+        CatalogOptions.PlainName.FRESH,
+        parse(Map.of("uri", "a", "plain-name", " Fresh ")).plainName());
+  }
+
+  @Test
+  void anotherPlainNameIsRefusedByName() {
+    LakewardException error =
+        assertThrows(
+            LakewardException.class, () -> parse(Map.of("uri", "a", "plain-name", "new")));
+    assertTrue(
+        error
+            .getMessage()
+            .contains("spark.sql.catalog.fluss.plain-name is 'new': write lake or fresh"));
+  }
+
+  @Test
   void timeoutsHaveDefaults() throws LakewardException {
     CatalogOptions options = parse(Map.of("uri", "a"));
     assertEquals(Duration.ofSeconds(30), options.timeout());
