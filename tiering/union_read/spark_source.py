@@ -83,7 +83,7 @@ class UnionReader(DataSourceReader):
         self._options = dict(options)
         self._columns = columns
 
-    def partitions(self) -> list[ReadPartition]:  # type: ignore[override]  # Spark demands a list
+    def partitions(self) -> list[ReadPartition]:
         """Fixes the lake snapshot and the log ends, and returns the tasks. Without rows there is one task without readers."""
         from tiering.union_read.tasks import ReadTask, pack_tasks
 
