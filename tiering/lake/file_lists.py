@@ -1,9 +1,12 @@
-"""The files that make up a lake table's rows at one snapshot, for engines that read them without the lake's own reader."""
+"""The rows of a lake table at one snapshot: as lists of files for other engines (`ReadableLake`), and as readers for executors (`RowScan`).
+
+Both are optional abilities of a lake.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ import pyarrow as pa
 
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
+from tiering.model.tables import TableInfo
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 """Key by which pyarrow names the field id in a field's metadata."""
@@ -115,6 +119,32 @@ class ReadableLake(Protocol):
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
         """Returns the marker of the snapshot, or of its nearest ancestor that has one. Raises MarkerCorrupt, LakeUnavailable."""
+
+
+@runtime_checkable
+class LakeRowReader(Protocol):
+    """Reads the live rows of some lake files on an executor. Can be pickled; opens nothing before `read`."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yields the rows with the columns of `TableInfo.schema`, in any order. A column that the files lack is null.
+
+        Raises LakeUnavailable, DataCorrupt, ForbiddenLocation, SchemaDrift (a value does not fit the type of its column).
+        """
+
+
+@runtime_checkable
+class RowScan(Protocol):
+    """A lake whose rows can be read on executors."""
+
+    def row_readers(self, table: TableInfo, view: LakeView) -> Sequence[LakeRowReader]:
+        """Returns the readers of all live rows of a log table at the head of `view`.
+
+        Raises LakeUnavailable, SchemaDrift (a file that no reader of this version can read).
+        """
 
 
 class LocalCopies:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
-from tiering.lake.row_scan import LakeRowReader, RowScan
+from tiering.lake.file_lists import LakeRowReader, RowScan
 from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
 from tiering.model.tables import BucketOffsets, Offsets, TableInfo, TablePath, TableType
 from tiering.planning.plan_splits import plan_round

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tiering.cluster.base import SplitReader
-from tiering.lake.row_scan import LakeRowReader
+from tiering.lake.file_lists import LakeRowReader
 from tiering.union_read.plan import SizedReader
 
 TASK_BYTES = 64 * 1024 * 1024
