@@ -38,6 +38,7 @@ from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal
 from tiering.wire.channel import Connection
 
@@ -162,7 +163,7 @@ def catch_up(uri: str, cluster: RemoteEmbeddedCluster, freshness_s: int) -> floa
 def rounds_of_big(uri: str) -> list[dict[str, int | None]]:
     """Durations of the rounds of the big table, first to last."""
     request = pb.ReadTableRequest(namespace="sys", name="tiering_rounds", columns=["round_id", "pending_time", *PARTS])
-    request.filters.append(pb.Filter(column="table_name", operator=pb.Filter.EQUAL, values=[Literal(text=BIG.table_name)]))
+    request.filters.append(common_pb2.Filter(column="table_name", operator=common_pb2.Filter.EQUAL, values=[Literal(text=BIG.table_name)]))
     with Connection(uri) as connection:
         stub = SysCatalogStub(connection.channel)
         pieces = b"".join(response.arrow for response in stub.ReadTable(request))

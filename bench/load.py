@@ -38,6 +38,7 @@ from running.figures import finish, parse, rounded, shown, verdict
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.decisions import waits
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import Literal
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
@@ -202,12 +203,12 @@ class ScriptedTierer:
         )
 
 
-def equal(column: str, text: str) -> list[sys_catalog_pb2.Filter]:
+def equal(column: str, text: str) -> list[common_pb2.Filter]:
     """`column = 'text'`, as the plugin asks it."""
-    return [sys_catalog_pb2.Filter(column=column, operator=sys_catalog_pb2.Filter.EQUAL, values=[Literal(text=text)])]
+    return [common_pb2.Filter(column=column, operator=common_pb2.Filter.EQUAL, values=[Literal(text=text)])]
 
 
-async def read(stub: Any, table: str, filters: Sequence[sys_catalog_pb2.Filter], times: list[float]) -> None:
+async def read(stub: Any, table: str, filters: Sequence[common_pb2.Filter], times: list[float]) -> None:
     """A SELECT by a filter, to its last byte."""
     began = time.perf_counter()
     async for _ in stub.ReadTable(sys_catalog_pb2.ReadTableRequest(namespace="sys", name=table, null_columns=True, filters=filters)):

@@ -47,6 +47,7 @@ from support.running.spark_sessions import sessions_started_with
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS, catalog_properties, plugin_jar
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal
 from tiering.wire.channel import Connection
 
@@ -85,8 +86,8 @@ def requests() -> dict[str, pb.ReadTableRequest]:
     """The questions as the plugin puts them."""
     table: dict[str, Any] = {"namespace": "sys", "name": "lake_tiering_status", "null_columns": True}
 
-    def equal(column: str, text: str) -> list[pb.Filter]:
-        return [pb.Filter(column=column, operator=pb.Filter.EQUAL, values=[Literal(text=text)])]
+    def equal(column: str, text: str) -> list[common_pb2.Filter]:
+        return [common_pb2.Filter(column=column, operator=common_pb2.Filter.EQUAL, values=[Literal(text=text)])]
 
     return {
         "all": pb.ReadTableRequest(**table),

@@ -13,57 +13,8 @@ from typing import Any
 
 from sys_tables.declare.procedure import Procedure
 from tiering.coordinator.interface import CatalogNames
-from tiering.model.sql_types import Instant, Value
-
-
-class Operator(Enum):
-    """How a column is compared with literals; names as in `Filter.Operator` of the proto."""
-
-    EQUAL = "="
-    NOT_EQUAL = "<>"
-    LESS = "<"
-    LESS_OR_EQUAL = "<="
-    GREATER = ">"
-    GREATER_OR_EQUAL = ">="
-    IN = "IN"
-    IS_NULL = "IS NULL"
-    IS_NOT_NULL = "IS NOT NULL"
-    STARTS_WITH = "LIKE 'x%'"
-    ENDS_WITH = "LIKE '%x'"
-    CONTAINS = "LIKE '%x%'"
-
-
-@dataclass(frozen=True)
-class Filter:
-    """`column operator values`."""
-
-    column: str
-    operator: Operator
-    values: tuple[Value, ...] = ()
-
-
-@dataclass(frozen=True)
-class AllOf:
-    """Conditions joined by AND."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """Conditions joined by OR."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class Not:
-    """The negation of a condition; unknown stays unknown."""
-
-    part: Condition
-
-
-Condition = Filter | AllOf | AnyOf | Not
+from tiering.model.conditions import Condition, Filter, Operator, columns_of
+from tiering.model.sql_types import Instant
 
 
 @dataclass(frozen=True)
@@ -167,14 +118,3 @@ def _only_moment(condition: Filter) -> datetime | None:
             except OverflowError:
                 return None
     return None
-
-
-def columns_of(condition: Condition) -> frozenset[str]:
-    """Names of the columns that a condition reads."""
-    match condition:
-        case Filter(column):
-            return frozenset((column,))
-        case Not(part):
-            return columns_of(part)
-        case AllOf(parts) | AnyOf(parts):
-            return frozenset().union(*(columns_of(part) for part in parts))

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sys_tables.declare.scan import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
+from tiering.model.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.declare import AnyField
 from tiering.model.sql_types import Instant, Value, shown, spark_type
 

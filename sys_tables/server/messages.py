@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 
 from sys_tables.declare.procedure import Procedure
-from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
+from sys_tables.declare.scan import Aggregate, Function, Order, ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.data_tables import DataTable
 from sys_tables.registry import Registry
@@ -19,18 +18,7 @@ from sys_tables.server.plan_token import PlanToken
 from tiering.coordinator.interface import CatalogNames
 from tiering.errors import InvalidArgument
 from tiering.model.names import SYSTEM_DATABASE, check_length
-from tiering.model.sql_types import Value
-from tiering.rpc.v1.common_pb2 import Literal
-from tiering.wire.procedure_calls import literal_from_pb
-
-_DEEPEST = 50
-"""Deepest nesting of conditions: people never write deeper ones, and Python's stack is finite."""
-
-MAX_PREDICATES = 1_000
-"""Filters, conditions and their parts of one read. Each is evaluated for every row: this many take a second for 100,000 rows."""
-
-MAX_VALUES = 10_000
-"""Literals of one read, of all its IN lists together. The plugin leaves longer lists to Spark."""
+from tiering.wire.conditions import ConditionReader
 
 _PAGE_TOKEN_LIMIT = 4_096
 """Characters of a page token: two of the longest names are a fraction of it."""
@@ -80,12 +68,12 @@ def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedu
     named = {"columns": request.columns, "sort keys": request.order, "groups": request.group_by, "aggregates": request.aggregates}
     for clause, items in named.items():
         _check_count(clause, len(items))
-    budget = _Budget()
+    conditions = ConditionReader()
     return ScanRequest(
         columns=tuple(check_length(name, "column") for name in request.columns),
-        filters=tuple(_filter_from_pb(condition, budget) for condition in request.filters),
+        filters=tuple(conditions.filter(condition) for condition in request.filters),
         limit=request.limit if request.HasField("limit") else None,
-        conditions=tuple(_condition_from_pb(condition, _DEEPEST, budget) for condition in request.conditions),
+        conditions=tuple(conditions.condition(condition) for condition in request.conditions),
         order=_order_from_pb(request),
         group_by=tuple(check_length(name, "column") for name in request.group_by),
         aggregates=tuple(_aggregate_from_pb(aggregate) for aggregate in request.aggregates),
@@ -135,28 +123,6 @@ def _procedure_to_pb(procedure: Procedure) -> pb.Procedure:
     )
 
 
-@dataclass
-class _Budget:
-    """The number of predicates and values that the conditions of a read may still have."""
-
-    predicates: int = MAX_PREDICATES
-    values: int = MAX_VALUES
-
-    def take(self, values: int = 0) -> None:
-        """Counts one predicate with that many values. Raises InvalidArgument for one too many."""
-        self.predicates -= 1
-        self.values -= values
-        if self.predicates < 0:
-            raise InvalidArgument(
-                f"the read has more than {MAX_PREDICATES} conditions", hint="Ask with fewer of them, and filter the answer further."
-            )
-        if self.values < 0:
-            raise InvalidArgument(
-                f"the conditions of the read have more than {MAX_VALUES} values",
-                hint="Ask with a shorter IN list, or without it, and filter the answer.",
-            )
-
-
 def _check_count(items: str, count: int) -> None:
     if count > MAX_NAMED:
         raise InvalidArgument(f"{count} {items} are asked for at once: at most {MAX_NAMED} can be")
@@ -170,43 +136,9 @@ def _order_from_pb(request: pb.ReadTableRequest) -> tuple[Order, ...]:
     return tuple(keys.values())
 
 
-def _filter_from_pb(condition: pb.Filter, budget: _Budget) -> Filter:
-    budget.take(len(condition.values))
-    check_length(condition.column, "column")
-    name = pb.Filter.Operator.Name(condition.operator) if condition.operator in pb.Filter.Operator.values() else str(condition.operator)
-    if name not in Operator.__members__:
-        raise InvalidArgument(f"the filter on {condition.column!r} has the unknown operator {name}")
-    return Filter(condition.column, Operator[name], tuple(_value_from_pb(literal) for literal in condition.values))
-
-
-def _condition_from_pb(condition: pb.Condition, depth: int, budget: _Budget) -> Condition:
-    if depth == 0:
-        raise InvalidArgument(f"conditions are nested deeper than {_DEEPEST} times")
-    kind = condition.WhichOneof("kind")
-    if kind == "filter":
-        return _filter_from_pb(condition.filter, budget)
-    budget.take()
-    match kind:
-        case "all":
-            return AllOf(tuple(_condition_from_pb(part, depth - 1, budget) for part in condition.all.conditions))
-        case "any":
-            return AnyOf(tuple(_condition_from_pb(part, depth - 1, budget) for part in condition.any.conditions))
-        case "negated":
-            return Not(_condition_from_pb(condition.negated, depth - 1, budget))
-        case _:
-            raise InvalidArgument("a condition says nothing that this service knows")
-
-
 def _aggregate_from_pb(aggregate: pb.Aggregate) -> Aggregate:
     functions = pb.Aggregate.Function
     name = functions.Name(aggregate.function) if aggregate.function in functions.values() else str(aggregate.function)
     if name not in Function.__members__:
         raise InvalidArgument(f"the aggregate {name} is unknown")
     return Aggregate(Function[name], check_length(aggregate.column, "column") if aggregate.HasField("column") else None)
-
-
-def _value_from_pb(literal: Literal) -> Value:
-    value = literal_from_pb(literal)
-    if isinstance(value, Mapping):
-        raise InvalidArgument("a filter compares with no map")
-    return value

@@ -13,6 +13,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.errors import InvalidAnswer, InvalidData, LakewardError, UnsupportedType
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal, PbError
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
@@ -67,7 +68,7 @@ class SystemCatalog:
         is the largest number of rows.
         """
         filters = [
-            pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[Literal(text=value)])
+            common_pb2.Filter(column=name, operator=common_pb2.Filter.EQUAL, values=[Literal(text=value)])
             for name, value in sorted(equal.items())
             if value is not None
         ]

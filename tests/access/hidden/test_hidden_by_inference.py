@@ -13,7 +13,7 @@ import pytest
 from support.clusters.memory_cluster import log_table
 from support.services.guarded_service import GuardedService, guarded_service
 from support.worlds.coordinator_world import World
-from sys_tables.declare.scan import Filter, Operator, ScanRequest
+from sys_tables.declare.scan import ScanRequest
 from sys_tables.query.reading import read_table
 from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
@@ -21,6 +21,7 @@ from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.reasons import TiererCapacity, why_not_now
 from tiering.errors import AccessDenied, AlreadyExists, LakewardError
+from tiering.model.conditions import Filter, Operator
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath

@@ -21,6 +21,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.memory.store import Writes
 from tiering.model.tables import TablePath
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal
 
 EVENTS = 20_000
@@ -59,7 +60,9 @@ def takes_longer(call: Call, hidden: Named, unknown: Named) -> str | None:
 def read_of(stub: SysCatalogStub, service: GuardedService, table: str) -> Call:
     def read(named: Named) -> str:
         words = {"database_name": named[0].database_name, "table_name": named[0].table_name}
-        filters = [pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[Literal(text=word)]) for name, word in words.items()]
+        filters = [
+            common_pb2.Filter(column=name, operator=common_pb2.Filter.EQUAL, values=[Literal(text=word)]) for name, word in words.items()
+        ]
         request = pb.ReadTableRequest(namespace="sys", name=table, filters=filters, limit=1)
         return str(list(stub.ReadTable(request, metadata=(("authorization", f"Bearer {service.tokens['ana']}"),), timeout=20)))
 

@@ -14,6 +14,7 @@ from pyspark.sql import Row, SparkSession
 from support.values.values_table import values
 from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.rpc.v1 import common_pb2
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]
@@ -100,14 +101,16 @@ def ids(rows: list[Row]) -> list[int]:
 
 
 def conditions_of(read: pb.ReadTableRequest) -> list[str]:
-    return [text_of(pb.Condition(filter=condition)) for condition in read.filters] + [text_of(condition) for condition in read.conditions]
+    return [text_of(common_pb2.Condition(filter=condition)) for condition in read.filters] + [
+        text_of(condition) for condition in read.conditions
+    ]
 
 
-def text_of(condition: pb.Condition) -> str:
+def text_of(condition: common_pb2.Condition) -> str:
     """A condition as text."""
     match condition.WhichOneof("kind"):
         case "filter":
-            return f"{pb.Filter.Operator.Name(condition.filter.operator)} {condition.filter.column}"
+            return f"{common_pb2.Filter.Operator.Name(condition.filter.operator)} {condition.filter.column}"
         case "all":
             return f"({' AND '.join(text_of(part) for part in condition.all.conditions)})"
         case "any":

@@ -16,9 +16,10 @@ from support.piecewise_reader import PiecewiseReader
 from support.running.processes import wait_for
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import LakeWorld
-from sys_tables.declare.scan import Filter, Operator, ScanRequest
+from sys_tables.declare.scan import ScanRequest
 from sys_tables.query.reading import read_table
 from sys_tables.registry import default_registry
+from tiering.model.conditions import Filter, Operator
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo

@@ -231,13 +231,13 @@ def _read(chance: random.Random) -> sys_catalog_pb2.ReadTableRequest:
     return request  # type: ignore[no-any-return]
 
 
-def _fit(chance: random.Random, tested: sys_catalog_pb2.Filter, field: Any) -> None:
+def _fit(chance: random.Random, tested: common_pb2.Filter, field: Any) -> None:
     """Makes a filter one of a column, mostly of the column's type."""
     tested.column = field.name
-    if chance.random() < 0.7 and tested.operator not in sys_catalog_pb2.Filter.Operator.values():
-        tested.operator = sys_catalog_pb2.Filter.IN
+    if chance.random() < 0.7 and tested.operator not in common_pb2.Filter.Operator.values():
+        tested.operator = common_pb2.Filter.IN
     if chance.random() < 0.8:
-        count = 3 if tested.operator == sys_catalog_pb2.Filter.IN else 1
+        count = 3 if tested.operator == common_pb2.Filter.IN else 1
         del tested.values[:]
         tested.values.extend(_fitting(chance, spark_type(field.type)) for _ in range(count))
 

@@ -20,6 +20,7 @@ from sys_tables.server.calls import CallService
 from sys_tables.server.service import SysCatalogService
 from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import LakewardError
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub, add_TieringControlServicer_to_server
@@ -42,13 +43,13 @@ class Client:
         return (await self.stub.Describe(pb.DescribeRequest())).token
 
     async def read(
-        self, name: str, *columns: str, filters: tuple[pb.Filter, ...] = (), limit: int | None = None, token: str = ""
+        self, name: str, *columns: str, filters: tuple[common_pb2.Filter, ...] = (), limit: int | None = None, token: str = ""
     ) -> pa.Table:
         pieces = await self.pieces(name, *columns, filters=filters, limit=limit, token=token)
         return pa.ipc.open_stream(b"".join(pieces)).read_all()
 
     async def pieces(
-        self, name: str, *columns: str, filters: tuple[pb.Filter, ...] = (), limit: int | None = None, token: str = ""
+        self, name: str, *columns: str, filters: tuple[common_pb2.Filter, ...] = (), limit: int | None = None, token: str = ""
     ) -> list[bytes]:
         request = pb.ReadTableRequest(namespace="sys", name=name, columns=columns, filters=filters, limit=limit, token=token)
         return [answer.arrow async for answer in self.stub.ReadTable(request)]
@@ -68,10 +69,10 @@ class Client:
         return self.control.CallProcedure(request)
 
 
-def where(column: str, operator: str, *values: Any) -> pb.Filter:
+def where(column: str, operator: str, *values: Any) -> common_pb2.Filter:
     """A filter as the plugin sends it; None is the NULL literal."""
     literals = [literal_to_pb(value) or Literal() for value in values]
-    return pb.Filter(column=column, operator=pb.Filter.Operator.Value(operator), values=literals)
+    return common_pb2.Filter(column=column, operator=common_pb2.Filter.Operator.Value(operator), values=literals)
 
 
 def registry_with(*, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> Registry:

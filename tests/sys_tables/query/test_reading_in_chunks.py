@@ -12,13 +12,14 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from sys_tables.declare.scan import Aggregate, Filter, Function, Operator, Order, ScanRequest
+from sys_tables.declare.scan import Aggregate, Function, Order, ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import ROWS_AT_ONCE
 from sys_tables.query.reading import read_table
 from tiering.access.requirements import EVERY_CALLER, Requirement
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument
+from tiering.model.conditions import Filter, Operator
 from tiering.model.declare import column
 
 ROWS = 20 * ROWS_AT_ONCE

@@ -21,6 +21,7 @@ from tiering.access.requirements import EVERY_CALLER
 from tiering.errors import InvalidArgument
 from tiering.model.declare import column
 from tiering.model.status import TableStatus
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal
 
 Run = Callable[[Any], None]
@@ -103,13 +104,19 @@ def test_rows_that_come_in_several_batches_keep_their_columns_types(run: Run) ->
         ([where("status", "EQUAL", None)], []),
         ([where("lag_ms", "IN", None, 0)], ["d.b"]),
         (
-            [pb.Filter(column="round_started_time", operator=pb.Filter.EQUAL, values=[Literal(timestamp_us=1_772_366_400_000_000)])],
+            [
+                common_pb2.Filter(
+                    column="round_started_time", operator=common_pb2.Filter.EQUAL, values=[Literal(timestamp_us=1_772_366_400_000_000)]
+                )
+            ],
             ["d.b"],
         ),
         ([where("database_name", "EQUAL", "d"), where("database_name", "EQUAL", "e")], []),
     ],
 )
-def test_filters_hold_for_every_row_returned_and_null_matches_no_comparison(run: Run, filters: list[pb.Filter], tables: list[str]) -> None:
+def test_filters_hold_for_every_row_returned_and_null_matches_no_comparison(
+    run: Run, filters: list[common_pb2.Filter], tables: list[str]
+) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
             read = await client.read("lake_tiering_status", "database_name", "table_name", filters=tuple(filters))
@@ -121,7 +128,11 @@ def test_filters_hold_for_every_row_returned_and_null_matches_no_comparison(run:
 def test_conditions_order_and_limit_are_the_service_s(run: Run) -> None:
     async def scenario() -> None:
         failed, in_d = where("status", "EQUAL", "Failed"), where("database_name", "EQUAL", "d")
-        either = pb.Condition(any=pb.Conditions(conditions=[pb.Condition(filter=failed), pb.Condition(negated=pb.Condition(filter=in_d))]))
+        either = common_pb2.Condition(
+            any=common_pb2.Conditions(
+                conditions=[common_pb2.Condition(filter=failed), common_pb2.Condition(negated=common_pb2.Condition(filter=in_d))]
+            )
+        )
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
             request = {"namespace": "sys", "name": "lake_tiering_status", "columns": ["database_name", "status"]}
             by_lag = [pb.Order(column="lag_ms", descending=True, nulls_first=True)]

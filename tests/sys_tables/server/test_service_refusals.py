@@ -15,6 +15,7 @@ from support.values.word_table import THREE, NarrowWordRow, WordRow, words
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info
 from sys_tables.registry import default_registry
 from tiering.errors import BadRequest, ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
+from tiering.rpc.v1 import common_pb2
 from tiering.wire import error_status
 
 Run = Callable[[Any], None]
@@ -22,9 +23,9 @@ Run = Callable[[Any], None]
 
 def test_a_condition_nested_too_deep_is_refused(run: Run) -> None:
     async def scenario() -> None:
-        condition = pb.Condition(filter=where("status", "IS_NULL"))
+        condition = common_pb2.Condition(filter=where("status", "IS_NULL"))
         for _ in range(60):
-            condition = pb.Condition(negated=condition)
+            condition = common_pb2.Condition(negated=condition)
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
             error = await error_of(client.table(pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", conditions=[condition])))
         assert isinstance(error, InvalidArgument)
@@ -39,7 +40,7 @@ def test_what_a_read_cannot_have_is_named_with_what_there_is(run: Run) -> None:
             table = await error_of(client.read("lake_status"))
             name = await error_of(client.read("procedures", "procedur"))
             condition = await error_of(client.read("procedures", filters=(where("procedure_name", "EQUAL", 5),)))
-            operator = await error_of(client.read("procedures", filters=(pb.Filter(column="procedure_name"),)))
+            operator = await error_of(client.read("procedures", filters=(common_pb2.Filter(column="procedure_name"),)))
         assert isinstance(table, UnknownTable)
         assert table.hint == f"The system tables are: {', '.join(sorted(table.name for table in default_registry().tables))}."
         assert isinstance(name, InvalidArgument)
@@ -130,7 +131,11 @@ LONG = "x" * 100_000
         ({"filters": [where("table_id", "IN", *range(6_000))] * 2}, "more than 10000 values"),
         ({"filters": [where("status", "IS_NULL")] * 1_001}, "more than 1000 conditions"),
         (
-            {"conditions": [pb.Condition(any=pb.Conditions(conditions=[pb.Condition(all=pb.Conditions())] * 1_000))]},
+            {
+                "conditions": [
+                    common_pb2.Condition(any=common_pb2.Conditions(conditions=[common_pb2.Condition(all=common_pb2.Conditions())] * 1_000))
+                ]
+            },
             "more than 1000 conditions",
         ),
         ({"columns": ["status"] * 1_001}, "1001 columns"),
@@ -138,7 +143,7 @@ LONG = "x" * 100_000
         ({"group_by": ["status"] * 1_001}, "1001 groups"),
         ({"aggregates": [pb.Aggregate(function=pb.Aggregate.COUNT)] * 1_001}, "1001 aggregates"),
         ({"columns": [LONG]}, "100000 characters"),
-        ({"filters": [pb.Filter(column=LONG, operator=pb.Filter.IS_NULL)]}, "100000 characters"),
+        ({"filters": [common_pb2.Filter(column=LONG, operator=common_pb2.Filter.IS_NULL)]}, "100000 characters"),
         ({"order": [pb.Order(column=LONG)]}, "100000 characters"),
         ({"group_by": [LONG]}, "100000 characters"),
         ({"aggregates": [pb.Aggregate(function=pb.Aggregate.MAX, column=LONG)]}, "100000 characters"),

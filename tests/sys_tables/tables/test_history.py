@@ -20,6 +20,7 @@ from tiering.coordinator.decisions.records import CommitState, ErrorRecord, Even
 from tiering.coordinator.interface import HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.model.rounds import PhaseTimes, RanOn, RoundMode, RoundPlace, RoundState, RoundStats
+from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.common_pb2 import Literal
 
 Run = Callable[[Any], None]
@@ -112,8 +113,10 @@ def test_bounds_of_time_reach_the_store(run: Run) -> None:
     async def scenario() -> None:
         handle = Remembering(Writes(events=tuple(event(number) for number in range(5))))
         moments = [Literal(timestamp_us=(NOON + number * SECOND - _EPOCH) // timedelta(microseconds=1)) for number in (1, 3)]
-        operators = [pb.Filter.GREATER, pb.Filter.LESS_OR_EQUAL]
-        filters = [pb.Filter(column="occurred_at", operator=op, values=[moment]) for op, moment in zip(operators, moments, strict=True)]
+        operators = [common_pb2.Filter.GREATER, common_pb2.Filter.LESS_OR_EQUAL]
+        filters = [
+            common_pb2.Filter(column="occurred_at", operator=op, values=[moment]) for op, moment in zip(operators, moments, strict=True)
+        ]
         async with serving(handle) as client:
             answer = await client.read("tiering_events", "message", filters=tuple(filters))
         assert answer.column("message").to_pylist() == ["3", "2"]

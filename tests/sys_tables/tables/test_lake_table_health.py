@@ -12,7 +12,7 @@ import pytest
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import LakeWorld
-from sys_tables.declare.scan import Filter, Operator, ScanRequest
+from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
@@ -20,6 +20,7 @@ from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakeUnavailable
+from tiering.model.conditions import Filter, Operator
 from tiering.model.tables import TableInfo
 
 TABLE = default_registry().table("lake_table_health")

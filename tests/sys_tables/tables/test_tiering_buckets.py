@@ -16,7 +16,7 @@ from support.clusters.older_version import TWICE, older_write
 from support.worlds.coordinator_world import World
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
-from sys_tables.declare.scan import Filter, Operator, ScanRequest
+from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.cluster.log_writer import LogWriter
@@ -25,6 +25,7 @@ from tiering.coordinator.decisions.records import OtherServiceRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import BucketStopped
+from tiering.model.conditions import Filter, Operator
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TablePath
 from tiering.procedures.skip_record import SkipRecord

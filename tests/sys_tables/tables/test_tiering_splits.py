@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from support.worlds.coordinator_world import HandTierer, World
-from sys_tables.declare.scan import Filter, Operator, ScanRequest
+from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.coordinator.tierers.messages import MAX_SPLITS
+from tiering.model.conditions import Filter, Operator
 from tiering.model.splits import SplitPosition, SplitProgress, SplitState, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb

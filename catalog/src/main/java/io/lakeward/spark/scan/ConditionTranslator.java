@@ -1,9 +1,9 @@
 package io.lakeward.spark.scan;
 
-import io.lakeward.sys.rpc.v1.Condition;
-import io.lakeward.sys.rpc.v1.Conditions;
-import io.lakeward.sys.rpc.v1.Filter.Operator;
-import io.lakeward.sys.rpc.v1.Filter;
+import io.lakeward.rpc.v1.Condition;
+import io.lakeward.rpc.v1.Conditions;
+import io.lakeward.rpc.v1.Filter.Operator;
+import io.lakeward.rpc.v1.Filter;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -19,7 +19,7 @@ final class ConditionTranslator {
 
   /**
    * Deepest nesting that is translated. Statements that people write are not deeper. The service's
-   * own limit is higher (sys_tables/server/messages.py).
+   * own limit is higher (tiering/wire/conditions.py).
    */
   private static final int DEEPEST = 30;
 

@@ -2,8 +2,8 @@ package io.lakeward.spark.scan;
 
 import io.lakeward.rpc.v1.Literal;
 import io.lakeward.spark.service.Literals;
-import io.lakeward.sys.rpc.v1.Filter.Operator;
-import io.lakeward.sys.rpc.v1.Filter;
+import io.lakeward.rpc.v1.Filter.Operator;
+import io.lakeward.rpc.v1.Filter;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;

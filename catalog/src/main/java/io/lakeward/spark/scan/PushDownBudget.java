@@ -1,13 +1,13 @@
 package io.lakeward.spark.scan;
 
-import io.lakeward.sys.rpc.v1.Condition;
-import io.lakeward.sys.rpc.v1.Filter;
+import io.lakeward.rpc.v1.Condition;
+import io.lakeward.rpc.v1.Filter;
 import java.util.List;
 import java.util.stream.Stream;
 
 /**
  * Limits the conditions that one read sends, below the limits of the service
- * (sys_tables/server/messages.py). Spark evaluates what does not fit, such as a very long IN list.
+ * (tiering/wire/conditions.py). Spark evaluates what does not fit, such as a very long IN list.
  */
 final class PushDownBudget {
 

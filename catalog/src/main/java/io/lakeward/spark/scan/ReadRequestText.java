@@ -1,8 +1,8 @@
 package io.lakeward.spark.scan;
 
-import io.lakeward.sys.rpc.v1.Condition;
-import io.lakeward.sys.rpc.v1.Conditions;
-import io.lakeward.sys.rpc.v1.Filter;
+import io.lakeward.rpc.v1.Condition;
+import io.lakeward.rpc.v1.Conditions;
+import io.lakeward.rpc.v1.Filter;
 import io.lakeward.sys.rpc.v1.Order;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import java.util.ArrayList;

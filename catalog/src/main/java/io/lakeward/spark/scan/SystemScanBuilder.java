@@ -1,7 +1,7 @@
 package io.lakeward.spark.scan;
 
-import io.lakeward.sys.rpc.v1.Condition;
-import io.lakeward.sys.rpc.v1.Filter;
+import io.lakeward.rpc.v1.Condition;
+import io.lakeward.rpc.v1.Filter;
 import io.lakeward.sys.rpc.v1.Order;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import java.util.ArrayList;

@@ -3,9 +3,9 @@ package io.lakeward.spark.scan;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.lakeward.sys.rpc.v1.Condition;
-import io.lakeward.sys.rpc.v1.Conditions;
-import io.lakeward.sys.rpc.v1.Filter;
+import io.lakeward.rpc.v1.Condition;
+import io.lakeward.rpc.v1.Conditions;
+import io.lakeward.rpc.v1.Filter;
 import io.lakeward.rpc.v1.Literal;
 import java.util.Collections;
 import org.junit.jupiter.api.Test;
