@@ -13,7 +13,7 @@ from typing import Any
 
 from sys_tables.declare.procedure import Procedure
 from tiering.coordinator.interface import CatalogNames
-from tiering.model.conditions import Condition, Filter, Operator, columns_of
+from tiering.model.reading.conditions import Condition, Filter, Operator, columns_of
 from tiering.model.sql_types import Instant
 
 

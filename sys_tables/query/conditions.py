@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
-from tiering.model.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.declare import AnyField
+from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Instant, Value, shown, spark_type
 
 Truth: TypeAlias = AnyArray

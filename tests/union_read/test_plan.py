@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
+from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.errors import InvalidArgument, LakeRolledBack
 from tiering.lake.base import LakeView
+from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo, TablePath
-from tiering.union_read.plan import UnionRead, plan_union_read
-from tiering.union_read.tasks import ReadTask, pack_tasks
 
 
 @pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
@@ -24,18 +24,12 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]
     lake_world.close()
 
 
-def plan(world: LakeWorld, table: TableInfo) -> UnionRead:
-    return plan_union_read(world.storage, lambda name: world.lake, table.path)
+def plan(world: LakeWorld, table: TableInfo) -> PlannedRead:
+    return planned_read(world.storage, lambda name: world.lake, table.path)
 
 
-def rows(read: UnionRead) -> pa.Table:
-    names = read.table.schema.names
-    batches = [batch for task in pack_tasks(read.readers) for batch in task.read(names)]
-    return pa.Table.from_batches(batches, schema=read.table.schema)
-
-
-def ids(read: UnionRead) -> list[int]:
-    return sorted(rows(read).column("id").to_pylist())
+def ids(read: PlannedRead) -> list[int]:
+    return sorted(read.rows().column("id").to_pylist())
 
 
 def test_before_the_first_round_all_rows_come_from_the_log(world: LakeWorld) -> None:
@@ -44,7 +38,7 @@ def test_before_the_first_round_all_rows_come_from_the_log(world: LakeWorld) -> 
 
     read = plan(world, table)
 
-    assert (read.lake_snapshot_id, read.log_records) == (None, 10)
+    assert (read.moment.lake_snapshot_id, read.moment.log_records) == (None, 10)
     assert ids(read) == list(range(10))
 
 
@@ -56,7 +50,7 @@ def test_rows_of_the_lake_and_newer_rows_of_the_log_are_read_once(world: LakeWor
 
     read = plan(world, table)
 
-    assert (read.lake_snapshot_id, read.log_records) == (world.view(table).head, 4)
+    assert (read.moment.lake_snapshot_id, read.moment.log_records) == (world.view(table).head, 4)
     assert ids(read) == list(range(14))
 
 
@@ -75,8 +69,7 @@ def test_a_planned_read_is_repeatable_while_rounds_go_on(world: LakeWorld) -> No
 
 
 def test_an_empty_table_has_no_task(world: LakeWorld) -> None:
-    read = plan(world, world.table("orders"))
-    assert pack_tasks(read.readers) == []
+    assert plan(world, world.table("orders")).tasks() == []
 
 
 def test_rows_that_a_user_deleted_in_the_lake_stay_deleted(world: LakeWorld) -> None:
@@ -112,7 +105,7 @@ def test_a_column_that_the_lake_does_not_have_yet_is_null_there(world: LakeWorld
     row = pa.record_batch({"id": [4], "text": ["row 4"], "rating": [5]}, schema=grown.schema)
     world.storage.append(table.path, row, "rater", 0)
 
-    read = rows(plan(world, table)).sort_by("id").to_pylist()
+    read = plan(world, table).rows().sort_by("id").to_pylist()
 
     assert [row["rating"] for row in read] == [None, None, None, None, 5]
 
@@ -124,7 +117,7 @@ def test_narrow_integers_have_the_type_of_the_source(world: LakeWorld) -> None:
     world.storage.append(table.path, batch, "writer", 0)
     world.tier(table)
 
-    assert rows(plan(world, table)).column("small").to_pylist() == [-128, 127]
+    assert plan(world, table).rows().column("small").to_pylist() == [-128, 127]
 
 
 def test_partitions_that_are_new_since_the_round_are_read_from_the_log(world: LakeWorld) -> None:
@@ -134,7 +127,7 @@ def test_partitions_that_are_new_since_the_round_are_read_from_the_log(world: La
     world.tier(table)
     world.storage.append(table.path, pa.record_batch({"id": [2, 3], "region": ["north", "west"]}, schema=schema), "writer", 1)
 
-    assert sorted(tuple(row.values()) for row in rows(plan(world, table)).to_pylist()) == [
+    assert sorted(tuple(row.values()) for row in plan(world, table).rows().to_pylist()) == [
         (0, "north"),
         (1, "south"),
         (2, "north"),
@@ -169,9 +162,8 @@ def test_a_primary_key_table_is_refused(world: LakeWorld) -> None:
 def test_a_task_reads_only_the_requested_columns_in_their_order(world: LakeWorld) -> None:
     table = world.table("orders")
     world.append(table, 0, 2)
-    [task] = pack_tasks(plan(world, table).readers)
-    assert isinstance(task, ReadTask)
+    [task] = plan(world, table).tasks(ReadScan(columns=("text", "id")))
 
-    [first, *_] = task.read(["text", "id"])
+    [first, *_] = task.read()
 
     assert first.schema.names == ["text", "id"]

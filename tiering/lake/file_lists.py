@@ -129,8 +129,8 @@ class LakeRowReader(Protocol):
     def size_bytes(self) -> int:
         """The size of the files."""
 
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows with the columns of `TableInfo.schema`, in any order. A column that the files lack is null.
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows with these columns of `TableInfo.schema`, in any order of rows. A column that the files lack is null.
 
         Raises LakeUnavailable, DataCorrupt, ForbiddenLocation, SchemaDrift (a value does not fit the type of its column).
         """
@@ -140,8 +140,8 @@ class LakeRowReader(Protocol):
 class RowScan(Protocol):
     """A lake whose rows can be read on executors."""
 
-    def row_readers(self, table: TableInfo, view: LakeView) -> Sequence[LakeRowReader]:
-        """Returns the readers of all live rows of a log table at the head of `view`.
+    def row_readers(self, table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[LakeRowReader]:
+        """Returns the readers of all live rows of a log table at a snapshot. `view` None: the lake table does not exist any more.
 
         Raises LakeUnavailable, SchemaDrift (a file that no reader of this version can read).
         """

@@ -1,4 +1,5 @@
-"""Plans a union read: fixes the lake snapshot, its offsets L and the log ends E, and returns the readers of both parts.
+"""Plans a union read. `open_read` fixes its moment: the lake snapshot, its offsets L and the log ends E. `plan_scan` returns the readers of
+a scan.
 
 The lake has the records below L of each bucket, and the log part is `[L, E)`. So each row is read once, and a task that is retried reads
 the same rows. The base check of a round decides whether L describes the lake's head.
@@ -6,16 +7,18 @@ the same rows. The base check of a round decides whether L describes the lake's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from tiering.cluster.base import SplitReader, SplitSource
+from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
-from tiering.lake.file_lists import LakeRowReader, RowScan
+from tiering.lake.file_lists import RowScan
 from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
-from tiering.model.tables import BucketOffsets, Offsets, TableInfo, TablePath, TableType
-from tiering.planning.plan_splits import plan_round
+from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import SkippedRecords, TableInfo, TablePath, TableType
+from tiering.planning.plan_splits import cut_splits, plan_round
+from tiering.union_read.readers import LogRows, RowReader
 
 PLAN_ATTEMPTS = 3
 """A round that commits during the planning may let the cluster cut the log behind its offsets. The next attempt sees the new snapshot."""
@@ -26,89 +29,93 @@ UNSIZED_RECORD_BYTES = 270
 LakeOpener = Callable[[str], Lake]
 """Opens the lake of a format, such as `iceberg`."""
 
+CheckedBase = Callable[[TableInfo], Base]
+"""Reads the lake copy of a table and checks it as a round does. Raises the permanent errors of the base check, LakeUnavailable."""
 
-@dataclass(frozen=True)
-class SizedReader:
-    """A reader of one part of a union read, and the approximate number of bytes that it reads."""
-
-    reader: LakeRowReader | SplitReader
-    size_bytes: int
+NO_LAKE = Base(None, None, False)
 
 
-@dataclass(frozen=True)
-class UnionRead:
-    """One planned union read. `lake_snapshot_id` None: the table has no lake copy yet, and all rows come from the log."""
+def open_read(source: SplitSource, path: TablePath, checked_base: CheckedBase) -> ReadMoment:
+    """Returns the moment of a read of the table `path` as of now.
 
-    table: TableInfo
-    lake_snapshot_id: int | None
-    starting_offsets: Offsets
-    """L: per bucket the first offset that is read from the log. The lake snapshot has the records below it."""
-    stopping_offsets: Offsets
-    """E: per bucket the end of the log when the read was planned."""
-    readers: tuple[SizedReader, ...]
-
-    @property
-    def log_records(self) -> int:
-        """Upper bound of the number of log records, because some clusters use offsets without a record."""
-        return sum(stop - self.starting_offsets[bucket] for bucket, stop in self.stopping_offsets.items())
-
-
-def plan_union_read(source: SplitSource, open_lake: LakeOpener, path: TablePath) -> UnionRead:
-    """Plans the read of the table `path` as of now.
-
-    Raises UnknownTable, InvalidArgument (a primary-key table, a lake format without `RowScan`), the permanent errors of the base check,
-    LogTruncated (the log no longer has records between L and E), LakeUnavailable, ClusterUnavailable.
+    Raises UnknownTable, the errors of `checked_base`, LogTruncated (the log no longer has the records behind the lake's offsets),
+    KvSnapshotGone, ClusterUnavailable.
     """
     for _ in range(PLAN_ATTEMPTS - 1):
         try:
-            return _plan(source, open_lake, path)
+            return _moment(source, source.table(path), checked_base)
         except (LogTruncated, SourceChanged, KvSnapshotGone):
             continue
-    return _plan(source, open_lake, path)
+    return _moment(source, source.table(path), checked_base)
 
 
-def _plan(source: SplitSource, open_lake: LakeOpener, path: TablePath) -> UnionRead:
-    table = source.table(path)
+def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase) -> ReadMoment:
     if table.table_type is not TableType.LOG:
         raise InvalidArgument(
-            f"{path} is a primary-key table: this version reads only log tables together with their log",
-            hint=f"Read the lake copy: SELECT * FROM fluss.{path}.",
-            table_path=path,
+            f"{table.path} is a primary-key table: this version reads only log tables together with their log",
+            hint=f"Read the lake copy: SELECT * FROM fluss.{table.path}.",
+            table_path=table.path,
         )
-    lake = open_lake(table.lake_format) if table.lake_enabled else None
-    base = Base(None, None, False) if lake is None else _base(source, lake, table)
-    ends = source.offsets(table)
-    plan = plan_round(table, base.ranges, ends, source.partitions(table))
-    log_readers = [SizedReader(source.reader(table, split), _size(split.records, ends[split.bucket])) for split in plan.splits]
-    return UnionRead(
-        table,
-        None if base.view is None else base.view.head,
-        plan.bases,
-        plan.stops,
-        (*_lake_readers(lake, table, base), *log_readers),
-    )
+    base = checked_base(table) if table.lake_enabled else NO_LAKE
+    plan = plan_round(table, base.ranges, source.offsets(table), source.partitions(table))
+    return ReadMoment(table.path, table.table_id, None if base.view is None else base.view.head, plan.bases, plan.stops)
 
 
-def _base(source: SplitSource, lake: Lake, table: TableInfo) -> Base:
-    """Returns the checked lake table. The cluster's record is read before the lake, and the partitions after it (`ExpectedLake`)."""
-    recorded = source.lake_snapshot(table)
-    view = lake.view(table.path)
-    living = frozenset(partition.partition_id for partition in source.partitions(table))
-    copies = () if recorded is None else (recorded,)
-    return check_base(view, ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living, table.path))
+def base_without_coordinator(source: SplitSource, open_lake: LakeOpener) -> CheckedBase:
+    """Returns the base check for a reader that has no records of a coordinator, only those of the cluster."""
+
+    def checked_base(table: TableInfo) -> Base:
+        # The order of reads is that of `ExpectedLake`: the cluster's record, then the lake, then the partitions.
+        recorded = source.lake_snapshot(table)
+        view = open_lake(table.lake_format).view(table.path)
+        living = frozenset(partition.partition_id for partition in source.partitions(table))
+        copies = () if recorded is None else (recorded,)
+        return check_base(view, ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living, table.path))
+
+    return checked_base
 
 
-def _lake_readers(lake: Lake | None, table: TableInfo, base: Base) -> Sequence[SizedReader]:
-    if lake is None or base.view is None or base.view.head is None:
-        return ()
+def plan_scan(
+    source: SplitSource, open_lake: LakeOpener, moment: ReadMoment, scan: ReadScan, skipped: SkippedRecords | None = None
+) -> list[RowReader]:
+    """Returns the readers of a scan. `skipped` has the records that `CALL sys.skip_record` left out.
+
+    Raises SourceChanged (the table was recreated, or a partition was dropped since), LogTruncated, LakeUnavailable, SchemaDrift,
+    InvalidArgument (an unknown column), ClusterUnavailable.
+    """
+    table = source.table(moment.path)
+    if table.table_id != moment.table_id:
+        raise SourceChanged(f"{moment.path} was dropped and created again since the read began", table_path=moment.path)
+    log = _log_readers(source, table, moment)
+    return log if scan.part is ReadPart.LOG_ROWS else [*_lake_readers(open_lake, table, moment), *log]
+
+
+def _lake_readers(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> list[RowReader]:
+    if moment.lake_snapshot_id is None:
+        return []
+    lake = open_lake(table.lake_format)
     if not isinstance(lake, RowScan):
         raise InvalidArgument(
             f"this version cannot read the lake copy of {table.path} together with its log: its format is {table.lake_format}",
             hint="Read the lake copy with `lakeward sql --engine duckdb`.",
             table_path=table.path,
         )
-    return [SizedReader(reader, reader.size_bytes) for reader in lake.row_readers(table, base.view)]
+    return [*lake.row_readers(table, lake.view(table.path), moment.lake_snapshot_id)]
 
 
-def _size(records: int, bounds: BucketOffsets) -> int:
-    return int(records * (UNSIZED_RECORD_BYTES if bounds.bytes_per_record is None else bounds.bytes_per_record))
+def _log_readers(source: SplitSource, table: TableInfo, moment: ReadMoment) -> list[RowReader]:
+    names: dict[int | None, str | None] = {None: None}
+    names |= {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
+    ends = source.offsets(table)
+    readers: list[RowReader] = []
+    for bucket, stop in moment.stopping_offsets.items():
+        if stop == moment.starting_offsets[bucket]:
+            continue
+        if bucket.partition_id not in names or bucket not in ends:
+            raise SourceChanged(f"a partition of {table.path} was dropped since the read began", table_path=table.path, bucket=bucket)
+        record_bytes = ends[bucket].bytes_per_record
+        whole = TieringLogSplit(table.path, bucket, names[bucket.partition_id], moment.starting_offsets[bucket], stop, None)
+        for split in cut_splits(whole, record_bytes):
+            size = split.records * (UNSIZED_RECORD_BYTES if record_bytes is None else record_bytes)
+            readers.append(LogRows(source.reader(table, split), int(size)))
+    return readers

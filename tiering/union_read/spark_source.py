@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tiering.union_read.plan import UnionRead
+    from tiering.union_read.readers import RowReader
     from tiering.union_read.tasks import ReadTask
 
 NAME = "lakeward"
@@ -88,22 +88,25 @@ class UnionReader(DataSourceReader):
         from tiering.union_read.tasks import ReadTask, pack_tasks
 
         with errors_for_spark():
-            tasks = pack_tasks(self._plan().readers) or [ReadTask(())]
+            tasks = pack_tasks(self._readers(), self._columns) or [ReadTask((), ())]
         return [ReadPartition(task) for task in tasks]
 
-    def _plan(self) -> UnionRead:
+    def _readers(self) -> list[RowReader]:
         from tiering.model.names import parse_table_path
+        from tiering.model.reading.scans import ReadScan
         from tiering.union_read.opened_service import open_service
-        from tiering.union_read.plan import plan_union_read
+        from tiering.union_read.plan import base_without_coordinator, open_read, plan_scan
 
         with open_service(self._options[URI]) as service:
-            return plan_union_read(service.cluster, service.open_lake, parse_table_path(self._options[TABLE]))
+            cluster, path = service.cluster, parse_table_path(self._options[TABLE])
+            moment = open_read(cluster, path, base_without_coordinator(cluster, service.open_lake))
+            return plan_scan(cluster, service.open_lake, moment, ReadScan(columns=tuple(self._columns)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task."""
         assert isinstance(partition, ReadPartition)
         with errors_for_spark():
-            yield from partition.task.read(self._columns)
+            yield from partition.task.read()
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tiering.cluster.base import SplitReader
-from tiering.lake.file_lists import LakeRowReader
-from tiering.union_read.plan import SizedReader
+from tiering.union_read.readers import RowReader
 
 TASK_BYTES = 64 * 1024 * 1024
 """Bytes that one task reads: a second or two of work, so that the cost of a task does not matter and a lost task is repeated quickly."""
@@ -19,24 +17,24 @@ TASK_BYTES = 64 * 1024 * 1024
 class ReadTask:
     """The readers of one task. Can be pickled."""
 
-    readers: tuple[LakeRowReader | SplitReader, ...]
+    readers: tuple[RowReader, ...]
+    columns: tuple[str, ...]
 
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of all readers with these columns of the table, in this order."""
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of all readers with the columns of the scan."""
         for reader in self.readers:
-            for batch in reader.read():
-                yield batch.select(list(columns))
+            yield from reader.read(self.columns)
 
 
-def pack_tasks(readers: Sequence[SizedReader]) -> list[ReadTask]:
+def pack_tasks(readers: Sequence[RowReader], columns: Sequence[str]) -> list[ReadTask]:
     """Puts neighbouring readers into one task up to TASK_BYTES; a larger reader has a task of its own."""
     tasks: list[ReadTask] = []
-    pending: list[LakeRowReader | SplitReader] = []
+    pending: list[RowReader] = []
     size = 0
-    for sized in readers:
-        if pending and size + sized.size_bytes > TASK_BYTES:
-            tasks.append(ReadTask(tuple(pending)))
+    for reader in readers:
+        if pending and size + reader.size_bytes > TASK_BYTES:
+            tasks.append(ReadTask(tuple(pending), tuple(columns)))
             pending, size = [], 0
-        pending.append(sized.reader)
-        size += sized.size_bytes
-    return [*tasks, ReadTask(tuple(pending))] if pending else tasks
+        pending.append(reader)
+        size += reader.size_bytes
+    return [*tasks, ReadTask(tuple(pending), tuple(columns))] if pending else tasks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tiering.errors import InvalidArgument
-from tiering.model.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.names import check_length
+from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Value
 from tiering.rpc.v1 import common_pb2 as pb
 from tiering.wire.procedure_calls import literal_from_pb

@@ -21,7 +21,7 @@ from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.reasons import TiererCapacity, why_not_now
 from tiering.errors import AccessDenied, AlreadyExists, LakewardError
-from tiering.model.conditions import Filter, Operator
+from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath

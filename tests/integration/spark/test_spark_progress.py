@@ -19,7 +19,7 @@ from support.worlds.lake_world import LakeWorld
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.query.reading import read_table
 from sys_tables.registry import default_registry
-from tiering.model.conditions import Filter, Operator
+from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo

@@ -19,8 +19,8 @@ from sys_tables.query.reading import read_table
 from tiering.access.requirements import EVERY_CALLER, Requirement
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument
-from tiering.model.conditions import Filter, Operator
 from tiering.model.declare import column
+from tiering.model.reading.conditions import Filter, Operator
 
 ROWS = 20 * ROWS_AT_ONCE
 

@@ -21,8 +21,8 @@ from sys_tables.query.conditions import matching
 from sys_tables.query.ordering import aggregated, sorted_indices
 from sys_tables.query.reading import RowColumns
 from tiering.errors import InvalidArgument
-from tiering.model.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.declare import column, schema_of
+from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Instant
 
 

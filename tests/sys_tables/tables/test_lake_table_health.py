@@ -20,7 +20,7 @@ from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakeUnavailable
-from tiering.model.conditions import Filter, Operator
+from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.tables import TableInfo
 
 TABLE = default_registry().table("lake_table_health")

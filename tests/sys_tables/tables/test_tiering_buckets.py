@@ -25,7 +25,7 @@ from tiering.coordinator.decisions.records import OtherServiceRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import BucketStopped
-from tiering.model.conditions import Filter, Operator
+from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, TablePath
 from tiering.procedures.skip_record import SkipRecord

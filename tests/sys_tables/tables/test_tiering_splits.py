@@ -13,7 +13,7 @@ from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.coordinator.tierers.messages import MAX_SPLITS
-from tiering.model.conditions import Filter, Operator
+from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.splits import SplitPosition, SplitProgress, SplitState, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb

@@ -15,6 +15,7 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from tiering.errors import LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.errors import lake_errors
@@ -43,10 +44,11 @@ class IcebergFileReader:
     def size_bytes(self) -> int:
         return self.file.size_bytes
 
-    def read(self) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         remember_secrets(self.state.storage)
         lake_schema = self.state.schema
-        known_names = [name for name in self.columns.names if name in lake_schema.column_names]
+        requested = pa.schema([self.columns.field(name) for name in columns])
+        known_names = [name for name in columns if name in lake_schema.column_names]
         projection = Schema(*(lake_schema.find_field(name) for name in known_names))
         first, is_deleted = 0, self._is_deleted()
         with lake_errors(f"open the storage of {self.path}", table_path=self.path):
@@ -55,17 +57,17 @@ class IcebergFileReader:
             for batch in whole_rows(parquet, projection):
                 rows = batch if is_deleted is None else batch.filter(pa.array(~is_deleted[first : first + batch.num_rows]))
                 first += batch.num_rows
-                yield self._in_source_types(rows)
+                yield self._in_source_types(rows, requested)
 
     def _is_deleted(self) -> Mask | None:
         if not self.deleted:
             return None
         return np.unpackbits(np.frombuffer(self.deleted, np.uint8), count=self.file.records).astype(bool)
 
-    def _in_source_types(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the rows with the columns and types of the source. A column that the lake table does not have yet is null."""
+    def _in_source_types(self, rows: pa.RecordBatch, requested: pa.Schema) -> pa.RecordBatch:
+        """Returns the rows with the columns and types of `requested`. A column that the lake table does not have yet is null."""
         arrays = []
-        for column in self.columns:
+        for column in requested:
             if column.name not in rows.schema.names:
                 arrays.append(nulls(rows.num_rows, column.type))
                 continue
@@ -75,16 +77,20 @@ class IcebergFileReader:
             except pa.ArrowInvalid as error:
                 problem = f"has values of the type {stored.type} in {self.file.location} that do not fit the source's type {column.type}"
                 raise drift(self.path, column.name, problem) from error
-        return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+        return pa.RecordBatch.from_arrays(arrays, schema=requested)
 
 
-def row_readers(table: TableInfo, view: LakeView) -> Sequence[IcebergFileReader]:
-    """Returns the readers of all live rows at the head (`RowScan.row_readers`)."""
-    loaded = cast(Table, view.handle)
-    if view.head is None:
-        return ()
-    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
-        data, deleted = files_of_log_table(loaded, table.path, view.head)
+def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[IcebergFileReader]:
+    """Returns the readers of all live rows at the snapshot (`RowScan.row_readers`)."""
+    loaded = None if view is None else cast(Table, view.handle)
+    if loaded is None or loaded.metadata.snapshot_by_id(snapshot_id) is None:
+        raise LakeUnavailable(
+            f"the lake table of {table.path} no longer has the snapshot {snapshot_id}, with which the read began",
+            hint="Run the statement again.",
+            table_path=table.path,
+        )
+    with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
+        data, deleted = files_of_log_table(loaded, table.path, snapshot_id)
     state = TableState.of(loaded)
     for file in data:
         _check_format(table.path, file)

@@ -1,0 +1,37 @@
+"""Readers of a union read, which executors run: they yield the rows of one part of a table. They can be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from tiering.cluster.base import SplitReader
+
+
+class RowReader(Protocol):
+    """Reads a part of the rows of a table on an executor. Can be pickled; opens nothing before `read`."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Approximate number of bytes that it reads."""
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows with these columns of the source table, in this order and in the source's types.
+
+        Raises LakeUnavailable, ClusterUnavailable, DataCorrupt, LogTruncated, SchemaDrift (a value does not fit the type of its column).
+        """
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """The rows of a range of a log table's log."""
+
+    reader: SplitReader
+    size_bytes: int
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in self.reader.read():
+            yield batch.select(list(columns))
