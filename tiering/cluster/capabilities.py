@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from tiering.cluster.base import SplitReader
 from tiering.model.assignments import ServiceMode
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
@@ -147,6 +148,26 @@ class CountingReader(Protocol):
         """Yields the same batches as `SplitReader.read`. Before each batch, calls `count` with the bytes of log and snapshot files read for
         it.
         """
+
+
+@runtime_checkable
+class ProjectingReader(Protocol):
+    """A `SplitReader` that decodes and joins only some columns."""
+
+    def read_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of `SplitReader.read` with these columns of `TableInfo.read_schema`, at least one, in this order.
+
+        Raises the errors of `SplitReader.read`.
+        """
+
+
+def read_columns(reader: SplitReader, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of `reader` with these columns of `TableInfo.read_schema`, at least one, in this order."""
+    if isinstance(reader, ProjectingReader):
+        yield from reader.read_columns(columns)
+    else:
+        for batch in reader.read():
+            yield batch.select(list(columns))
 
 
 def uncounted(size_bytes: int) -> None:

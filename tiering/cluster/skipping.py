@@ -14,7 +14,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from tiering.cluster.base import SplitReader, SplitSource
-from tiering.cluster.capabilities import CountingReader, uncounted
+from tiering.cluster.capabilities import CountingReader, read_columns, uncounted
 from tiering.cluster.log_state import traces_at
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
@@ -80,7 +80,10 @@ class _CutSearch:
 
 @dataclass(frozen=True)
 class SkippingReader:
-    """A `SplitReader` of a log split that reads its parts one after the other. Can be pickled. Implements `CountingReader`."""
+    """A `SplitReader` of a log split that reads its parts one after the other. Can be pickled.
+
+    Implements `CountingReader` and `ProjectingReader`.
+    """
 
     split: TieringLogSplit
     parts: tuple[SplitReader, ...]
@@ -92,6 +95,10 @@ class SkippingReader:
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         for part in self.parts:
             yield from part.read_counted(count) if isinstance(part, CountingReader) else part.read()
+
+    def read_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for part in self.parts:
+            yield from read_columns(part, columns)
 
 
 def reader_without(open_reader: Callable[[TieringLogSplit], SplitReader], split: TieringLogSplit, skipped: Collection[int]) -> SplitReader:

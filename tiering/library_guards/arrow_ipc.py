@@ -99,21 +99,33 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
 class BodyReader:
     """Reads record batch messages of one schema that are stored without the schema, as in Fluss's log. Bodies may be compressed."""
 
-    def __init__(self, schema: pa.Schema, max_decompressed_bytes: int) -> None:
-        """Raises UnsupportedType for a schema whose rows are not accepted."""
+    def __init__(self, schema: pa.Schema, max_decompressed_bytes: int, columns: Sequence[int] | None = None) -> None:
+        """`columns`: positions of the columns to decode, at least one; None = all. Raises UnsupportedType for a schema whose rows are not
+        accepted."""
         self._schema = schema
         self._layout = _layout(schema.remove_metadata())
         self._max_decompressed_bytes = max_decompressed_bytes
+        self._columns = None if columns is None or len(columns) == len(schema) else sorted(columns)
 
     def read(self, content: pa.Buffer, rows: int) -> pa.RecordBatch:
-        """Returns the batch, which must have `rows` rows. Only compressed buffers are copied."""
+        """Returns the batch, which must have `rows` rows, with the chosen columns in the schema's order. Only compressed buffers are
+        copied, unless columns are left out."""
         with _border("the records are not an Arrow record batch"):
             message = ipc.read_message(content)
             if _check_batch(message, self._layout, self._max_decompressed_bytes).rows != rows:
                 raise InvalidData(f"the record batch does not have the {rows} rows that it should")
-            batch = ipc.read_record_batch(message, self._schema)
+            batch = ipc.read_record_batch(message, self._schema) if self._columns is None else self._read_some(message, self._columns)
             batch.validate(full=True)  # checks offsets and texts, too: the writer of the log made them together with their checksum
             return batch
+
+    def _read_some(self, message: Any, columns: Sequence[int]) -> pa.RecordBatch:
+        # Only a reader of streams leaves out columns. It needs the schema in front of the message, so the message is copied, which is much
+        # faster than decompressing it.
+        stream = pa.BufferOutputStream()
+        stream.write(self._schema.serialize())
+        stream.write(message.serialize())
+        with ipc.open_stream(stream.getvalue(), options=ipc.IpcReadOptions(included_fields=list(columns))) as reader:
+            return reader.read_next_batch()
 
 
 @lru_cache(maxsize=1_000)

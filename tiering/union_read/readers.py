@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tiering.cluster.base import SplitReader
+from tiering.cluster.capabilities import read_columns
 
 
 class RowReader(Protocol):
@@ -33,5 +34,4 @@ class LogRows:
     size_bytes: int
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for batch in self.reader.read():
-            yield batch.select(list(columns))
+        yield from read_columns(self.reader, columns)

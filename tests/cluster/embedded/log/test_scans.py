@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, make_table, orders, scan, served, split_of
 from support.depth import examples
 from tiering.cluster.base import SplitReader
+from tiering.cluster.capabilities import read_columns
 from tiering.cluster.embedded.log.split_reader import TARGET_BATCH_ROWS, open_reader
 from tiering.cluster.embedded.rpc.service import SEGMENTS_PER_PAGE
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -122,6 +123,11 @@ def test_any_scan_is_the_rows_appended(storage: EmbeddedStorage, sizes: list[int
     stop = data.draw(st.integers(start, total))
     rows = scan(storage, table, 0, start, stop)
     assert rows["id"].to_pylist() == rows["__offset"].to_pylist() == list(range(start, stop))
+
+    columns = data.draw(st.permutations(rows.schema.names).flatmap(lambda names: st.integers(1, len(names)).map(lambda n: names[:n])))
+    batches = list(read_columns(storage.reader(table, split_of(table, 0, start, stop)), columns))
+    selected = rows.select(columns)
+    assert pa.Table.from_batches(batches, selected.schema) == selected
 
 
 def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:

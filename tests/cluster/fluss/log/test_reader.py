@@ -178,6 +178,21 @@ def test_every_type_is_read_from_a_changelog_that_the_server_wrote(tables: Fluss
     assert rows(reader(tables, table)).select(TYPED.names).to_pylist() == later
 
 
+@pytest.mark.parametrize("primary_key", [(), ("id",)])
+def test_any_columns_are_read_alone(tables: FlussTables, primary_key: tuple[str, ...]) -> None:
+    table = tables.create("projected", TYPED, primary_key)
+    later = [{**row, "us": row["us"] and datetime(1979, 1, 2, 3, 4, 5, 678901)} for row in TYPED_ROWS]
+    if primary_key:
+        tables.upsert(table, [{**row, "map": row["map"] and dict(row["map"])} for row in later])
+    else:
+        tables.append(table, [pa.RecordBatch.from_pylist(later, schema=TYPED)])
+    wider = tables.add_column(table, pa.field("note", pa.string()))
+    log = reader(tables, wider)
+    whole = rows(log)
+    for columns in [*([name] for name in whole.schema.names), ["struct", "__offset", "i8", "note"], whole.schema.names[::-1]]:
+        assert pa.Table.from_batches(list(log.read_columns(columns))) == whole.select(columns)
+
+
 def test_times_of_other_units_become_microseconds(tables: FlussTables) -> None:
     coarse = pa.schema([("s", pa.timestamp("s")), ("ms", pa.timestamp("ms", "UTC")), ("many", pa.list_(pa.timestamp("ms")))])
     fine = pa.schema(
@@ -292,7 +307,10 @@ def test_records_in_remote_storage_are_read_with_those_on_the_server(tables: Flu
     table = write_segments(tables, "remote")
     wait_for("the log to be remote", lambda: is_remote(tables, table, 10_500))
     for start, stop in [(0, 20_000), (10_500, 19_999), (1_234, 1_235)]:
-        assert rows(reader(tables, table, start, stop))["id"].to_pylist() == list(range(start, stop))
+        log = reader(tables, table, start, stop)
+        assert rows(log)["id"].to_pylist() == list(range(start, stop))
+        projected = pa.Table.from_batches(list(log.read_columns(["price", "name"])))
+        assert projected == pa.Table.from_batches([orders(start, stop)]).select(["price", "name"])
     read = rows(reader(tables, table))
     for offset in (0, 1_999, 10_500, 19_999):
         times = commit_times(tables, table, {B0: offset})

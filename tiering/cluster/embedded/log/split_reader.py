@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,16 @@ from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_o
 from tiering.cluster.embedded.log.segments import GAP_HINT, Segment, read_segment
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType
+from tiering.model.tables import (
+    BUCKET_COLUMN,
+    CHANGE_TYPE_FIELD,
+    OFFSET_COLUMN,
+    SYSTEM_COLUMN_FIELDS,
+    BucketKey,
+    BucketOffsets,
+    TableInfo,
+    TableType,
+)
 
 TARGET_BATCH_ROWS = 65_536
 """Rows of a joined batch: enough that the cost per batch does not matter; smaller than a row group."""
@@ -44,7 +54,7 @@ ListSegments = Callable[[BucketKey, int, int], ListedRange]
 
 @dataclass(frozen=True)
 class EmbeddedSplitReader:
-    """Implements `SplitReader`. It can be pickled: it contains the list of files, not a connection."""
+    """Implements `SplitReader`, `CountingReader` and `ProjectingReader`. It can be pickled: it has the list of files, and no connection."""
 
     root: str
     schema: pa.Schema
@@ -62,10 +72,21 @@ class EmbeddedSplitReader:
         """Yields the records, and passes the size of each read segment to `count`. A segment is read as a whole, even if the split has only
         a part of it.
         """
+        return self._joined(self.read_schema.names, count)
+
+    def read_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._joined(columns, uncounted)
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """Returns the schema of the rows, which equals `TableInfo.read_schema`."""
+        return pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.changes else [])])
+
+    def _joined(self, columns: Sequence[str], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         pending: list[_Piece] = []
         rows = size_bytes = 0
         for segment in self.segments:
-            piece = self._cut(segment)
+            piece = self._cut(segment, columns)
             count(segment.size_bytes)
             pending.append(piece)
             rows += piece.rows.num_rows
@@ -73,31 +94,34 @@ class EmbeddedSplitReader:
             # A single segment of at least half the size is passed on as it is, because joining would copy it.
             enough_rows = TARGET_BATCH_ROWS // 2 if len(pending) == 1 else TARGET_BATCH_ROWS
             if rows >= enough_rows or size_bytes >= TARGET_BATCH_BYTES:
-                yield self._join(pending)
+                yield self._join(pending, columns)
                 pending, rows, size_bytes = [], 0, 0
         if pending:
-            yield self._join(pending)
+            yield self._join(pending, columns)
 
-    def _cut(self, segment: Segment) -> _Piece:
-        """Returns the part of a segment that is in the split."""
+    def _cut(self, segment: Segment, columns: Sequence[str]) -> _Piece:
+        """Returns the stored ones of `columns` of the part of a segment that is in the split."""
         batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
         start = max(segment.starting_offset, self.split.starting_offset)
         stop = min(segment.stopping_offset, self.split.stopping_offset)
+        batch = batch.select([name for name in batch.schema.names if name in columns] or batch.schema.names[:1])
         batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in self.skipped])
         return _Piece(batch.slice(start - segment.starting_offset, stop - start), start, segment.commit_us)
 
-    def _join(self, pieces: Sequence[_Piece]) -> pa.RecordBatch:
+    def _join(self, pieces: Sequence[_Piece], columns: Sequence[str]) -> pa.RecordBatch:
         rows = pieces[0].rows if len(pieces) == 1 else pa.concat_batches([piece.rows for piece in pieces])  # type: ignore[attr-defined]  # missing in the stubs
-        count, start = rows.num_rows, pieces[0].starting_offset
+        schema = self.read_schema
+        arrays = [rows.column(name) if name in rows.schema.names else self._system_column(name, pieces) for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
+
+    def _system_column(self, name: str, pieces: Sequence[_Piece]) -> pa.Array[Any]:
         counts = [piece.rows.num_rows for piece in pieces]
-        system = (
-            pa.array(np.full(count, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
-            pa.array(np.arange(start, start + count, dtype=np.int64), _OFFSET_TYPE),
-            pa.array(np.repeat(np.array([piece.commit_us for piece in pieces], dtype=np.int64), counts)).view(_TIMESTAMP_TYPE),
-        )
-        own, kind = rows.columns[: len(self.schema)], rows.columns[len(self.schema) :]
-        fields = [*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.changes else [])]
-        return pa.RecordBatch.from_arrays([*own, *system, *kind], schema=pa.schema(fields))
+        count, start = sum(counts), pieces[0].starting_offset
+        if name == BUCKET_COLUMN:
+            return pa.array(np.full(count, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE)
+        if name == OFFSET_COLUMN:
+            return pa.array(np.arange(start, start + count, dtype=np.int64), _OFFSET_TYPE)
+        return pa.array(np.repeat(np.array([piece.commit_us for piece in pieces], dtype=np.int64), counts)).view(_TIMESTAMP_TYPE)
 
 
 @dataclass(frozen=True)

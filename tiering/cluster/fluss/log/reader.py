@@ -6,8 +6,8 @@ It serves both kinds of tables: the decoder is faster than pyfluss's scanner of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from tiering.model.tables import BucketOffsets, TableInfo
 
 @dataclass(frozen=True)
 class FlussLogSplitReader:
-    """Implements `SplitReader` and `CountingReader`. It can be pickled: it contains addresses, not a connection."""
+    """Implements `SplitReader`, `CountingReader` and `ProjectingReader`. It can be pickled: it contains addresses, not a connection."""
 
     connection: FlussConnection
     table_id: int
@@ -41,10 +41,16 @@ class FlussLogSplitReader:
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yields the records, and passes the sizes of their record batches, in the form of servers and remote segments, to `count`."""
+        return self._rows(self.row_format, count)
+
+    def read_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._rows(replace(self.row_format, columns=tuple(columns)), uncounted)
+
+    def _rows(self, row_format: RowFormat, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         split = self.split
         log = BucketLog(executor_client(self.connection), split.table_path, self.table_id, split.bucket, self.patience_s)
         chunks = log_chunks(log, split.starting_offset, split.stopping_offset, self.remote_properties)
-        yield from rows_of(_counted(ahead(chunks), count), split, self.row_format)
+        yield from rows_of(_counted(ahead(chunks), count), split, row_format)
 
 
 def _counted(chunks: Iterator[LogChunk], count: Callable[[int], None]) -> Iterator[LogChunk]:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,16 @@ from tiering.errors import BucketStopped, SourceChanged
 from tiering.library_guards.arrow_ipc import BodyReader
 from tiering.model.refused_records import UnwritableRow, bucket_stopped, described, text_of
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo, TableType
+from tiering.model.tables import (
+    BUCKET_COLUMN,
+    CHANGE_TYPE_FIELD,
+    OFFSET_COLUMN,
+    SYSTEM_COLUMN_FIELDS,
+    TIMESTAMP_COLUMN,
+    ChangeType,
+    TableInfo,
+    TableType,
+)
 
 TARGET_BATCH_ROWS = 65_536
 """Rows of a joined batch: enough that the cost per batch does not matter; smaller than a row group."""
@@ -52,6 +62,8 @@ class RowFormat:
     """The JSON of each schema id that the table had when it was looked up."""
     encoding: RowEncoding | None = None
     """Encoding of the rows in record batches; None = Arrow."""
+    columns: tuple[str, ...] | None = None
+    """The columns of the rows, of those of `TableInfo.read_schema`; None = all."""
 
     @staticmethod
     def of(table: TableInfo, schemas: Mapping[int, bytes]) -> RowFormat:
@@ -60,8 +72,9 @@ class RowFormat:
 
     @property
     def read_schema(self) -> pa.Schema:
-        """Returns the schema of the rows, which equals `TableInfo.read_schema`."""
-        return pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.has_changes else [])])
+        """Returns the schema of the rows: `TableInfo.read_schema`, or the chosen columns of it."""
+        whole = pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.has_changes else [])])
+        return whole if self.columns is None else pa.schema([whole.field(name) for name in self.columns])
 
 
 def rows_of(chunks: Iterable[LogChunk], split: TieringLogSplit, row_format: RowFormat) -> Iterator[pa.RecordBatch]:
@@ -125,8 +138,10 @@ class _Assembly:
             if schema_json is None:
                 raise SourceChanged(f"the columns of {path} changed since it was looked up: its log has the schema id {header.schema_id}")
             layout = log_layout(parse_schema_json(schema_json), self.row_format.schema, str(path))
+            if self.row_format.columns is not None:
+                layout = layout.projected(self.row_format.columns)
             self._layouts[header.schema_id] = layout
-            self._bodies[header.schema_id] = BodyReader(layout.written, MAX_DECOMPRESSED_BYTES)
+            self._bodies[header.schema_id] = BodyReader(layout.written, MAX_DECOMPRESSED_BYTES, layout.decoded_columns)
         return self._bodies[header.schema_id]
 
     def add(self, chunk: LogChunk, header: BatchHeader) -> None:
@@ -186,14 +201,19 @@ class _Assembly:
         starts = np.array([piece.starting_offset for piece in pieces], dtype=np.int64)
         commit_us = np.array([piece.commit_ms for piece in pieces], dtype=np.int64) * 1_000
         total = int(ends[-1])
-        columns = [
-            *_joined(list(self._table_rows(pieces))).columns,
-            pa.array(np.full(total, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
-            pa.array(np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - counts), counts), _OFFSET_TYPE),
-            pa.array(np.repeat(commit_us, counts)).view(_TIMESTAMP_TYPE),
-        ]
-        if self.row_format.has_changes:
-            columns.append(pa.array(np.concatenate([_change_types(piece) for piece in pieces]), CHANGE_TYPE_FIELD.type))
+        own = _joined(list(self._table_rows(pieces)))
+        columns: list[pa.Array[Any]] = []
+        for name in self._read_schema.names:
+            if name in own.schema.names:
+                columns.append(own.column(name))
+            elif name == BUCKET_COLUMN:
+                columns.append(pa.array(np.full(total, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE))
+            elif name == OFFSET_COLUMN:
+                columns.append(pa.array(np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - counts), counts), _OFFSET_TYPE))
+            elif name == TIMESTAMP_COLUMN:
+                columns.append(pa.array(np.repeat(commit_us, counts)).view(_TIMESTAMP_TYPE))
+            else:
+                columns.append(pa.array(np.concatenate([_change_types(piece) for piece in pieces]), CHANGE_TYPE_FIELD.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._read_schema)
 
     def _table_rows(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ Fluss describes a schema in JSON (`SchemaJsonSerde` and `DataTypeJsonSerde` of 0
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,14 +99,26 @@ class LogLayout:
     _places: tuple[int, ...]
     """For each column of `table` its place in `written`; -1 = added later."""
 
+    def projected(self, columns: Sequence[str]) -> LogLayout:
+        """Returns the layout of those of the table's columns that are in `columns`."""
+        kept = [place for place, name in enumerate(self.table.names) if name in columns]
+        table = pa.schema([self.table.field(place) for place in kept])
+        return LogLayout(self.written, table, tuple(self._casts[place] for place in kept), tuple(self._places[place] for place in kept))
+
+    @property
+    def decoded_columns(self) -> list[int]:
+        """The positions of the columns of `written` that `rows` needs; at least one, because rows without columns have no count."""
+        return sorted(place for place in self._places if place >= 0) or [0]
+
     @property
     def is_identity(self) -> bool:
         """Returns whether decoded rows are already rows of the table."""
         return self._places == tuple(range(len(self.written))) and not any(self._casts) and len(self.written) == len(self.table)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the table's rows of a decoded batch. Raises UnwritableRow for the first row with a value that the table's type cannot
-        hold.
+        """Returns the table's rows of a decoded batch, which has at least the columns `decoded_columns`.
+
+        Raises UnwritableRow for the first row with a value that the table's type cannot hold.
         """
         if self.is_identity:
             return batch
@@ -115,7 +127,7 @@ class LogLayout:
             if place < 0:
                 columns.append(pa.nulls(batch.num_rows, field.type))
             else:
-                column = batch.column(place)
+                column = batch.column(self.written.names[place])
                 columns.append(column if not is_cast else cast_values(column, field))
         return pa.RecordBatch.from_arrays(columns, schema=self.table)
 

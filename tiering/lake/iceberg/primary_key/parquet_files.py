@@ -62,16 +62,29 @@ def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], 
 
 
 def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yields all rows in the columns of `schema`. A column that the file lacks is null."""
+    """Yields all rows in the columns of `schema`, and reads only these. A column that the file lacks is null."""
     stored = list(parquet.schema_arrow)
     places = [find_field(stored, field) for field in schema.fields]
+    read = _places_to_read(stored, places)
     requested = pa.schema([arrow_field(field) for field in schema.fields])
-    for batch in parquet.iter_batches(ROW_BATCH_ROWS, use_threads=False):
+    names = [stored[place].name for place in read] if len(read) < len(stored) else None
+    for batch in parquet.iter_batches(ROW_BATCH_ROWS, columns=names, use_threads=False):
         columns = [
-            nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(place), stored[place], field)
+            nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(read.index(place)), stored[place], field)
             for place, field, arrow in zip(places, schema.fields, requested, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=requested)
+
+
+def _places_to_read(stored: Sequence[pa.Field[Any]], places: Sequence[int | None]) -> list[int]:
+    """Returns the positions of the columns to read, in the file's order; at least one, because a batch without columns has no row count.
+
+    Parquet names columns by dotted paths. If a name has a dot or occurs twice, all columns are read.
+    """
+    names = [field.name for field in stored]
+    if len(set(names)) < len(names) or any("." in name for name in names):
+        return list(range(len(stored)))
+    return sorted({place for place in places if place is not None}) or [0]
 
 
 def column_name(parquet: pq.ParquetFile, column: NestedField) -> str | None:
