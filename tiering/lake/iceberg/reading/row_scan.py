@@ -44,6 +44,11 @@ class IcebergFileReader:
     def size_bytes(self) -> int:
         return self.file.size_bytes
 
+    @property
+    def records(self) -> int:
+        """The number of rows of the file, deleted ones included."""
+        return self.file.records
+
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         remember_secrets(self.state.storage)
         lake_schema = self.state.schema

@@ -1,0 +1,207 @@
+"""The batches of a stream of a table: reads lake and log to find where the next batch ends, and returns the readers of one batch.
+
+A reader of the lake part reads what `plan_scan` returns for it: a file of a log table. Their order and number at one snapshot never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.cluster.base import SplitSource
+from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, SourceChanged
+from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
+from tiering.planning.check_log import check_reachable
+from tiering.union_read.plan import NO_LAKE, PLAN_ATTEMPTS, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, plan_scan
+from tiering.union_read.readers import LogRows, RowReader
+from tiering.union_read.stream import EARLIEST, BatchLimit, Log, batch_between, begin_at, check_continues, check_same_table, next_offset
+from tiering.union_read.stream_offsets import RESTART_HINT, LakePart, StreamOffset
+
+
+@runtime_checkable
+class CountedRows(Protocol):
+    """A `RowReader` that knows its number of rows; deleted rows count."""
+
+    @property
+    def records(self) -> int:
+        """The number of rows."""
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The table and the rows that a stream reads, by the options of its user."""
+
+    path: TablePath
+    starting_offsets: str = EARLIEST
+    changelog: bool = False
+    fail_on_data_loss: bool = False
+    """A dropped partition is an error. A log that was cut is always one."""
+    ignore_deletes: bool = False
+    """Rows of a primary-key table whose key was deleted are left out. Otherwise a deletion is an error."""
+
+
+@dataclass(frozen=True)
+class StreamedTable:
+    """The parts from which batches are planned. `skipped` has the records that `CALL sys.skip_record` left out."""
+
+    cluster: SplitSource
+    open_lake: LakeOpener
+    checked_base: CheckedBase
+    skipped: SkippedRecords | None = None
+
+    def next_batch(self, options: StreamOptions, start: StreamOffset | None, limit: BatchLimit) -> StreamOffset:
+        """Returns where the batch ends that begins at `start`, or at the beginning of the stream if `start` is None.
+
+        Raises UnknownTable, the errors of `checked_base`, of `begin_at` and of `check_continues`, LakeUnavailable, SourceChanged.
+        """
+        for _ in range(PLAN_ATTEMPTS - 1):
+            try:
+                return self._next_batch(options, start, limit)
+            except (LogTruncated, SourceChanged):
+                continue  # a round that commits, or a partition that is created or dropped, may come between two reads
+        return self._next_batch(options, start, limit)
+
+    def _next_batch(self, options: StreamOptions, start: StreamOffset | None, limit: BatchLimit) -> StreamOffset:
+        table = self.cluster.table(options.path)
+        begin = start or (None if limit.last is None else limit.last.begin) or self._beginning(table, options)
+        check_same_table(table, begin)
+        files = [_records(reader) for reader in self._lake_readers(table, begin.lake, ReadScan())]
+        log = self._log(table, begin)
+        check_continues(table, begin, log, fail_on_data_loss=options.fail_on_data_loss)
+        end = next_offset(begin, log, files, limit)
+        if start is None:
+            return replace(end, begin=begin)
+        return start if end == replace(start, begin=None) else end
+
+    def _beginning(self, table: TableInfo, options: StreamOptions) -> StreamOffset:
+        if options.starting_offsets != EARLIEST:
+            return begin_at(table, options.starting_offsets, self._log(table, None))
+        if options.changelog:
+            return StreamOffset(table.table_id, {bucket: ends.log_start for bucket, ends in self._log(table, None).items()})
+        base = self.checked_base(table) if table.lake_enabled else NO_LAKE
+        log = self._log(table, None)
+        buckets = {
+            bucket: base.ranges[bucket].tiered if bucket in base.ranges else _log_start(table, bucket, log[bucket]) for bucket in log
+        }
+        for bucket, offset in buckets.items():
+            check_reachable(table, bucket, offset, log[bucket])
+        head = None if base.view is None else base.view.head
+        if head is None:
+            return StreamOffset(table.table_id, buckets)
+        lake = LakePart(head, len(self._readers_at(table, head, ReadScan())))
+        return StreamOffset(table.table_id, buckets, lake if lake.files else None)
+
+    def _log(self, table: TableInfo, start: StreamOffset | None) -> Log:
+        """Returns the log of the existing buckets. `start` None: of all buckets, because those that are missing would be read from 0.
+
+        Raises SourceChanged if the cluster did not return a bucket that is needed.
+        """
+        ends = self.cluster.offsets(table)
+        living = {partition.partition_id for partition in self.cluster.partitions(table)} if table.partition_keys else {None}
+        if start is None:
+            needed = {BucketKey(partition, bucket) for partition in living for bucket in range(table.bucket_count)}
+        else:
+            needed = {bucket for bucket in start.buckets if bucket.partition_id in living}
+        if missing := sorted(needed - ends.keys(), key=BucketKey.sort_key):
+            message = f"the cluster did not say how far the log of bucket {missing[0]} of {table.path} goes"
+            raise SourceChanged(message, hint="Start the query again.", table_path=table.path)
+        return {bucket: ends[bucket] for bucket in sorted(ends, key=BucketKey.sort_key) if bucket.partition_id in living}
+
+    def plan_batch(self, options: StreamOptions, scan: ReadScan, start: StreamOffset | None, end: StreamOffset) -> list[RowReader]:
+        """Returns the readers of the batch from `start` to `end`: first those of the lake part.
+
+        Raises UnknownTable, TableMismatch, LogTruncated, LogBehindLake, LakeUnavailable, InvalidArgument, SourceChanged.
+        """
+        table = self.cluster.table(options.path)
+        check_same_table(table, end)
+        batch = batch_between(start, end)
+        lake = self._lake_readers(table, batch.lake, scan)
+        first = 0 if batch.lake is None else batch.lake.files_done
+        log = self._log(table, end)
+        begin = StreamOffset(end.table_id, {bucket: bounds[0] for bucket, bounds in batch.ranges.items()})
+        needed = {bucket: ends for bucket, ends in log.items() if bucket in begin.buckets}
+        check_continues(table, begin, needed, fail_on_data_loss=options.fail_on_data_loss)
+        ranges = {bucket: bounds for bucket, bounds in batch.ranges.items() if bucket in log}
+        return [*lake[: batch.files[1] - first], *self._log_readers(table, options, scan, ranges, log)]
+
+    def _lake_readers(self, table: TableInfo, lake: LakePart | None, scan: ReadScan) -> list[RowReader]:
+        """Returns the readers of the lake files that the stream has not read. Conditions do not leave files out: their number is fixed."""
+        if lake is None:
+            return []
+        readers = self._readers_at(table, lake.snapshot_id, ReadScan(columns=scan.columns))
+        if len(readers) != lake.files:
+            raise LakeUnavailable(
+                f"the lake part of the stream of {table.path} has {len(readers)} parts now, and had {lake.files} when the stream began",
+                hint=f"Was Lakeward upgraded, or the lake table replaced, while the stream read its lake part? {RESTART_HINT}",
+                table_path=table.path,
+            )
+        return readers[lake.files_done :]
+
+    def _readers_at(self, table: TableInfo, snapshot_id: int, scan: ReadScan) -> list[RowReader]:
+        return plan_scan(self.cluster, self.open_lake, ReadMoment(table.path, table.table_id, snapshot_id, {}, {}), scan, self.skipped)
+
+    def _log_readers(
+        self, table: TableInfo, options: StreamOptions, scan: ReadScan, ranges: dict[BucketKey, tuple[int, int]], log: Log
+    ) -> list[RowReader]:
+        if table.table_type is TableType.LOG and not options.changelog:
+            starts, stops = ({bucket: bounds[side] for bucket, bounds in ranges.items()} for side in (0, 1))
+            moment = ReadMoment(table.path, table.table_id, None, starts, stops)
+            return plan_scan(self.cluster, self.open_lake, moment, replace(scan, part=ReadPart.LOG_ROWS), self.skipped)
+        if options.changelog:
+            raise InvalidArgument(f"this version cannot stream the changelog of {table.path}", table_path=table.path)
+        names = {partition.partition_id: partition.partition_name for partition in self.cluster.partitions(table)}
+        readers = list[RowReader]()
+        for bucket, (first, stop) in ranges.items():
+            split = TieringLogSplit(table.path, bucket, names.get(bucket.partition_id), first, stop, None)  # type: ignore[arg-type]
+            size = int((log[bucket].bytes_per_record or UNSIZED_RECORD_BYTES) * (stop - first))
+            readers.append(RowsAfterChanges(LogRows(self.cluster.reader(table, split), size), table.path, options.ignore_deletes))
+        return readers
+
+
+def _records(reader: RowReader) -> int:
+    """Returns the number of rows of a reader, or an estimate from its size."""
+    return reader.records if isinstance(reader, CountedRows) else max(1, reader.size_bytes // UNSIZED_RECORD_BYTES)
+
+
+def _log_start(table: TableInfo, bucket: BucketKey, ends: BucketOffsets) -> int:
+    if table.table_type is TableType.PRIMARY_KEY and ends.log_start > 0:
+        raise InvalidArgument(
+            f"a stream of {table.path} cannot begin with the earliest rows: bucket {bucket} is not in the lake, and its log starts at "
+            f"{ends.log_start}",
+            hint=f"Tier the table first: CALL fluss.sys.tier_table('{table.path}'). Or set startingOffsets.",
+            table_path=table.path,
+            bucket=bucket,
+        )
+    return ends.log_start
+
+
+@dataclass(frozen=True)
+class RowsAfterChanges:
+    """The rows of a primary-key table after each change, in the order of the changes."""
+
+    changes: LogRows
+    path: TablePath
+    ignore_deletes: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return self.changes.size_bytes
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields the rows. Raises InvalidArgument for a deletion, unless deletions are ignored."""
+        for batch in self.changes.read([*columns, CHANGE_TYPE_COLUMN]):
+            kinds = batch.column(CHANGE_TYPE_COLUMN)
+            if not self.ignore_deletes and pc.any(pc.equal(kinds, pa.scalar(ChangeType.DELETE.value, kinds.type))).as_py():
+                raise InvalidArgument(
+                    f"a row of {self.path} was deleted, and a stream of rows cannot show that",
+                    hint=f"Stream fluss.{self.path.database_name}.`{self.path.table_name}$changelog`, or set ignoreDeletes=true.",
+                    table_path=self.path,
+                )
+            is_row = pc.is_in(kinds, pa.array([ChangeType.INSERT.value, ChangeType.UPDATE_AFTER.value], kinds.type))
+            yield batch.filter(is_row).select(list(columns))

@@ -1,0 +1,98 @@
+"""The offset of a stream of a table: how much of the lake and of each bucket's log the stream has read. Its JSON is in the checkpoint.
+
+A stream first reads the files of one lake snapshot in a fixed order, then the log from the offsets of that snapshot. So two offsets
+determine the rows between them. A query engine may store only the end of a first batch. That end therefore contains where the stream began.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tiering.errors import InvalidArgument
+from tiering.model.tables import BucketKey, Offsets
+
+VERSION = 1
+"""Version of the JSON."""
+
+BEGINNING = json.dumps({"v": VERSION}, separators=(",", ":"))
+"""JSON of the offset at which a stream begins, before it is decided which rows are the first."""
+
+RESTART_HINT = "Start the query with another checkpoint location, and `startingOffsets` for the rows to begin with."
+
+
+@dataclass(frozen=True)
+class LakePart:
+    """The lake snapshot that a stream reads first: the number of its files in all, and of those that were read."""
+
+    snapshot_id: int
+    files: int
+    files_done: int = 0
+
+
+@dataclass(frozen=True)
+class StreamOffset:
+    """The position of a stream."""
+
+    table_id: int
+    buckets: Offsets
+    """Per bucket the next log offset to read. A bucket that is missing was created later, and is read from 0."""
+    lake: LakePart | None = None
+    """None: the stream has read the lake part, or begins without one. The log is read after the lake part."""
+    begin: StreamOffset | None = None
+    """Where a first batch that ends here began; None = this is not the end of a first batch."""
+
+
+def encode(offset: StreamOffset) -> str:
+    """Returns the JSON. Equal offsets have equal JSON."""
+    return json.dumps(_fields(offset), sort_keys=True, separators=(",", ":"))
+
+
+def _fields(offset: StreamOffset) -> dict[str, Any]:
+    ordered = sorted(offset.buckets, key=BucketKey.sort_key)
+    fields: dict[str, Any] = {"v": VERSION, "table_id": offset.table_id, "buckets": {str(key): offset.buckets[key] for key in ordered}}
+    if offset.lake is not None:
+        fields["lake"] = {"snapshot": offset.lake.snapshot_id, "files": offset.lake.files, "files_done": offset.lake.files_done}
+    if offset.begin is not None:
+        fields["begin"] = _fields(offset.begin)
+    return fields
+
+
+def decode(text: str | None) -> StreamOffset | None:
+    """Returns the offset with this JSON; None for BEGINNING and for None. Raises InvalidArgument for any other text."""
+    if text is None:
+        return None
+    try:
+        fields = json.loads(text)
+        if isinstance(fields, dict) and fields.get("v") not in (None, VERSION):
+            _refuse(text, f"its version is {fields['v']}, and this service knows version {VERSION}")
+        return None if fields == {"v": VERSION} else _offset(fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        _refuse(text, str(error), error)
+
+
+def _offset(fields: dict[str, Any]) -> StreamOffset:
+    lake, begin = fields.get("lake"), fields.get("begin")
+    return StreamOffset(
+        _natural(fields["table_id"]),
+        {BucketKey.parse(key): _natural(value) for key, value in fields["buckets"].items()},
+        None if lake is None else LakePart(_integer(lake["snapshot"]), _natural(lake["files"]), _natural(lake["files_done"])),
+        None if begin is None else _offset(begin),
+    )
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def _natural(value: object) -> int:
+    if _integer(value) < 0:
+        raise ValueError(f"{value!r} is negative")
+    return _integer(value)
+
+
+def _refuse(text: str, problem: str, cause: Exception | None = None) -> NoReturn:
+    raise InvalidArgument(f"the offset {text[:200]!r} of the stream cannot be read: {problem}", hint=RESTART_HINT) from cause
