@@ -18,6 +18,7 @@ from sqlglot import exp
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
+from sys_tables.offline.fresh_rows import ATTEMPTS, STALE_MOMENT, OpenRead, StatementReads
 from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, UseStatement, parse
 from sys_tables.offline.relations import Relations, ResolvedTable, resolve
 from sys_tables.offline.show_and_describe import describe, show, used_database
@@ -36,12 +37,13 @@ DEFAULT_MEMORY_LIMIT = "1GB"
 class OfflineSource:
     """The data that statements read. `read_view` is called for each statement.
 
-    `lake_format` is the format of tables that the store does not know.
+    `open_read` fixes the moment of a table that is read fresh. `lake_format` is the format of tables that the store does not know.
     `start_command` is the command that starts a service on the same folder, for hints; None = one runs already.
     """
 
     read_view: Callable[[], StatementView]
     open_lake: Callable[[str], Lake]
+    open_read: OpenRead
     lake_format: str
     validate: Validate
     start_command: str | None
@@ -90,18 +92,23 @@ class OfflineEngine:
     def _query(self, tree: exp.Query, view: StatementView) -> Answer:
         full, tables = qualified(tree, lambda parts: resolve(self._named(parts), view.names, self._registry))
         sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
-        try:
-            return self._run(sql, view, tables, mentioned, hidden)
-        except StatementFailed as error:
-            if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
-                raise
-        # Run once more with all columns, so that the error can list them.
-        return self._run(sql, view, tables, None, hidden)
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._run(sql, view, tables, mentioned, hidden)
+            except StatementFailed as error:
+                if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
+                    raise
+                # Run once more with all columns, so that the error can list them.
+                return self._run(sql, view, tables, None, hidden)
+            except STALE_MOMENT:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def _run(self, sql: str, view: StatementView, tables: list[ResolvedTable], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
-        with self._connection() as connection:
+        with StatementReads(self._source.open_read) as reads, self._connection() as connection:
             check_statement(connection, sql)
-            relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned)
+            relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned, reads)
             lock(connection, relations.files(tables))
             for table in tables:
                 relations.create(table, hidden)

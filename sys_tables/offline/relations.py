@@ -1,12 +1,13 @@
-"""Brings the tables that a query names into DuckDB under their own names: `fluss.sys.x`, `fluss.db.t` and `lake.db.t`.
+"""Brings the tables that a query names into DuckDB under their own names: `fluss.sys.x`, `fluss.db.t`, `fluss.db."t$lake"`, `lake.db.t`.
 
 System tables come as Arrow from their modules, all of one moment; tables of the lake are views over the files of their newest
-snapshot. `fluss` is the default catalog.
+snapshot. `fluss.db.t` has the rows of lake and log at one moment: a view over the lake's files, and the log part as Arrow. `fluss` is the
+default catalog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from sys_tables.declare.scan import ScanRequest
+from sys_tables.offline.fresh_rows import FreshRead, StatementReads, chunks
 from sys_tables.query.data_tables import status_of, why_not_in_lake
 from sys_tables.query.lookup import near_hint, resolve_table
 from sys_tables.query.reading import StatementView
@@ -23,9 +25,11 @@ from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
 from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
+from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
+from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, TablePath, TableType
 from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 
 CATALOG = "fluss"
@@ -35,20 +39,30 @@ HIDDEN = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
 DAMAGE_SEARCH_FILES = 200
 """How many files are read one by one to find a damaged one, once a query failed; a validation reads all."""
 
+LAKE_SUFFIX = "$lake"
+"""Suffix of the name that means the lake copy alone. A table's own name cannot contain it."""
+CHANGELOG_SUFFIX = "$changelog"
+
 Name = tuple[str, str, str]
 """Catalog, database and table, by their stored names."""
 
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """The table that a name means. `hides`: its HIDDEN columns are no part of a `*`."""
+    """The table that a name means. `hides`: its HIDDEN columns are no part of a `*`. `fresh`: its rows are those of lake and log."""
 
     name: Name
     hides: bool = False
+    fresh: bool = False
+
+    @property
+    def path(self) -> TablePath:
+        """The table without the suffix of the name."""
+        return TablePath(self.name[1], self.name[2].removesuffix(LAKE_SUFFIX))
 
 
 def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> ResolvedTable:
-    """The table that `sys.x`, `db.t`, `fluss.db.t` or `lake.db.t` stands for.
+    """The table that `sys.x`, `db.t`, `fluss.db.t`, `fluss.db."t$lake"` or `lake.db.t` stands for.
 
     Raises UnknownTable, UnknownDatabase, InvalidArgument, InvalidName.
     """
@@ -62,8 +76,15 @@ def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> Resolv
         )
     if database.lower() == SYSTEM_DATABASE:
         return ResolvedTable((CATALOG, SYSTEM_DATABASE, registry.table(name).name))
-    path = resolve_table(view, table_path(database, name)).path
-    return ResolvedTable((CATALOG, path.database_name, path.table_name), hides=True)
+    if name.lower().endswith(CHANGELOG_SUFFIX):
+        raise InvalidArgument(f"the changelog {database}.{name} cannot be read with DuckDB", hint="Read it with Spark.")
+    is_lake = name.lower().endswith(LAKE_SUFFIX)
+    info = resolve_table(view, table_path(database, name[: -len(LAKE_SUFFIX)] if is_lake else name))
+    path = info.path
+    if is_lake:
+        return ResolvedTable((CATALOG, path.database_name, path.table_name + LAKE_SUFFIX), hides=True)
+    # A primary-key table is its lake copy until union reads merge keys.
+    return ResolvedTable((CATALOG, path.database_name, path.table_name), hides=True, fresh=info.table_type is TableType.LOG)
 
 
 def _three(parts: Sequence[str]) -> Name:
@@ -98,6 +119,7 @@ class Relations:
         open_lake: Callable[[str], Lake],
         lake_format: str,
         mentioned: frozenset[str] | None,
+        reads: StatementReads,
     ) -> None:
         self._connection = connection
         self._registry = registry
@@ -105,14 +127,19 @@ class Relations:
         self._open_lake = open_lake
         self._lake_format = lake_format
         self._mentioned = mentioned
+        self._reads = reads
         self._created: set[Name] = set()
         self._lake_tables: dict[ResolvedTable, LakeTable] = {}
         for catalog in (CATALOG, LAKE_CATALOG):
             self._run(f"ATTACH ':memory:' AS {catalog}")
 
     def files(self, resolved: Iterable[ResolvedTable]) -> list[str]:
-        """All files of lake tables that `create` reads. Raises as `create` does."""
-        tables = [self._lake_table(table) for table in resolved if table.name[1] != SYSTEM_DATABASE]
+        """Fixes the moments of fresh tables, and returns all files of lake tables that `create` reads. Raises as `create` does."""
+        data_tables = [table for table in resolved if table.name[1] != SYSTEM_DATABASE]
+        for table in data_tables:
+            if table.fresh:
+                self._reads.open(table.path)
+        tables = [self._lake_table(table) for table in data_tables if self._has_lake_part(table)]
         return [file.path for table in tables for file in table.files.all_files]
 
     def name_damage(self, error: duckdb.Error) -> str | None:
@@ -120,23 +147,32 @@ class Relations:
         times_only = isinstance(error, (duckdb.ConversionException, duckdb.OutOfRangeException))
         for resolved, table in self._lake_tables.items():
             if (damage := unreadable_file(table.files.all_files, times_only, DAMAGE_SEARCH_FILES)) is not None:
-                return f"{'.'.join(resolved.name[1:])}: {damage}"
+                return f"{resolved.path}: {damage}"
         return None
+
+    def _has_lake_part(self, resolved: ResolvedTable) -> bool:
+        return not resolved.fresh or self._reads.open(resolved.path).moment.lake_snapshot_id is not None
 
     def _lake_table(self, resolved: ResolvedTable) -> LakeTable:
         """The lake table, looked up once, so that a query reads one snapshot."""
         if resolved not in self._lake_tables:
-            self._lake_tables[resolved] = lake_table(self._view.names, self._open_lake, self._lake_format, resolved)
+            read = self._reads.opened(resolved.path)
+            snapshot_id = None if read is None else read.moment.lake_snapshot_id
+            self._lake_tables[resolved] = lake_table(self._view.names, self._open_lake, self._lake_format, resolved, snapshot_id)
         return self._lake_tables[resolved]
 
     def create(self, resolved: ResolvedTable, with_hidden: bool) -> None:
-        """Creates the relation of a table. Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument."""
+        """Creates the relation of a table. Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument, and for a fresh table
+        the errors of its readers.
+        """
         if resolved.name in self._created:
             return
         catalog, database, name = resolved.name
         self._run(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{quoted(database)}")
         if database == SYSTEM_DATABASE:
             self._make_system_table(name)
+        elif resolved.fresh:
+            self._make_fresh_table(resolved, with_hidden)
         else:
             self._make_lake_table(resolved, with_hidden)
         self._created.add(resolved.name)
@@ -147,9 +183,7 @@ class Relations:
         columns = names if self._mentioned is None else [column for column in names if column.lower() in self._mentioned] or names[:1]
         scan = ScanRequest(columns=tuple(columns), procedures=self._registry.procedures)
         rows = ipc.open_stream(pa.py_buffer(b"".join(self._view.read(table, scan)))).read_all()
-        self._connection.register("source_rows", rows)
-        self._run(f"CREATE TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)} AS SELECT * FROM source_rows")
-        self._connection.unregister("source_rows")
+        self._create_as(f"TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)}", rows)
 
     def _make_lake_table(self, resolved: ResolvedTable, with_hidden: bool) -> None:
         catalog, database, name = resolved.name
@@ -157,30 +191,92 @@ class Relations:
         shown = [column for column in table.shown if with_hidden or not resolved.hides or column not in HIDDEN]
         target = f"{catalog}.{quoted(database)}.{quoted(name)}"
         if not table.files.data:
-            self._connection.register("source_rows", table.columns.empty_table())
-            self._run(f"CREATE TABLE {target} AS SELECT {', '.join(map(quoted, shown))} FROM source_rows")
-            self._connection.unregister("source_rows")
+            self._create_as(f"TABLE {target}", table.columns.empty_table(), ", ".join(map(quoted, shown)))
             return
+        self._run(f"CREATE VIEW {target} AS {self._lake_rows(resolved, table, shown)}")
+
+    def _make_fresh_table(self, resolved: ResolvedTable, with_hidden: bool) -> None:
+        catalog, database, name = resolved.name
+        read = self._reads.open(resolved.path)
+        lake = self._lake_table(resolved) if self._has_lake_part(resolved) else None
+        schema = self._fresh_schema(read, lake, with_hidden)
+        number, shown = len(self._created), ", ".join(map(quoted, schema.names))
+        self._load(f"log_{number}", schema, read.rows(ReadScan(ReadPart.LOG_ROWS, tuple(schema.names))))
+        rows = f"SELECT {shown} FROM temp.log_{number}"
+        if lake is not None and lake.files.data:
+            rows += f" UNION ALL SELECT {shown} FROM ({self._unchanged_lake_rows(resolved, lake, read, schema)})"
+        self._run(f"CREATE VIEW {catalog}.{quoted(database)}.{quoted(name)} AS {rows}")
+
+    def _fresh_schema(self, read: FreshRead, lake: LakeTable | None, with_hidden: bool) -> pa.Schema:
+        """Returns the columns that the statement may use: all that it mentions, in the types of the source."""
+        has_hidden = LAYOUT.of(read.table.properties).has_row_offsets if lake is None else BUCKET_COLUMN in lake.columns.names
+        columns = [*read.table.schema, *(SYSTEM_COLUMN_FIELDS if with_hidden and has_hidden else ())]
+        if self._mentioned is None:
+            return pa.schema(columns)
+        return pa.schema([column for column in columns if column.name.lower() in self._mentioned] or columns[:1])
+
+    def _unchanged_lake_rows(self, resolved: ResolvedTable, lake: LakeTable, read: FreshRead, schema: pa.Schema) -> str:
+        """Returns SQL of the lake rows in the types of the source, without those whose key the log part changes."""
+        keys = read.table.primary_key
+        needed = pa.schema([*schema, *(read.table.schema.field(name) for name in keys if name not in schema.names)])
+        rows = self._lake_rows(resolved, lake, needed.names, self._types(needed))
+        if not keys:
+            return rows
+        changed = f"changed_{len(self._created)}"
+        self._load(changed, pa.schema([needed.field(name) for name in keys]), read.rows(ReadScan(ReadPart.CHANGED_KEYS, tuple(keys))))
+        # Numbered names, because a dot behind an alias could mean a field of a user's struct.
+        columns = ", ".join(f"c{number}" for number in range(len(needed)))
+        same = " AND ".join(f"k.k{place} = l.c{needed.names.index(name)}" for place, name in enumerate(keys))
+        changes = f"SELECT 1 FROM temp.{changed} AS k({', '.join(f'k{place}' for place in range(len(keys)))}) WHERE {same}"
+        named = ", ".join(f"l.c{number} AS {quoted(name)}" for number, name in enumerate(needed.names))
+        return f"SELECT {named} FROM ({rows}) AS l({columns}) WHERE NOT EXISTS ({changes})"
+
+    def _load(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        """Creates a temporary table of the rows. DuckDB moves it to its temporary folder when the rows need more than its memory limit."""
+        self._create_as(f"TEMP TABLE {name}", schema.empty_table())
+        for chunk in chunks(batches):
+            self._connection.register("source_rows", chunk.select(schema.names))
+            self._run(f"INSERT INTO temp.{name} SELECT * FROM source_rows")
+            self._connection.unregister("source_rows")
+
+    def _create_as(self, target: str, rows: pa.Table, columns: str = "*") -> None:
+        self._connection.register("source_rows", rows)
+        self._run(f"CREATE {target} AS SELECT {columns} FROM source_rows")
+        self._connection.unregister("source_rows")
+
+    def _lake_rows(self, resolved: ResolvedTable, table: LakeTable, names: Sequence[str], types: Mapping[str, str] | None = None) -> str:
+        """Returns SQL of the live rows of the lake. `types` None = the lake's types. A column that the lake does not have yet is NULL."""
         try:
             requested_columns = self._requested_columns(table)
-            rows = live_rows(self._run, table.files, requested_columns, f"{database}.{name}", f"of_{len(self._created)}_")
-            values = rows.expressions if requested_columns.field_ids is not None else typed(rows.expressions, requested_columns.types)
-            picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in shown)
-            self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
+            rows = live_rows(self._run, table.files, requested_columns, str(resolved.path), f"of_{len(self._created)}_")
+            if types is None:
+                by_id = requested_columns.field_ids is not None
+                values = rows.expressions if by_id else typed(rows.expressions, requested_columns.types)
+            else:
+                values = typed({name: rows.expressions.get(name, "NULL") for name in names}, types)
+            picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in names)
+            sql = f"SELECT {picked} FROM {rows.relation}"
+            self._run(f"DESCRIBE {sql}")
+            return sql
         except duckdb.Error as error:
             damage = (
                 unreadable_file(table.files.all_files, at_most=DAMAGE_SEARCH_FILES)
                 or f"its lake files cannot be read: {duckdb_reason(error)}"
             )
             raise LakeUnavailable(
-                f"{database}.{name}: {damage}",
-                hint=f"`lakeward validate {database}.{name}` names the file.",
+                f"{resolved.path}: {damage}",
+                hint=f"`lakeward validate {resolved.path}` names the file.",
             ) from error
 
-    def _requested_columns(self, table: LakeTable) -> LakeColumns:
-        self._connection.register("no_rows", table.columns.empty_table())
+    def _types(self, schema: pa.Schema) -> dict[str, str]:
+        """Returns DuckDB's types of columns."""
+        self._connection.register("no_rows", schema.empty_table())
         types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM no_rows")}
         self._connection.unregister("no_rows")
+        return types
+
+    def _requested_columns(self, table: LakeTable) -> LakeColumns:
+        types = self._types(table.columns)
         if not table.files.has_field_ids:
             return LakeColumns(types)
         return LakeColumns(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in table.columns})
@@ -203,10 +299,11 @@ class LakeTable:
     files: FileLists
 
 
-def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable) -> LakeTable:
-    """The lake's newest snapshot of a table. Raises UnknownTable: not in the lake; InvalidArgument, LakeUnavailable."""
-    _, database, name = resolved.name
-    path = TablePath(database, name)
+def lake_table(
+    view: NamesView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable, snapshot_id: int | None = None
+) -> LakeTable:
+    """A snapshot of a table in the lake; None = the newest. Raises UnknownTable: not in the lake; InvalidArgument, LakeUnavailable."""
+    path = resolved.path
     info = resolve_table(view, path) if resolved.hides else None
     if info is not None and not info.lake_enabled:
         raise UnknownTable(why_not_in_lake(info, None))
@@ -220,7 +317,7 @@ def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: s
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
     columns = lake.columns(snapshot)
     names = columns.names if info is None else [*info.schema.names, *HIDDEN]
-    return LakeTable(columns, tuple(name for name in names if name in columns.names), lake.file_lists(snapshot, None))
+    return LakeTable(columns, tuple(name for name in names if name in columns.names), lake.file_lists(snapshot, snapshot_id))
 
 
 def _not_in_lake(view: NamesView, path: TablePath, lake_format: str) -> UnknownTable:

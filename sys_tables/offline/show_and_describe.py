@@ -18,7 +18,6 @@ from tiering.lake.base import Lake
 from tiering.model.declare import comment_of
 from tiering.model.names import SYSTEM_DATABASE, quote_identifier
 from tiering.model.sql_types import spark_type
-from tiering.model.tables import TablePath
 from tiering.name_matching import NamePatterns, with_text_between
 
 
@@ -90,7 +89,7 @@ def _described(
         return lake_table(view, open_lake, lake_format, table).columns, {}
     if database == SYSTEM_DATABASE:
         return registry.table(name).schema, {"Comment": registry.table(name).comment}
-    data_table = describe_data_table(view, TablePath(database, name))
+    data_table = describe_data_table(view, table.path)
     return data_table.schema, dict(data_table.properties)
 
 

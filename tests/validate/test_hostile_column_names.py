@@ -16,6 +16,7 @@ from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults, untold
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.query.reading import statement_view_of
+from tiering.cli.sql.fresh_reads import reads_of_folder
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.model.tables import TableInfo, TableType
 
@@ -77,6 +78,7 @@ def in_duckdb(world: LakeWorld, sql: str) -> list[tuple[object, ...]]:
     source = OfflineSource(
         lambda: statement_view_of(offline_view(world.store, world.storage, world.clock)),
         lambda _: world.lake,
+        reads_of_folder(world.store, world.storage, lambda _: world.lake),
         world.lake_format,
         world.validate,
         None,

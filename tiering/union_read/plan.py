@@ -13,6 +13,7 @@ from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.lake.file_lists import RowScan
+from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit
@@ -70,9 +71,20 @@ def base_without_coordinator(source: SplitSource, open_lake: LakeOpener) -> Chec
         view = open_lake(table.lake_format).view(table.path)
         living = frozenset(partition.partition_id for partition in source.partitions(table))
         copies = () if recorded is None else (recorded,)
-        return check_base(view, ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living, table.path))
+        base = check_base(view, ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living, table.path))
+        check_columns(open_lake(table.lake_format), table, base)
+        return base
 
     return checked_base
+
+
+def check_columns(lake: Lake, table: TableInfo, base: Base) -> None:
+    """Raises SchemaDrift if the lake table's columns no longer fit the source, as a round does.
+
+    A lake column that a user renamed would otherwise be read as if the lake did not have it yet: as NULL.
+    """
+    if base.view is not None and isinstance(lake, ColumnCheck):
+        lake.new_columns(table, base.view)
 
 
 def plan_scan(

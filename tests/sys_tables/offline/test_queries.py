@@ -163,7 +163,8 @@ def test_an_unknown_column_is_answered_with_all_there_are_like_it(shared: Opened
 
 def test_a_table_that_is_not_in_the_lake_yet_says_how_it_comes_there(own: Opened) -> None:
     own.world.table("empty")
-    assert "CALL sys.tier_table('sales.empty') tiers them now" in own.error("SELECT * FROM sales.empty").message
+    assert "CALL sys.tier_table('sales.empty') tiers them now" in own.error("SELECT * FROM sales.`empty$lake`").message
+    assert own.rows("SELECT * FROM sales.empty") == []
 
 
 def test_rows_are_those_of_the_newest_snapshot_less_the_deleted_ones(own: Opened) -> None:
@@ -186,7 +187,8 @@ def test_columns_follow_their_ids_when_a_user_renames_or_adds_one(own: Opened) -
         update.rename_column("text", "words")
         update.add_column("more", LongType())
     assert own.rows("SELECT words, more FROM lake.sales.orders WHERE id = 7") == [("row 7", None)]
-    assert own.columns("SELECT * FROM sales.orders") == ["id"]
+    assert own.columns("SELECT * FROM sales.`orders$lake`") == ["id"]
+    assert "[SchemaDrift]" in own.error("SELECT * FROM sales.orders").message
 
 
 def test_a_file_without_field_ids_is_refused_and_never_read_as_nulls(own: Opened) -> None:

@@ -28,6 +28,7 @@ from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.query.reading import statement_view_of
 from sys_tables.registry import default_registry
 from tiering import errors
+from tiering.cli.sql.fresh_reads import reads_of_folder
 from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.tables import TablePath
@@ -192,7 +193,16 @@ def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWo
 def test_drawn_statements_get_clear_answers_from_the_offline_engine(world: CalledWorld) -> None:
     calls = Calls(random.Random(SEED), list)
     look = lambda: statement_view_of(world.coordinator.view())  # noqa: E731
-    engine = OfflineEngine(OfflineSource(look, lambda _: world.lake, "iceberg", world.validated, "lakeward up"))
+    engine = OfflineEngine(
+        OfflineSource(
+            look,
+            lambda _: world.lake,
+            reads_of_folder(world.store, world.storage, lambda _: world.lake),
+            "iceberg",
+            world.validated,
+            "lakeward up",
+        )
+    )
     for number in range(EXAMPLES):
         statement = calls.statement()
         before = world.everything()

@@ -61,6 +61,11 @@ class DataFolder:
         return local_lake_properties(self.root)
 
     @property
+    def has_lake_catalog(self) -> bool:
+        """Whether the catalog of the default lake exists. A service creates it at the latest with the first lake table."""
+        return (self.root / LAKE_CATALOG_FILE).exists()
+
+    @property
     def read_only_lake_properties(self) -> dict[str, str]:
         """Properties of the default lake for readers, which do not create a missing catalog."""
         return {**self.lake_properties, "uri": read_only_url(self.root / LAKE_CATALOG_FILE)}

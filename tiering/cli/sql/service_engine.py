@@ -19,6 +19,7 @@ from sys_tables.registry import default_registry
 from tiering.cli.service_cluster import service_cluster
 from tiering.cli.service_lake import service_lake
 from tiering.cli.sql.engine import Result, errors_of_statements
+from tiering.cli.sql.fresh_reads import reads_of_service
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.base import TableCatalog
@@ -61,9 +62,11 @@ class ServiceDuckDbEngine:
             self._cluster = opened.enter_context(service_cluster(uri))
             self._client = opened.enter_context(LakewardClient(uri))
             self._opened = opened.pop_all()
+        open_lake = lake_opener(lake.properties)
         source = OfflineSource(
             read_view=self._read_view,
-            open_lake=lake_opener(lake.properties),
+            open_lake=open_lake,
+            open_read=reads_of_service(self._cluster, open_lake),
             lake_format=lake.format,
             validate=self._validate,
             start_command=None,

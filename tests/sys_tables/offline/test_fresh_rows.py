@@ -1,0 +1,158 @@
+"""Fresh rows on DuckDB over a folder: lake and log at one moment, before the first round and between rounds, beside a coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.worlds.data_folders import FolderWorld
+from sys_tables.offline.engine import DEFAULT_MEMORY_LIMIT
+from tiering.cli.sql.offline_engine import DuckDbEngine
+from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader
+from tiering.errors import LogTruncated, StatementFailed
+from tiering.model.tables import TableInfo
+
+
+class Opened:
+    """A folder with a log table, its coordinator alive beside the engine."""
+
+    def __init__(self, root: Path, kind: LakeKind) -> None:
+        self.world = FolderWorld(root, kind)
+        self.orders: TableInfo = self.world.table("orders")
+        self.engine = DuckDbEngine(root, kind.format, {})
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.engine.execute(sql).rows]
+
+    def ids(self, table: str) -> list[int]:
+        return [row[0] for row in self.rows(f"SELECT id FROM {table} ORDER BY id")]
+
+
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    here = Opened(tmp_path, request.param)
+    yield here
+    here.engine.close()
+    here.world.close()
+
+
+def test_a_row_is_there_before_the_first_round_and_the_lake_alone_says_how_to_tier(opened: Opened) -> None:
+    opened.world.append(opened.orders, 0, 3)
+
+    assert opened.rows("SELECT * FROM sales.orders ORDER BY id") == [(0, "row 0"), (1, "row 1"), (2, "row 2")]
+    with pytest.raises(StatementFailed, match="tiers them now"):
+        opened.rows("SELECT * FROM sales.`orders$lake`")
+
+
+def test_rows_of_lake_and_log_are_read_once_and_the_lake_keeps_its_names(opened: Opened) -> None:
+    opened.world.append(opened.orders, 0, 20)
+    opened.world.tier(opened.orders)
+    opened.world.append(opened.orders, 20, 5)
+
+    assert opened.ids("fluss.sales.orders") == list(range(25))
+    assert opened.ids("fluss.sales.`orders$lake`") == opened.ids("lake.sales.orders") == list(range(20))
+    assert opened.rows("SELECT count(*) FROM sales.orders") == [(25,)]
+    assert opened.rows("SELECT text FROM sales.orders WHERE id = 24 OR id = 3 ORDER BY 1") == [("row 24",), ("row 3",)]
+
+
+def test_all_uses_of_a_table_in_a_statement_have_one_moment(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened.world.append(opened.orders, 0, 20)
+    opened.world.tier(opened.orders)
+    opened.world.append(opened.orders, 20, 5)
+    read, appended = EmbeddedSplitReader.read, list[int]()
+
+    def read_while_a_round_commits(reader: EmbeddedSplitReader) -> Iterator[pa.RecordBatch]:
+        if not appended:
+            appended.append(1)
+            opened.world.append(opened.orders, 25, 7)
+            opened.world.tier(opened.orders)
+        return read(reader)
+
+    monkeypatch.setattr(EmbeddedSplitReader, "read", read_while_a_round_commits)
+    counts = "SELECT (SELECT count(*) FROM sales.orders), (SELECT sum(id) FROM SALES.Orders), (SELECT count(*) FROM sales.`orders$lake`)"
+
+    assert opened.rows(counts) == [(25, sum(range(25)), 20)]
+    assert opened.ids("sales.orders") == list(range(32))
+
+
+def test_columns_that_come_by_name_only_are_those_of_the_lake(opened: Opened) -> None:
+    opened.world.append(opened.orders, 0, 4)
+    opened.world.tier(opened.orders)
+    opened.world.append(opened.orders, 4, 2)
+    offsets = "SELECT __bucket, __offset FROM sales.orders ORDER BY 1, 2"
+
+    if opened.world.lake_options.get("table.datalake.layout") == "clean":
+        with pytest.raises(StatementFailed, match="__bucket"):
+            opened.rows(offsets)
+    else:
+        assert opened.rows(offsets) == [(bucket, offset) for bucket in range(2) for offset in range(3)]
+    assert list(opened.engine.execute("SELECT * FROM sales.orders").columns) == ["id", "text"]
+
+
+def test_a_column_that_the_lake_does_not_have_yet_is_null_there(opened: Opened) -> None:
+    opened.world.append(opened.orders, 0, 2)
+    opened.world.tier(opened.orders)
+    grown = opened.world.storage.alter_table(opened.orders.path, {}, [pa.field("rating", pa.int8())])
+    row = pa.record_batch({"id": [2], "text": ["row 2"], "rating": [-5]}, schema=grown.schema)
+    opened.world.storage.append(opened.orders.path, row, "rater", 0)
+
+    assert opened.rows("SELECT id, rating, text FROM sales.orders ORDER BY id") == [
+        (0, None, "row 0"),
+        (1, None, "row 1"),
+        (2, -5, "row 2"),
+    ]
+
+
+def test_partitions_that_are_new_since_the_round_are_read_from_the_log(opened: Opened) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
+    table = opened.world.table("visits", partition_keys=("region",), schema=schema)
+    opened.world.storage.append(table.path, pa.record_batch({"id": [0, 1], "region": ["north", "south"]}, schema=schema), "writer", 0)
+    opened.world.tier_all()
+    opened.world.storage.append(table.path, pa.record_batch({"id": [2, 3], "region": ["north", "west"]}, schema=schema), "writer", 1)
+
+    assert opened.rows("SELECT id, region FROM sales.visits ORDER BY id") == [(0, "north"), (1, "south"), (2, "north"), (3, "west")]
+
+
+def test_a_log_that_is_cut_after_the_plan_gives_a_new_moment_and_no_row_less(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened.world.append(opened.orders, 0, 20)
+    opened.world.tier(opened.orders)
+    opened.world.append(opened.orders, 20, 5)
+    read, cuts = EmbeddedSplitReader.read, list[int]()
+
+    def cut_once(reader: EmbeddedSplitReader) -> Iterator[pa.RecordBatch]:
+        if not cuts:
+            cuts.append(1)
+            opened.world.tier(opened.orders)
+            raise LogTruncated("the log was cut while it was read")
+        return read(reader)
+
+    monkeypatch.setattr(EmbeddedSplitReader, "read", cut_once)
+
+    assert opened.ids("sales.orders") == list(range(25))
+
+
+def test_a_rolled_back_lake_is_an_error_and_its_copy_can_be_read(opened: Opened) -> None:
+    opened.world.append(opened.orders, 0, 10)
+    opened.world.tier(opened.orders)
+    first = opened.world.by_hand.head(opened.orders.path)
+    opened.world.append(opened.orders, 10, 4)
+    opened.world.tier(opened.orders)
+    opened.world.by_hand.roll_back(opened.orders.path, first)
+
+    with pytest.raises(StatementFailed, match=r"\[(LakeRolledBack|RecordAheadOfLake)\]"):
+        opened.rows("SELECT count(*) FROM sales.orders")
+    assert opened.rows("SELECT count(*) FROM sales.`orders$lake`") == [(10,)]
+
+
+def test_the_log_part_may_be_larger_than_the_memory_limit(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert DEFAULT_MEMORY_LIMIT == "1GB"
+    monkeypatch.setattr(opened.engine._engine, "_memory_limit", "60MB")
+    for piece in range(10):
+        opened.world.append(opened.orders, piece * 200_000, 200_000)
+
+    assert opened.rows("SELECT count(*), count(DISTINCT id % 7), max(text) FROM sales.orders") == [(2_000_000, 7, "row 999999")]

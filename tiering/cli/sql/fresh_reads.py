@@ -1,0 +1,77 @@
+"""Union reads for the engine `duckdb`: over a data folder with the coordinator's records, or over the cluster and lake of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sys_tables.offline.fresh_rows import OpenRead
+from tiering.cluster.base import SplitSource
+from tiering.cluster.skipping import still_skipped
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.store import Store
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.lake.rules.base_check import Base
+from tiering.model.reading.scans import ReadMoment, ReadScan
+from tiering.model.tables import SkippedRecords, TableInfo, TablePath
+from tiering.union_read.plan import CheckedBase, LakeOpener, base_without_coordinator, check_columns, open_read, plan_scan
+
+
+@dataclass(frozen=True)
+class LocalRead:
+    """A `FreshRead` that plans in this process."""
+
+    cluster: SplitSource
+    open_lake: LakeOpener
+    table: TableInfo
+    moment: ReadMoment
+    skipped: SkippedRecords
+
+    def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a scan (`FreshRead.rows`)."""
+        for reader in plan_scan(self.cluster, self.open_lake, self.moment, scan, self.skipped):
+            yield from reader.read(scan.columns)
+
+
+def reads_of_folder(store: Store, cluster: SplitSource, open_lake: LakeOpener) -> OpenRead:
+    """Returns the reads of a data folder. The base check and the skipped records are those of the coordinator, from its records."""
+    lakes = Lakes(cluster, open_lake)
+    without_record = base_without_coordinator(cluster, open_lake)
+
+    @contextmanager
+    def opened(path: TablePath) -> Iterator[LocalRead]:
+        # The order of reads is the coordinator's: its records, the cluster's record, the lake, the partitions, the log.
+        records = {record.table_id: record for record in store.load()}
+        moment = open_read(cluster, path, _checked_by(lakes, records, without_record))
+        table, record = cluster.table(path), records.get(moment.table_id)
+        skipped = {} if record is None else still_skipped(cluster, table, record.lake.skipped_records)
+        yield LocalRead(cluster, open_lake, table, moment, skipped)
+
+    return opened
+
+
+def _checked_by(lakes: Lakes, records: dict[int, TableRecord], without_record: CheckedBase) -> CheckedBase:
+    def checked_base(table: TableInfo) -> Base:
+        record = records.get(table.table_id)
+        if record is None:
+            return without_record(table)
+        base = lakes.base(record, table)
+        check_columns(lakes.of(table.lake_format), table, base)
+        lakes.check_log(table, base)
+        return base
+
+    return checked_base
+
+
+def reads_of_service(cluster: SplitSource, open_lake: LakeOpener) -> OpenRead:
+    """Returns the reads of a service, planned in this process with the rights of the caller."""
+
+    @contextmanager
+    def opened(path: TablePath) -> Iterator[LocalRead]:
+        moment = open_read(cluster, path, base_without_coordinator(cluster, open_lake))
+        yield LocalRead(cluster, open_lake, cluster.table(path), moment, {})
+
+    return opened
