@@ -10,6 +10,7 @@
     │   ├── UnknownProcedure
     │   ├── UnknownLease
     │   ├── StatementOutdated           a column that the plan of a SQL statement uses has changed
+    │   ├── ReadExpired                 the time of a read is over, or the read was closed
     │   ├── AlreadyExists
     │   ├── UnsupportedType
     │   ├── InvalidData                 a file or batch that does not fit its table; no row of it was written
@@ -191,6 +192,10 @@ class StatementOutdated(BadRequest, check=_COLUMNS):
     default_hint = "Run the statement again."
 
 
+class ReadExpired(BadRequest, check="SELECT read_id, table_name, state, expires_at FROM fluss.sys.open_reads"):
+    """The time of a read of a data table is over, or the read was closed. Rows that it needs may be deleted."""
+
+
 class AlreadyExists(BadRequest, check="SELECT database_name, table_name, created_at FROM fluss.sys.tables"):
     """A database or table of that name exists already."""
 
@@ -287,12 +292,7 @@ class LogBehindLake(
     """The lake table has records beyond the end of the log."""
 
 
-class LogRewritten(
-    PermanentTieringError,
-    phases=("PLAN",),
-    next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7",
-    check=_VALIDATE,
-):
+class LogRewritten(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", check=_VALIDATE):
     """The cluster lost records that were tiered, and other records now have their offsets."""
 
 

@@ -24,7 +24,7 @@ def test_every_procedure_has_a_line() -> None:
     "line", [*RPCS.values(), *requirements().values(), *(table.requires for table in default_registry().tables)], ids=str
 )
 def test_a_privilege_is_one_of_what_it_is_needed_on(line: Requirement) -> None:
-    if line.on in (PrivilegeTarget.NOTHING, PrivilegeTarget.PROCEDURE, PrivilegeTarget.SYSTEM_TABLE):
+    if line.on in (PrivilegeTarget.NOTHING, PrivilegeTarget.TICKET, PrivilegeTarget.PROCEDURE, PrivilegeTarget.SYSTEM_TABLE):
         assert line.privilege is None
     elif line.on is PrivilegeTarget.SERVICE:
         assert line.privilege in SERVICE_PRIVILEGES

@@ -39,6 +39,7 @@ from tiering.wire.server_guard import (
     READS,
     REFLECTIONS,
     REQUEST_BYTES,
+    TABLE_READS,
     TIERERS,
     WATCHES,
     FailureLog,
@@ -147,11 +148,11 @@ def test_calls_of_programs_wait_in_the_room_of_calls() -> None:
 
 
 def test_the_rooms_together_are_smaller_than_the_service_and_a_connection_has_streams_beyond_its_calls() -> None:
-    rooms = (CALLS, READS, TIERERS, CLUSTER, LISTINGS, CHECKS, WATCHES, REFLECTIONS)
+    rooms = (CALLS, READS, TABLE_READS, TIERERS, CLUSTER, LISTINGS, CHECKS, WATCHES, REFLECTIONS)
     assert sum(room.total for room in rooms) < MAX_CALLS
     assert sum(room.held_bytes for room in rooms) <= 512 << 20
     assert all(room.held_bytes // room.share >= request_limit_of(room) for room in rooms)
-    assert CALLS.connection + READS.connection + LISTINGS.connection < MAX_STREAMS
+    assert CALLS.connection + READS.connection + TABLE_READS.connection + LISTINGS.connection < MAX_STREAMS
 
 
 def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:

@@ -24,6 +24,7 @@ class PrivilegeTarget(StrEnum):
     DATABASE = "the database"
     EVERY_TABLE = "each table of the answer"
     ROUND = "the round's table"
+    TICKET = "nothing but the ticket of the call"
     PROCEDURE = "what the procedure's line says"
     SYSTEM_TABLE = "what the system table's line says"
 
@@ -65,6 +66,8 @@ _WRITE_ROWS = Requirement(Privilege.WRITE, PrivilegeTarget.TABLE)
 _CHANGE_TABLE = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE, audited=True)
 _DESCRIBE_TABLE = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE, tierer=True)
 _READ_ROWS = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, tierer=True)
+_OPEN_READ = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, audited=True)
+_BY_TICKET = Requirement(None, PrivilegeTarget.TICKET)
 
 _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
     "sys_tables.rpc.v1.SysCatalog": {
@@ -88,6 +91,14 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "ReleaseKvSnapshotLease": _AS_TIERER,
         "DropKvSnapshotLease": _AS_TIERER,
         "GetServiceConfig": EVERY_CALLER,
+    },
+    "tiering.rpc.v1.TableReads": {
+        "OpenRead": _OPEN_READ,
+        "RenewRead": _BY_TICKET,
+        "CloseRead": _BY_TICKET,
+        "PlanRead": _BY_TICKET,
+        "NextBatch": SELECT_ON_TABLE,
+        "PlanBatch": SELECT_ON_TABLE,
     },
     "tiering.rpc.v1.EmbeddedCluster": {
         "DescribeCluster": EVERY_CALLER,

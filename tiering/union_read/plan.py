@@ -8,8 +8,10 @@ the same rows. The base check of a round decides whether L describes the lake's 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tiering.cluster.base import SplitSource
+from tiering.cluster.skipping import reader_without
 from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.lake.file_lists import RowScan
@@ -98,7 +100,7 @@ def plan_scan(
     table = source.table(moment.path)
     if table.table_id != moment.table_id:
         raise SourceChanged(f"{moment.path} was dropped and created again since the read began", table_path=moment.path)
-    log = _log_readers(source, table, moment)
+    log = _log_readers(source, table, moment, skipped or {})
     return log if scan.part is ReadPart.LOG_ROWS else [*_lake_readers(open_lake, table, moment), *log]
 
 
@@ -115,7 +117,7 @@ def _lake_readers(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -
     return [*lake.row_readers(table, lake.view(table.path), moment.lake_snapshot_id)]
 
 
-def _log_readers(source: SplitSource, table: TableInfo, moment: ReadMoment) -> list[RowReader]:
+def _log_readers(source: SplitSource, table: TableInfo, moment: ReadMoment, skipped: SkippedRecords) -> list[RowReader]:
     names: dict[int | None, str | None] = {None: None}
     names |= {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     ends = source.offsets(table)
@@ -129,5 +131,5 @@ def _log_readers(source: SplitSource, table: TableInfo, moment: ReadMoment) -> l
         whole = TieringLogSplit(table.path, bucket, names[bucket.partition_id], moment.starting_offsets[bucket], stop, None)
         for split in cut_splits(whole, record_bytes):
             size = split.records * (UNSIZED_RECORD_BYTES if record_bytes is None else record_bytes)
-            readers.append(LogRows(source.reader(table, split), int(size)))
+            readers.append(LogRows(reader_without(partial(source.reader, table), split, skipped.get(bucket, ())), int(size)))
     return readers

@@ -19,8 +19,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tiering.union_read.readers import RowReader
-    from tiering.union_read.tasks import ReadTask
+    from tiering.union_read.read_client import ReadClient
 
 NAME = "lakeward"
 TABLE, URI = "table", "uri"
@@ -55,13 +54,13 @@ class LakewardSource(DataSource):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         from tiering.model.names import parse_table_path
-        from tiering.union_read.opened_service import open_service
 
         with errors_for_spark():
             options = read_options(self.options)
-            with open_service(options[URI]) as service:
-                table = service.cluster.table(parse_table_path(options[TABLE]))
-            return from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+            with read_client(options[URI]) as client:
+                read = client.open(parse_table_path(options[TABLE]))
+                client.close(read.ticket)
+            return from_arrow_schema(read.schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> UnionReader:
         with errors_for_spark():
@@ -69,9 +68,9 @@ class LakewardSource(DataSource):
 
 
 class ReadPartition(InputPartition):
-    """One Spark task."""
+    """One Spark task: the bytes of a ReadTask."""
 
-    def __init__(self, task: ReadTask) -> None:
+    def __init__(self, task: bytes) -> None:
         super().__init__(None)
         self.task = task
 
@@ -84,29 +83,39 @@ class UnionReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[ReadPartition]:
-        """Fixes the lake snapshot and the log ends, and returns the tasks. Without rows there is one task without readers."""
-        from tiering.union_read.tasks import ReadTask, pack_tasks
+        """Fixes the lake snapshot and the log ends, and returns the tasks. Without rows there is one task without readers.
 
-        with errors_for_spark():
-            tasks = pack_tasks(self._readers(), self._columns) or [ReadTask((), ())]
-        return [ReadPartition(task) for task in tasks]
-
-    def _readers(self) -> list[RowReader]:
+        The read stays open until it expires: the Python process that planned it ends before the tasks run. A read without a task is closed.
+        """
         from tiering.model.names import parse_table_path
         from tiering.model.reading.scans import ReadScan
-        from tiering.union_read.opened_service import open_service
-        from tiering.union_read.plan import base_without_coordinator, open_read, plan_scan
+        from tiering.union_read.task_codec import encode
+        from tiering.union_read.tasks import ReadTask
 
-        with open_service(self._options[URI]) as service:
-            cluster, path = service.cluster, parse_table_path(self._options[TABLE])
-            moment = open_read(cluster, path, base_without_coordinator(cluster, service.open_lake))
-            return plan_scan(cluster, service.open_lake, moment, ReadScan(columns=tuple(self._columns)))
+        with errors_for_spark(), read_client(self._options[URI]) as client:
+            read = client.open(parse_table_path(self._options[TABLE]))
+            tasks = client.plan(read.ticket, ReadScan(columns=tuple(self._columns)))
+            if not tasks:
+                client.close(read.ticket)
+        return [ReadPartition(task) for task in tasks or [encode(ReadTask((), ()))]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task."""
+        from tiering.union_read.task_codec import decode
+
         assert isinstance(partition, ReadPartition)
         with errors_for_spark():
-            yield from partition.task.read()
+            yield from decode(partition.task).read()
+
+
+@contextmanager
+def read_client(uri: str) -> Iterator[ReadClient]:
+    """Yields a client of the service at `uri`."""
+    from tiering.union_read.read_client import ReadClient
+    from tiering.wire.channel import Connection
+
+    with Connection(uri) as connection:
+        yield ReadClient(connection, "python")
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, str]:

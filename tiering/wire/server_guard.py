@@ -30,7 +30,7 @@ REQUEST_BYTES = 1 << 20
 """Bytes of most requests at most: far above any statement, path or schema."""
 
 LARGE_REQUEST_BYTES = 4 << 20
-"""Bytes of a request with rows, or with the offsets of many buckets, at most: what gRPC takes by default."""
+"""Bytes of a request with rows, or with the offsets or the ticket of many buckets, at most: what gRPC takes by default."""
 
 REQUEST_SECONDS = 30.0
 """How long a call may take to send its request: 4 MiB over a slow line. Calls that are opened and left without one would fill the rooms."""
@@ -82,15 +82,16 @@ CALLS = CallLimit("CALLs", 512, 128, 16 << 20)
 READS = CallLimit("reads of system tables", 512, 128, 32 << 20)
 TIERERS = CallLimit("requests of tierers", 1_024, 512, 64 << 20)
 CLUSTER = CallLimit("requests to the embedded cluster", 512, 256, 128 << 20)
+TABLE_READS = CallLimit("reads of data tables", 512, 128, 64 << 20)
 LISTINGS = CallLimit("listings", 512, 128, 32 << 20)
 CHECKS = CallLimit("health checks", 512, 64, 1 << 20, share=8)
 WATCHES = CallLimit("watches of the health", 256, 16, 1 << 20, share=8)
 REFLECTIONS = CallLimit("reflections", 64, 16, 4 << 20)
 
-MAX_STREAMS = 512
-"""HTTP/2 streams of one connection: more than CALLS and READS let it hold together, so that a SELECT finds one while CALLs wait."""
+MAX_STREAMS = 640
+"""HTTP/2 streams of one connection: more than CALLS, READS and TABLE_READS together, so that a SELECT finds one while CALLs wait."""
 
-MAX_CALLS = 4_096
+MAX_CALLS = 4_608
 """Calls of every kind and client; the rooms together have fewer, so that only calls that are being refused can fill it."""
 
 _ROOMS = {
@@ -102,6 +103,7 @@ _ROOMS_OF_SERVICES = {
     "tiering.rpc.v1.TieringCoordinator": TIERERS,
     "tiering.rpc.v1.EmbeddedCluster": CLUSTER,
     "tiering.rpc.v1.TieringControl": CALLS,
+    "tiering.rpc.v1.TableReads": TABLE_READS,
     "grpc.health.v1.Health": CHECKS,
     "grpc.reflection.v1alpha.ServerReflection": REFLECTIONS,
     "grpc.reflection.v1.ServerReflection": REFLECTIONS,
@@ -122,7 +124,7 @@ def room_of(method: str) -> CallLimit:
 
 def request_limit(method: str) -> int:
     """Bytes of one request."""
-    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) is TIERERS else REQUEST_BYTES
+    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) in (TIERERS, TABLE_READS) else REQUEST_BYTES
 
 
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone

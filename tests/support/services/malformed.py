@@ -16,9 +16,9 @@ from pyarrow import ipc
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.model.sql_types import spark_type
-from tiering.rpc.v1 import common_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2
+from tiering.rpc.v1 import common_pb2, control_pb2, coordinator_pb2, embedded_pb2, reads_pb2, status_pb2
 
-FILES = (sys_catalog_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2)
+FILES = (sys_catalog_pb2, control_pb2, reads_pb2, coordinator_pb2, embedded_pb2, status_pb2)
 DATABASE, LOG_TABLE, PRIMARY_KEY_TABLE = "fuzz", "orders", "primary_keys"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string()), pa.field("tags", pa.list_(pa.string()))])
 DEEPEST = 6

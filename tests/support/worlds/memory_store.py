@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from tiering.coordinator.decisions.records import (
     TableRecord,
 )
 from tiering.coordinator.memory.history import HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
-from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
+from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, KEY_BYTES, Writes
 from tiering.errors import Fenced
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.rounds import RoundState
@@ -46,6 +47,7 @@ class MemoryStore:
         self._operations: dict[str, OperationRecord] = {}
         self._errors: dict[str, ErrorRecord] = {}
         self._events: list[EventRecord] = []
+        self._keys: dict[str, bytes] = {}
         self._next_event_id = 1
         self._validations: list[CheckResult] = []
         self._former_rounds: dict[int, FormerRounds] = {}
@@ -62,6 +64,11 @@ class MemoryStore:
             self._epoch = above + EPOCHS_LEFT_OUT
             self._own |= {self._epoch}
             return self._epoch
+
+    def key(self, coordinator_epoch: int, name: str) -> bytes:
+        with self._lock:
+            self._check(coordinator_epoch)
+            return self._keys.setdefault(name, secrets.token_bytes(KEY_BYTES))
 
     def load(self) -> Sequence[TableRecord]:
         with self._lock:

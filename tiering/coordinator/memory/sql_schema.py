@@ -137,6 +137,13 @@ leader = sa.Table(
     sa.Column("cluster", sa.String(300), nullable=False),
 )
 """At most one row. In SQLite it only identifies the cluster of the store, because one process at a time has the folder's lock."""
+keys = sa.Table(
+    "lakeward_keys",
+    _metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+)
+"""Secret keys of the service, by their use. Coordinators that follow each other on one store share them."""
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -222,7 +229,7 @@ def _check_version(version: int) -> None:
 
 
 VERSION_TABLE = "lakeward_revision"
-NEWEST = "0005"
+NEWEST = "0006"
 """The revision that this module declares."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

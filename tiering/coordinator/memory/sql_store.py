@@ -7,6 +7,7 @@ database.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from tiering.coordinator.memory import row_writes, sql_history
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.row_writes import RowWrites
-from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, Writes
+from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, KEY_BYTES, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.procedures.validate_table import CheckResult
@@ -127,6 +128,14 @@ class SqlStore:
         """Records which coordinator leads, and that it is awake. Raises Fenced if another coordinator took over."""
         with self._owned(leader.epoch) as connection:
             leaders.write(connection, leader)
+
+    def key(self, coordinator_epoch: int, name: str) -> bytes:
+        with self._owned(coordinator_epoch) as connection:
+            stored: bytes | None = connection.scalar(sa.select(schema.keys.c.key).where(schema.keys.c.name == name))
+            if stored is None:
+                stored = secrets.token_bytes(KEY_BYTES)
+                connection.execute(sa.insert(schema.keys).values(name=name, key=stored))
+            return stored
 
     def load(self) -> Sequence[TableRecord]:
         with _border("read"), self._engine.connect() as connection:

@@ -23,6 +23,9 @@ EPOCHS_LEFT_OUT = 1_000
 """How far the coordinator epoch rises when a store was lost or restored. Older versions, without random names, identify a suspended
 coordinator only by its epoch."""
 
+KEY_BYTES = 32
+"""Length of a secret key: that of the digest of SHA-256, as RFC 2104 recommends for HMAC."""
+
 
 @dataclass(frozen=True)
 class Writes:
@@ -64,6 +67,9 @@ class Store(History, Protocol):
 
         Raises Fenced if another coordinator took over.
         """
+
+    def key(self, coordinator_epoch: int, name: str) -> bytes:
+        """Returns the secret key with this name, of KEY_BYTES random bytes. The first call creates it. Raises Fenced."""
 
     def load(self) -> Sequence[TableRecord]:
         """Returns all records, including those of removed tables."""

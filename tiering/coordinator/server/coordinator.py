@@ -37,6 +37,7 @@ from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.readers.reads import Reads
 from tiering.coordinator.server.control import Control
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.status_columns import StatusColumns
@@ -81,6 +82,7 @@ class Coordinator:
         self.relay = None if assignments is None else self._new_relay(assignments, notifications)
         self.other_services = OtherServices(self.table_records, cluster, self.discovery)
         self.leases = Leases(cluster, self.table_records)
+        self.reads = Reads(self.table_records, cluster, lakes, self.discovery, self.grants)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
         self.call_parts = CallParts(
             self.table_records,
@@ -145,6 +147,7 @@ class Coordinator:
         self.heartbeats.upkeep_slots.give_way()
         self.upkeep.tick()
         self.heartbeats.forget_lost()
+        self.reads.open_reads.expire()
         self.progress.forget_ended()
         self.table_records.wake_ups.notify()
 

@@ -13,11 +13,12 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 
 from tiering import crash_points
 from tiering.access.loopback import connected_host
+from tiering.coordinator.readers.read_service import ReadService
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.services import Pools, StatusService, TiererService
 from tiering.errors import Fenced, SetupError
-from tiering.rpc.v1 import coordinator_pb2_grpc, status_pb2_grpc
+from tiering.rpc.v1 import coordinator_pb2_grpc, reads_pb2_grpc, status_pb2_grpc
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.security.server_tls import ServerTls, server_credentials
@@ -34,13 +35,19 @@ class RunningServer:
     """A server that answers. `host` and `port` are the real ones."""
 
     def __init__(
-        self, server: grpc.aio.Server, coordinator: Coordinator, pools: Pools, health: HealthService, host: str, port: int
+        self,
+        server: grpc.aio.Server,
+        coordinator: Coordinator,
+        close_threads: Sequence[Callable[[], None]],
+        health: HealthService,
+        host: str,
+        port: int,
     ) -> None:
         self.host = host
         self.port = port
         self._server = server
         self._coordinator = coordinator
-        self._pools = pools
+        self._close_threads = close_threads
         self._ended = asyncio.Event()
         self._stop_once: asyncio.Task[None] | None = None
         self._health = health
@@ -78,7 +85,8 @@ class RunningServer:
         self._coordinator.end_waits()
         await self._server.stop(STOP_SECONDS)
         await asyncio.to_thread(self._coordinator.close)
-        self._pools.close()
+        for close in self._close_threads:
+            close()
         self._ended.set()
 
 
@@ -103,6 +111,8 @@ async def serve(
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
+    reads = ReadService(coordinator.reads)
+    reads_pb2_grpc.add_TableReadsServicer_to_server(reads, server)
     for register in extra:
         register(server)
     health = _add_health(server)
@@ -111,6 +121,7 @@ async def serve(
         bound = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
         pools.close()
+        reads.close()
         raise SetupError(
             f"cannot open port {port} on {host}: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
         ) from error
@@ -118,7 +129,7 @@ async def serve(
     crash_points.reach(crash_points.TAKE_OVER_COMPARED)
     await server.start()
     crash_points.reach(crash_points.TAKE_OVER_SERVING)
-    return RunningServer(server, coordinator, pools, health, host, bound)
+    return RunningServer(server, coordinator, [pools.close, reads.close], health, host, bound)
 
 
 _STATUS = health_pb2.HealthCheckResponse

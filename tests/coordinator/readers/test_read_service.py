@@ -1,0 +1,172 @@
+"""The service TableReads over real gRPC: a read has the rows of one moment, whatever happens between its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
+from support.services.served import at_uri
+from support.services.served_reads import reads_at_uri
+from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.readers.open_reads import READ_TTL
+from tiering.errors import AccessDenied, InvalidArgument, LakeRolledBack, ReadExpired, SourceChanged, UnknownTable
+from tiering.model.reading.scans import ReadScan
+from tiering.model.tables import TableInfo, TablePath
+from tiering.union_read.read_client import OpenedRead, ReadClient
+from tiering.union_read.task_codec import decode
+from tiering.wire.channel import Connection
+
+
+@dataclass
+class Service:
+    world: LakeWorld
+    client: ReadClient
+
+    def open(self, table: TableInfo) -> OpenedRead:
+        return self.client.open(table.path)
+
+    def ids(self, read: OpenedRead) -> list[int]:
+        """The ids of all rows, read as executors do."""
+        tasks = [decode(task) for task in self.client.plan(read.ticket, ReadScan(columns=("id",)))]
+        return sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist())
+
+
+@pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
+    world = LakeWorld(tmp_path, kind=request.param)
+    try:
+        with reads_at_uri(world) as uri, Connection(uri) as connection:
+            yield Service(world, ReadClient(connection, "python", "application 1"))
+    finally:
+        world.close()
+
+
+def test_a_read_has_the_rows_of_lake_and_log_of_its_opening(service: Service) -> None:
+    world, table = service.world, service.world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+
+    read = service.open(table)
+    world.append(table, 14, 6)
+    world.tier(table)
+
+    assert (read.lake_snapshot_id is not None, read.log_records) == (True, 4)
+    assert read.schema.names == ["id", "text"]
+    assert service.ids(read) == service.ids(read) == list(range(14))
+    assert service.ids(service.open(table)) == list(range(20))
+
+
+def test_a_table_without_a_lake_copy_is_read_from_its_log(service: Service) -> None:
+    table = service.world.table("orders")
+    service.world.append(table, 0, 10)
+
+    read = service.open(table)
+
+    assert (read.lake_snapshot_id, read.log_records) == (None, 10)
+    assert service.ids(read) == list(range(10))
+
+
+def test_a_table_that_the_coordinator_has_not_discovered_yet_can_be_read(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = service.world
+    with monkeypatch.context() as patched:
+        patched.setattr(world.coordinator.discovery, "run", lambda: None)
+        table = world.table("orders")
+        world.append(table, 0, 3)
+        assert world.coordinator.table_records.get(table.table_id) is None
+        assert service.ids(service.open(table)) == [0, 1, 2]
+    assert service.ids(service.open(table)) == [0, 1, 2]
+    assert world.coordinator.table_records.get(table.table_id) is not None
+
+
+def test_a_ticket_is_valid_after_a_restart_of_the_coordinator(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    with at_uri(world) as uri, Connection(uri) as connection:
+        read = ReadClient(connection, "python").open(table.path)
+    world.append(table, 10, 5)
+    world.restart()
+    with at_uri(world) as uri, Connection(uri) as connection:
+        service = Service(world, ReadClient(connection, "python"))
+        assert service.ids(read) == list(range(10))
+        assert [open_read.read_id for open_read in world.coordinator.reads.open_reads.all()] == [read.read_id]
+    world.close()
+
+
+def test_a_read_expires_unless_it_is_renewed(service: Service) -> None:
+    world, table = service.world, service.world.table("orders")
+    world.append(table, 0, 10)
+    renewed, left = service.open(table), service.open(table)
+
+    world.clock.advance(READ_TTL.total_seconds() - 1)
+    ticket = service.client.renew(renewed.ticket)
+    world.clock.advance(2)
+
+    assert service.ids(renewed) == list(range(10))
+    assert service.client.renew(ticket)
+    with pytest.raises(ReadExpired, match=r"sales\.orders expired"):
+        service.ids(left)
+    with pytest.raises(ReadExpired):
+        service.client.renew(left.ticket)
+
+
+def test_a_closed_read_cannot_be_planned_or_renewed_and_may_be_closed_again(service: Service) -> None:
+    read = service.open(service.world.table("orders"))
+    service.client.close(read.ticket)
+    service.client.close(read.ticket)
+
+    with pytest.raises(ReadExpired, match="was closed"):
+        service.ids(read)
+    with pytest.raises(ReadExpired, match="was closed"):
+        service.client.renew(read.ticket)
+    assert service.world.coordinator.reads.open_reads.all() == ()
+
+
+def test_a_ticket_with_any_changed_byte_is_refused(service: Service) -> None:
+    ticket = service.open(service.world.table("orders")).ticket
+    for place in range(len(ticket)):
+        changed = ticket[:place] + bytes([ticket[place] ^ 1]) + ticket[place + 1 :]
+        with pytest.raises(AccessDenied, match="not signed by this service"):
+            service.client.renew(changed)
+    for cut in (b"", ticket[:1], ticket[:20], ticket[:-1], ticket + b"x"):
+        with pytest.raises(AccessDenied):
+            service.client.close(cut)
+
+
+def test_a_lake_table_that_was_rolled_back_is_an_error_that_names_the_lake_copy(service: Service) -> None:
+    world, table = service.world, service.world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    first = world.view(table).head
+    world.append(table, 10, 4)
+    world.tier(table)
+    assert first is not None
+    world.iceberg(table).manage_snapshots().set_current_snapshot(first).commit()
+
+    with pytest.raises(LakeRolledBack) as raised:
+        service.open(table)
+    assert "`orders$lake`" in raised.value.hint
+
+
+def test_a_recreated_table_ends_the_read_of_the_former_one(service: Service) -> None:
+    world, table = service.world, service.world.table("orders")
+    world.append(table, 0, 10)
+    read = service.open(table)
+    world.storage.drop_table(table.path)
+    world.table("orders")
+
+    with pytest.raises(SourceChanged, match=r"sales\.orders was dropped and created again"):
+        service.ids(read)
+
+
+def test_unknown_tables_and_columns_are_named(service: Service) -> None:
+    read = service.open(service.world.table("orders"))
+    with pytest.raises(UnknownTable, match=r"sales\.nothing"):
+        service.client.open(TablePath("sales", "nothing"))
+    with pytest.raises(InvalidArgument, match="no column 'colour'"):
+        service.client.plan(read.ticket, ReadScan(columns=("colour",)))

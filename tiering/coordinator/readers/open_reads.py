@@ -1,0 +1,155 @@
+"""The reads that are open now. They are kept in memory: a SELECT costs no write to the store, and a ticket tells everything about its read.
+
+After a start the coordinator does not know which reads are open. Until their tickets have arrived or expired, `may_remove` is false.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tiering.errors import ReadExpired, ServiceBusy
+from tiering.model.reading.open_reads import OpenRead
+from tiering.model.tables import BucketKey
+
+READ_TTL = timedelta(minutes=5)
+"""How long a read stays open without a renewal. A reader renews after a third of it, so a dead reader keeps nothing for long."""
+
+MAX_OPEN_READS = 20_000
+"""Upper bound of open reads. A read without a close stays open for READ_TTL, so this is some 60 statements a second of such readers."""
+
+_SHARE = 2
+"""One principal may have the total divided by this."""
+
+AGAIN = "Run the statement again."
+"""Hint for errors after which a new read succeeds."""
+
+
+class OpenReads:
+    """The open reads. It is thread-safe."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._started_at = now()
+        self._reads: dict[str, OpenRead] = {}
+        self._closed: dict[str, datetime] = {}
+        """The time until which a ticket of a closed read may be valid, by read id."""
+        self._opening: Counter[int] = Counter()
+        self._of_principals: Counter[str] = Counter()
+
+    @contextmanager
+    def opening(self, table_id: int) -> Iterator[None]:
+        """Keeps everything of the table during the block, which plans a read of it. Raises ServiceBusy."""
+        with self._lock:
+            self._opening[table_id] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._opening[table_id] -= 1
+                if not self._opening[table_id]:
+                    del self._opening[table_id]
+
+    def check_room(self, principal: str) -> None:
+        """Raises ServiceBusy if there are too many open reads, in total or of the principal."""
+        with self._lock:
+            of_principal = self._of_principals[principal] if principal else 0
+            if len(self._reads) >= MAX_OPEN_READS or of_principal >= MAX_OPEN_READS // _SHARE:
+                raise ServiceBusy(
+                    f"{len(self._reads)} reads of tables are open: the service opens no more",
+                    hint="Close reads that have ended, or wait: a read without a renewal ends after 5 minutes.",
+                )
+
+    def renew(self, read: OpenRead) -> OpenRead:
+        """Opens the read, or extends its time, and returns it with its new times. It may be unknown, because the coordinator restarted.
+
+        Raises ReadExpired if it was closed.
+        """
+        with self._lock:
+            self._check_not_closed(read)
+            now = self._now()
+            renewed = replace(read, renewed_at=now, expires_at=now + READ_TTL)
+            self._put(renewed)
+            return renewed
+
+    def check(self, read: OpenRead) -> None:
+        """Raises ReadExpired if the read of a ticket was closed or its time is over. Enters it if it is unknown."""
+        with self._lock:
+            self._check_not_closed(read)
+            entered = self._reads.get(read.read_id)
+            if max(read.expires_at, read.expires_at if entered is None else entered.expires_at) <= self._now():
+                raise ReadExpired(
+                    f"the read of {read.moment.path} expired at {read.expires_at:%H:%M:%S} UTC, because it was not renewed",
+                    hint=AGAIN,
+                    table_path=read.moment.path,
+                )
+            if entered is None:
+                self._put(read)
+
+    def close(self, read: OpenRead) -> None:
+        """Ends the read. A repeat has no effect."""
+        with self._lock:
+            ended = self._take(read.read_id) or read
+            self._closed[read.read_id] = max(ended.expires_at, read.expires_at)
+
+    def expire(self) -> list[OpenRead]:
+        """Ends the reads whose time is over, and returns them."""
+        with self._lock:
+            now = self._now()
+            self._closed = {read_id: until for read_id, until in self._closed.items() if until > now}
+            return [self._reads_taken(read) for read in list(self._reads.values()) if read.expires_at <= now]
+
+    def all(self) -> tuple[OpenRead, ...]:
+        """Returns the open reads, the oldest first."""
+        with self._lock:
+            reads = tuple(self._reads.values())
+        return tuple(sorted(reads, key=lambda read: (read.opened_at, read.read_id)))
+
+    def may_remove(self, table_id: int) -> bool:
+        """Returns whether all open reads of the table are known: none is being opened, and no earlier process can have opened one."""
+        with self._lock:
+            return table_id not in self._opening and self._now() >= self._started_at + READ_TTL
+
+    def snapshots_of(self, table_id: int) -> frozenset[int]:
+        """Returns the lake snapshots that open reads of the table need."""
+        return frozenset(read.moment.lake_snapshot_id for read in self._of_table(table_id) if read.moment.lake_snapshot_id is not None)
+
+    def log_starts_of(self, table_id: int) -> dict[BucketKey, int]:
+        """Returns, per bucket, the lowest offset that open reads of the table need from the log."""
+        lowest: dict[BucketKey, int] = {}
+        for read in self._of_table(table_id):
+            for bucket, stop in read.moment.stopping_offsets.items():
+                start = read.moment.starting_offsets[bucket]
+                if start < stop:
+                    lowest[bucket] = min(start, lowest.get(bucket, start))
+        return lowest
+
+    def _of_table(self, table_id: int) -> list[OpenRead]:
+        with self._lock:
+            return [read for read in self._reads.values() if read.moment.table_id == table_id]
+
+    def _check_not_closed(self, read: OpenRead) -> None:
+        if read.read_id in self._closed:
+            raise ReadExpired(f"the read of {read.moment.path} was closed", hint=AGAIN, table_path=read.moment.path)
+
+    def _put(self, read: OpenRead) -> None:
+        if read.read_id not in self._reads:
+            self._of_principals[read.principal] += 1
+        self._reads[read.read_id] = read
+
+    def _take(self, read_id: str) -> OpenRead | None:
+        read = self._reads.pop(read_id, None)
+        if read is not None:
+            self._of_principals[read.principal] -= 1
+            if not self._of_principals[read.principal]:
+                del self._of_principals[read.principal]
+        return read
+
+    def _reads_taken(self, read: OpenRead) -> OpenRead:
+        self._take(read.read_id)
+        return read

@@ -1,0 +1,108 @@
+"""The gRPC service TableReads (proto/tiering/rpc/v1/reads.proto).
+
+Opening and planning read lakes and clusters, which may take seconds or hang. So each has threads of its own, apart from those of tierers
+and of system tables, and few, so that the planning of large tables leaves time for heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from tiering.access.request_bounds import informative
+from tiering.coordinator.readers.reads import OpenedRead, Reads
+from tiering.errors import InvalidArgument
+from tiering.instants import to_milliseconds
+from tiering.library_guards.panics import contained
+from tiering.log_context import carried
+from tiering.model.names import table_path
+from tiering.model.tables import TableType
+from tiering.rpc.v1 import reads_pb2 as pb
+from tiering.rpc.v1.reads_pb2_grpc import TableReadsServicer
+from tiering.union_read.task_codec import pieces
+from tiering.wire.model_codecs import BUCKET
+from tiering.wire.read_scans import scan_from_pb
+
+_OPENING_THREADS = 8
+"""Threads for calls that read a few files of a lake."""
+_PLANNING_THREADS = 2
+"""Threads for calls that read all manifests of a snapshot, mostly in Python. They share the processor with heartbeats."""
+
+_NO_STREAMS = "this version does not read tables as streams"
+
+Result = TypeVar("Result")
+_Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class ReadService(TableReadsServicer):
+    """The service. Call `close` after the server has stopped."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._opening = ThreadPoolExecutor(_OPENING_THREADS, thread_name_prefix="open-read")
+        self._planning = ThreadPoolExecutor(_PLANNING_THREADS, thread_name_prefix="plan-read")
+
+    def close(self) -> None:
+        """Stops its threads. Running work ends by itself."""
+        for threads in (self._opening, self._planning):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    async def OpenRead(self, request: pb.OpenReadRequest, context: _Context) -> pb.OpenReadResponse:
+        path = table_path(request.table_path.database_name, request.table_path.table_name)
+        engine, application_id = informative(request.engine), informative(request.application_id)
+        return await _run(self._opening, lambda: _opened_to_pb(self._reads.open(path, engine, application_id)))
+
+    async def RenewRead(self, request: pb.RenewReadRequest, context: _Context) -> pb.RenewReadResponse:
+        read, ticket = await _run(self._opening, lambda: self._reads.renew(request.ticket))
+        return pb.RenewReadResponse(expires_at_ms=to_milliseconds(read.expires_at), ticket=ticket)
+
+    async def CloseRead(self, request: pb.CloseReadRequest, context: _Context) -> pb.CloseReadResponse:
+        await _run(self._opening, lambda: self._reads.close(request.ticket))
+        return pb.CloseReadResponse()
+
+    async def PlanRead(self, request: pb.PlanReadRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:
+        answers = await _run(self._planning, lambda: self._planned(request))
+        while (answer := await _run(self._planning, lambda: next(answers, None))) is not None:
+            yield answer
+
+    # The calls of streams.
+
+    async def NextBatch(self, request: pb.NextBatchRequest, context: _Context) -> pb.NextBatchResponse:
+        raise InvalidArgument(_NO_STREAMS)
+
+    def PlanBatch(self, request: pb.PlanBatchRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:
+        raise InvalidArgument(_NO_STREAMS)
+
+    def _planned(self, request: pb.PlanReadRequest) -> Iterator[pb.PlanReadResponse]:
+        tasks = self._reads.plan(request.ticket, scan_from_pb(request.scan))
+        return (pb.PlanReadResponse(tasks=piece, last_task_continues=continues) for piece, continues in pieces(tasks))
+
+
+def _run(threads: ThreadPoolExecutor, work: Callable[[], Result]) -> asyncio.Future[Result]:
+    return asyncio.get_running_loop().run_in_executor(threads, carried(contained(work)))
+
+
+def _opened_to_pb(opened: OpenedRead) -> pb.OpenReadResponse:
+    moment, table = opened.read.moment, opened.table
+    ranges = [
+        pb.PbBucketRange(bucket=BUCKET.to_pb(bucket), starting_offset=moment.starting_offsets[bucket], stopping_offset=stop)
+        for bucket, stop in moment.stopping_offsets.items()
+        if moment.starting_offsets[bucket] < stop
+    ]
+    return pb.OpenReadResponse(
+        read_id=opened.read.read_id,
+        ticket=opened.ticket,
+        table_id=moment.table_id,
+        lake_snapshot_id=moment.lake_snapshot_id,
+        log_ranges=ranges,
+        log_records=moment.log_records,
+        expires_at_ms=to_milliseconds(opened.read.expires_at),
+        lake_format="" if moment.lake_snapshot_id is None else table.lake_format,
+        has_primary_key=table.table_type is not TableType.LOG,
+        arrow_schema=table.schema.serialize().to_pybytes(),
+    )

@@ -1,0 +1,156 @@
+"""Opens reads of data tables and plans their scans, with the coordinator's records. All methods do I/O and block.
+
+A read is fixed by the same base check as a round. The coordinator's records tell which lake head a check has passed already, and which
+records `CALL sys.skip_record` left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+from tiering.access.acting_for import current_subject
+from tiering.access.grants import Grants
+from tiering.access.privileges import Privilege, Resource
+from tiering.cluster.base import ClusterOwner
+from tiering.cluster.skipping import still_skipped
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.observing.discovery import Discovery
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.coordinator.readers.open_reads import AGAIN, READ_TTL, OpenReads
+from tiering.coordinator.readers.tickets import TicketSigner
+from tiering.errors import AccessDenied, InvalidArgument, PermanentTieringError, SourceChanged
+from tiering.lake.rules.base_check import Base
+from tiering.model.reading.open_reads import OpenRead
+from tiering.model.reading.scans import ReadScan
+from tiering.model.tables import SkippedRecords, TableInfo, TablePath
+from tiering.union_read.plan import base_without_coordinator, open_read, plan_scan
+from tiering.union_read.tasks import ReadTask, pack_tasks
+
+TICKET_KEY = "read-tickets"
+"""Name of the key in the store that signs tickets."""
+
+
+def _lake_alone(path: TablePath) -> str:
+    return f"SELECT * FROM fluss.{path.database_name}.`{path.table_name}$lake` reads the lake copy as it is."
+
+
+@dataclass(frozen=True)
+class OpenedRead:
+    """A read that was just opened: its table at this moment, and its ticket."""
+
+    read: OpenRead
+    table: TableInfo
+    ticket: bytes
+
+
+class Reads:
+    """Opens, renews, plans and closes reads."""
+
+    def __init__(self, table_records: TableRecords, cluster: ClusterOwner, lakes: Lakes, discovery: Discovery, grants: Grants) -> None:
+        self._table_records = table_records
+        self._cluster = cluster
+        self._lakes = lakes
+        self._discovery = discovery
+        self._grants = grants
+        self._signer: TicketSigner | None = None
+        self.open_reads = OpenReads(lambda: table_records.now().wall)
+
+    def open(self, path: TablePath, engine: str, application_id: str) -> OpenedRead:
+        """Fixes the moment of a read of a table as of now. The caller's privilege was checked before.
+
+        Raises UnknownTable, the errors of the base check, LogTruncated, LakeUnavailable, ClusterUnavailable, ServiceBusy.
+        """
+        principal = current_subject().principal
+        self.open_reads.check_room(principal)
+        table = self._cluster.table(path)
+        with self.open_reads.opening(table.table_id):
+            with _hint_at_the_copy(path):
+                moment = open_read(self._cluster, path, self._checked_base)
+            now = self._table_records.now().wall
+            read = OpenRead(uuid4().hex, moment, principal, engine, application_id, now, now, now + READ_TTL)
+            read = self.open_reads.renew(read)
+        table = self._cluster.table(path)
+        if table.table_id != moment.table_id:
+            raise SourceChanged(f"{path} was dropped and created again while a read of it was opened", hint=AGAIN, table_path=path)
+        return OpenedRead(read, table, self._tickets.sign(read))
+
+    def renew(self, ticket: bytes) -> tuple[OpenRead, bytes]:
+        """Extends the time of the read, and returns it and its new ticket. Raises AccessDenied, UnknownTable, ReadExpired."""
+        read = self._allowed(ticket)
+        self.open_reads.check(read)
+        renewed = self.open_reads.renew(read)
+        return renewed, self._tickets.sign(renewed)
+
+    def close(self, ticket: bytes) -> None:
+        """Ends the read. Raises AccessDenied."""
+        self.open_reads.close(self._own(ticket))
+
+    def plan(self, ticket: bytes, scan: ReadScan) -> list[ReadTask]:
+        """Returns the tasks of a scan.
+
+        Raises AccessDenied, UnknownTable, ReadExpired, InvalidArgument (an unknown column), SourceChanged, LogTruncated, LakeUnavailable.
+        """
+        read = self._allowed(ticket)
+        self.open_reads.check(read)
+        table = self._cluster.table(read.moment.path)
+        columns = _columns(table, scan)
+        with _hint_at_the_copy(table.path):
+            readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
+        return pack_tasks(readers, columns)
+
+    def _checked_base(self, table: TableInfo) -> Base:
+        record = self._record(table)
+        if record is None:
+            return base_without_coordinator(self._cluster, self._lakes.of)(table)
+        return self._lakes.base(record, table)
+
+    def _record(self, table: TableInfo) -> TableRecord | None:
+        record = self._table_records.get(table.table_id)
+        if record is None and table.lake_enabled:  # the table may be so new that it is not discovered yet
+            self._discovery.refresh()
+            record = self._table_records.get(table.table_id)
+        return record
+
+    def _skipped(self, table: TableInfo) -> SkippedRecords:
+        record = self._table_records.get(table.table_id)
+        return {} if record is None else still_skipped(self._cluster, table, record.lake.skipped_records)
+
+    def _allowed(self, ticket: bytes) -> OpenRead:
+        """Returns the read of a ticket, if its caller may still read the table. Raises AccessDenied, UnknownTable."""
+        read = self._own(ticket)
+        self._grants.current().require(Privilege.SELECT, Resource.of_table(read.moment.path))
+        return read
+
+    def _own(self, ticket: bytes) -> OpenRead:
+        read = self._tickets.read(ticket)
+        if read.principal != current_subject().principal:
+            raise AccessDenied("the ticket of the read was issued to another caller", hint="Open a read of your own.")
+        return read
+
+    @property
+    def _tickets(self) -> TicketSigner:
+        if self._signer is None:
+            self._signer = TicketSigner(self._table_records.store.key(self._table_records.epoch, TICKET_KEY))
+        return self._signer
+
+
+def _columns(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
+    """Returns the columns of a scan in their order. Raises InvalidArgument for one that the table does not have."""
+    unknown = [name for name in scan.columns if name not in table.schema.names]
+    if unknown:
+        raise InvalidArgument(f"{table.path} has no column {unknown[0]!r}", hint=AGAIN, table_path=table.path)
+    return scan.columns or tuple(table.schema.names)
+
+
+@contextmanager
+def _hint_at_the_copy(path: TablePath) -> Iterator[None]:
+    """Adds to a permanent error of the lake table that its copy can still be read as it is."""
+    try:
+        yield
+    except PermanentTieringError as error:
+        error.hint = f"{error.hint} {_lake_alone(path)}".strip()
+        raise

@@ -1,0 +1,81 @@
+"""The tickets of reads: what OpenRead fixed, signed by the service with HMAC-SHA256 (RFC 2104).
+
+A ticket is good for one read: its table, offsets and snapshots, its caller, and a time. So the service need not store open reads: after a
+restart, or on a standby that took over, a ticket tells everything about its read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from tiering.errors import AccessDenied
+from tiering.instants import from_milliseconds, to_milliseconds
+from tiering.model.reading.open_reads import OpenRead
+from tiering.model.reading.scans import ReadMoment
+from tiering.model.tables import BucketKey, TablePath
+
+_VERSION = b"\x01"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_AGAIN = "Run the statement again. If the error stays, the client and the service do not fit together: compare their versions."
+
+
+class TicketSigner:
+    """Signs tickets and reads them back. `key` is the secret of the service."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, read: OpenRead) -> bytes:
+        """Returns the ticket of a read."""
+        content = zlib.compress(json.dumps(_plain(read), separators=(",", ":")).encode(), 1)
+        return _VERSION + self._digest(content) + content
+
+    def read(self, ticket: bytes) -> OpenRead:
+        """Returns the read of a ticket, which may have expired. Raises AccessDenied for bytes that this service did not sign."""
+        version, digest, content = ticket[:1], ticket[1 : 1 + _DIGEST_BYTES], ticket[1 + _DIGEST_BYTES :]
+        if version != _VERSION or not hmac.compare_digest(digest, self._digest(content)):
+            raise AccessDenied("the ticket of the read was not signed by this service, or was changed since", hint=_AGAIN)
+        return _read(json.loads(zlib.decompress(content)))
+
+    def _digest(self, content: bytes) -> bytes:
+        return hmac.digest(self._key, _VERSION + content, "sha256")
+
+
+def _plain(read: OpenRead) -> dict[str, Any]:
+    moment = read.moment
+    return {
+        "read": read.read_id,
+        "principal": read.principal,
+        "engine": read.engine,
+        "application": read.application_id,
+        "table": [moment.path.database_name, moment.path.table_name, moment.table_id],
+        "snapshot": moment.lake_snapshot_id,
+        "log": [
+            [bucket.partition_id, bucket.bucket_id, moment.starting_offsets[bucket], stop]
+            for bucket, stop in moment.stopping_offsets.items()
+        ],
+        "kv": [[bucket.partition_id, bucket.bucket_id, snapshot] for bucket, snapshot in moment.kv_snapshots.items()],
+        "times": [to_milliseconds(time) for time in (read.opened_at, read.renewed_at, read.expires_at)],
+    }
+
+
+def _read(content: Mapping[str, Any]) -> OpenRead:
+    database, table, table_id = content["table"]
+    log = {BucketKey(partition, bucket): (start, stop) for partition, bucket, start, stop in content["log"]}
+    moment = ReadMoment(
+        TablePath(database, table),
+        table_id,
+        content["snapshot"],
+        {bucket: start for bucket, (start, _) in log.items()},
+        {bucket: stop for bucket, (_, stop) in log.items()},
+        {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot in content["kv"]},
+    )
+    opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
+    return OpenRead(
+        content["read"], moment, content["principal"], content["engine"], content["application"], opened_at, renewed_at, expires_at
+    )

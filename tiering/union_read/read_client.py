@@ -1,0 +1,83 @@
+"""A client of the service TableReads: opens a read of a table and gets the bytes of the tasks of its scans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from tiering.instants import from_milliseconds
+from tiering.model.reading.scans import ReadScan
+from tiering.model.tables import TablePath
+from tiering.rpc.v1 import reads_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbTablePath
+from tiering.rpc.v1.reads_pb2_grpc import TableReadsStub
+from tiering.union_read.task_codec import TaskJoiner
+from tiering.wire.channel import Connection
+from tiering.wire.read_scans import scan_to_pb
+
+OPEN_SECONDS = 60
+"""Timeout of opening a read: the service reads the lake's catalog and the cluster's offsets."""
+PLAN_SECONDS = 600
+"""Timeout of planning a scan: the service reads all manifests of a snapshot."""
+CALL_SECONDS = 10
+"""Timeout of a call without I/O at the service."""
+
+
+@dataclass(frozen=True)
+class OpenedRead:
+    """An open read, as the service describes it."""
+
+    read_id: str
+    ticket: bytes
+    schema: pa.Schema
+    """The columns of the table."""
+    lake_snapshot_id: int | None
+    log_records: int
+    """Upper bound of the number of log records."""
+    expires_at: datetime
+
+
+class ReadClient:
+    """Calls the service over a connection. Its methods raise the errors of the service, and ServiceUnreachable."""
+
+    def __init__(self, connection: Connection, engine: str, application_id: str = "") -> None:
+        self._connection = connection
+        self._stub = TableReadsStub(connection.channel)
+        self._engine = engine
+        self._application_id = application_id
+
+    def open(self, path: TablePath) -> OpenedRead:
+        """Fixes the moment of a read of the table as of now."""
+        table = PbTablePath(database_name=path.database_name, table_name=path.table_name)
+        request = pb.OpenReadRequest(table_path=table, engine=self._engine, application_id=self._application_id)
+        with self._connection.calling():
+            answer = self._stub.OpenRead(request, timeout=OPEN_SECONDS)
+        return OpenedRead(
+            answer.read_id,
+            answer.ticket,
+            pa.ipc.read_schema(pa.py_buffer(answer.arrow_schema)),
+            answer.lake_snapshot_id if answer.HasField("lake_snapshot_id") else None,
+            answer.log_records,
+            from_milliseconds(answer.expires_at_ms),
+        )
+
+    def plan(self, ticket: bytes, scan: ReadScan) -> list[bytes]:
+        """Returns the bytes of the tasks of a scan."""
+        joiner = TaskJoiner()
+        with self._connection.calling():
+            for answer in self._stub.PlanRead(pb.PlanReadRequest(ticket=ticket, scan=scan_to_pb(scan)), timeout=PLAN_SECONDS):
+                joiner.add(answer.tasks, answer.last_task_continues)
+        return joiner.tasks
+
+    def renew(self, ticket: bytes) -> bytes:
+        """Extends the time of a read, and returns its new ticket."""
+        with self._connection.calling():
+            answer = self._stub.RenewRead(pb.RenewReadRequest(ticket=ticket), timeout=CALL_SECONDS)
+        return bytes(answer.ticket)
+
+    def close(self, ticket: bytes) -> None:
+        """Ends a read: the service no longer keeps what it needs."""
+        with self._connection.calling():
+            self._stub.CloseRead(pb.CloseReadRequest(ticket=ticket), timeout=CALL_SECONDS)
