@@ -87,22 +87,31 @@ class IcebergFileReader:
 
 def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[IcebergFileReader]:
     """Returns the readers of all live rows at the snapshot (`RowScan.row_readers`)."""
-    loaded = None if view is None else cast(Table, view.handle)
-    if loaded is None or loaded.metadata.snapshot_by_id(snapshot_id) is None:
-        raise LakeUnavailable(
-            f"the lake table of {table.path} no longer has the snapshot {snapshot_id}, with which the read began",
-            hint="Run the statement again.",
-            table_path=table.path,
-        )
+    loaded = table_with(snapshot_id, view, table.path)
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
         data, deleted = files_of_log_table(loaded, table.path, snapshot_id)
     state = TableState.of(loaded)
     for file in data:
         _check_format(table.path, file)
-    return [IcebergFileReader(state, table.path, table.schema, LiveFile.of(file), _packed(deleted.get(file.file_path))) for file in data]
+    return [
+        IcebergFileReader(state, table.path, table.schema, LiveFile.of(file), packed_mask(deleted.get(file.file_path))) for file in data
+    ]
 
 
-def _packed(deleted: Mask | None) -> bytes:
+def table_with(snapshot_id: int, view: LakeView | None, path: TablePath) -> Table:
+    """Returns the lake table of `view`. Raises LakeUnavailable if the table or its snapshot does not exist any more."""
+    loaded = None if view is None else cast(Table, view.handle)
+    if loaded is None or loaded.metadata.snapshot_by_id(snapshot_id) is None:
+        raise LakeUnavailable(
+            f"the lake table of {path} no longer has the snapshot {snapshot_id}, with which the read began",
+            hint="Run the statement again.",
+            table_path=path,
+        )
+    return loaded
+
+
+def packed_mask(deleted: Mask | None) -> bytes:
+    """Returns the mask in the form of `IcebergFileReader.deleted`."""
     return b"" if deleted is None else np.packbits(deleted).tobytes()
 
 
