@@ -1,14 +1,16 @@
-"""Union reads of primary-key tables on Iceberg: the last change of each key replaces the lake's row."""
+"""Union reads of primary-key tables: the last change of each key replaces the lake's row."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
+from support.lake_kinds.kinds import LAKE_KINDS
 from support.readers.union_reads import WHOLE_TABLE, PlannedRead, planned_read
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.model.reading.scans import ReadPart, ReadScan
@@ -17,7 +19,7 @@ from tiering.model.tables import TableInfo
 KEY_SCHEMA = pa.schema([PRIMARY_KEY_SCHEMA.field("id")])
 
 
-@pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path, kind=request.param)
     yield lake_world
@@ -89,3 +91,8 @@ def test_a_table_without_a_lake_copy_is_read_from_its_log(world: LakeWorld) -> N
     delete(world, table, [2])
 
     assert rows_of(plan(world, table)) == [(1, "a")]
+
+
+def test_executors_read_paimon_files_without_pypaimon() -> None:
+    code = "import sys, tiering.lake.paimon.reading.file_readers; sys.exit(any(name.startswith('pypaimon') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -16,6 +16,7 @@ from urllib.parse import urlparse
 
 import pyarrow as pa
 
+from tiering.errors import LakewardError
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
 from tiering.model.tables import BucketKey, TableInfo
@@ -168,6 +169,26 @@ class RowScan(Protocol):
 
         Raises LakeUnavailable, SchemaDrift (a file that no reader of this version can read).
         """
+
+
+def in_source_types(rows: pa.RecordBatch, requested: pa.Schema, misfit: Callable[[str, str], LakewardError]) -> pa.RecordBatch:
+    """Returns the rows with the columns and types of `requested`. A column that the lake table does not have yet is null.
+
+    Raises `misfit(column, problem)` if a value does not fit the type of its column.
+    """
+    arrays: list[Any] = []
+    for column in requested:
+        index = rows.schema.get_field_index(column.name)
+        if index < 0:
+            arrays.append(pa.nulls(rows.num_rows, column.type))
+            continue
+        stored = rows.column(index)
+        try:
+            arrays.append(stored if stored.type == column.type else stored.cast(column.type))
+        except pa.ArrowInvalid as error:
+            problem = f"values of the type {stored.type} that do not fit the source's type {column.type}"
+            raise misfit(column.name, problem) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=requested)
 
 
 class LocalCopies:

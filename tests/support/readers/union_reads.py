@@ -10,6 +10,7 @@ from tiering.cluster.base import SplitSource
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import TablePath
 from tiering.union_read.plan import LakeOpener, base_without_coordinator, open_read, plan_scan, scan_columns
+from tiering.union_read.task_codec import decode, encode
 from tiering.union_read.tasks import ReadTask, pack_tasks
 
 WHOLE_TABLE = ReadScan()
@@ -24,9 +25,10 @@ class PlannedRead:
     moment: ReadMoment
 
     def tasks(self, scan: ReadScan = WHOLE_TABLE) -> list[ReadTask]:
-        """Returns the tasks of a scan."""
+        """Returns the tasks of a scan, as an executor gets them."""
         columns = scan_columns(self.cluster.table(self.moment.path), scan)
-        return pack_tasks(plan_scan(self.cluster, self.open_lake, self.moment, scan), columns)
+        tasks = pack_tasks(plan_scan(self.cluster, self.open_lake, self.moment, scan), columns)
+        return [decode(encode(task)) for task in tasks]
 
     def rows(self, scan: ReadScan = WHOLE_TABLE) -> pa.Table:
         """Returns the rows of a scan, in any order."""

@@ -15,12 +15,13 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from tiering.errors import LakeUnavailable
+from tiering.errors import LakeUnavailable, SchemaDrift
 from tiering.lake.base import LakeView
+from tiering.lake.file_lists import in_source_types
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
-from tiering.lake.iceberg.primary_key.parquet_files import nulls, open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
 from tiering.lake.iceberg.reading.survey import files_of_log_table
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.writing.writer import TableState
@@ -62,27 +63,15 @@ class IcebergFileReader:
             for batch in whole_rows(parquet, projection):
                 rows = batch if is_deleted is None else batch.filter(pa.array(~is_deleted[first : first + batch.num_rows]))
                 first += batch.num_rows
-                yield self._in_source_types(rows, requested)
+                yield in_source_types(rows, requested, self._misfit)
 
     def _is_deleted(self) -> Mask | None:
         if not self.deleted:
             return None
         return np.unpackbits(np.frombuffer(self.deleted, np.uint8), count=self.file.records).astype(bool)
 
-    def _in_source_types(self, rows: pa.RecordBatch, requested: pa.Schema) -> pa.RecordBatch:
-        """Returns the rows with the columns and types of `requested`. A column that the lake table does not have yet is null."""
-        arrays = []
-        for column in requested:
-            if column.name not in rows.schema.names:
-                arrays.append(nulls(rows.num_rows, column.type))
-                continue
-            stored = rows.column(column.name)
-            try:
-                arrays.append(stored if stored.type == column.type else stored.cast(column.type))
-            except pa.ArrowInvalid as error:
-                problem = f"has values of the type {stored.type} in {self.file.location} that do not fit the source's type {column.type}"
-                raise drift(self.path, column.name, problem) from error
-        return pa.RecordBatch.from_arrays(arrays, schema=requested)
+    def _misfit(self, column: str, problem: str) -> SchemaDrift:
+        return drift(self.path, column, f"has in {self.file.location} {problem}")
 
 
 def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[IcebergFileReader]:
