@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -65,6 +65,12 @@ class LakewardSource(DataSource):
     def reader(self, schema: StructType) -> UnionReader:
         with errors_for_spark():
             return UnionReader(read_options(self.options), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from tiering.union_read.spark_stream import StreamReader
+
+        with errors_for_spark():
+            return StreamReader(self.options, schema.fieldNames())
 
 
 class ReadPartition(InputPartition):

@@ -77,6 +77,12 @@ class OpenReads:
             self._put(renewed)
             return renewed
 
+    def keep(self, stream: OpenRead) -> None:
+        """Opens a read of a stream, or moves it: its moment and its times replace those before."""
+        with self._lock:
+            entered = self._reads.get(stream.read_id)
+            self._put(stream if entered is None else replace(stream, opened_at=entered.opened_at))
+
     def check(self, read: OpenRead) -> None:
         """Raises ReadExpired if the read of a ticket was closed or its time is over. Enters it if it is unknown."""
         with self._lock:

@@ -7,7 +7,7 @@ and of system tables, and few, so that the planning of large tables leaves time 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ import grpc.aio
 
 from tiering.access.request_bounds import informative
 from tiering.coordinator.readers.reads import OpenedRead, Reads
-from tiering.errors import InvalidArgument
+from tiering.coordinator.readers.streams import StreamCall, Streams
 from tiering.instants import to_milliseconds
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
@@ -25,6 +25,7 @@ from tiering.model.tables import TableType
 from tiering.rpc.v1 import reads_pb2 as pb
 from tiering.rpc.v1.reads_pb2_grpc import TableReadsServicer
 from tiering.union_read.task_codec import pieces
+from tiering.union_read.tasks import ReadTask
 from tiering.wire.model_codecs import BUCKET
 from tiering.wire.read_scans import scan_from_pb
 
@@ -32,8 +33,6 @@ _OPENING_THREADS = 8
 """Threads for calls that read a few files of a lake."""
 _PLANNING_THREADS = 2
 """Threads for calls that read all manifests of a snapshot, mostly in Python. They share the processor with heartbeats."""
-
-_NO_STREAMS = "this version does not read tables as streams"
 
 Result = TypeVar("Result")
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -44,6 +43,7 @@ class ReadService(TableReadsServicer):
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
+        self._streams = Streams(reads)
         self._opening = ThreadPoolExecutor(_OPENING_THREADS, thread_name_prefix="open-read")
         self._planning = ThreadPoolExecutor(_PLANNING_THREADS, thread_name_prefix="plan-read")
 
@@ -70,17 +70,28 @@ class ReadService(TableReadsServicer):
         while (answer := await _run(self._planning, lambda: next(answers, None))) is not None:
             yield answer
 
-    # The calls of streams.
-
     async def NextBatch(self, request: pb.NextBatchRequest, context: _Context) -> pb.NextBatchResponse:
-        raise InvalidArgument(_NO_STREAMS)
+        offset = request.offset if request.HasField("offset") else None
+        max_records = request.max_records if request.HasField("max_records") else None
+        last = request.last_offset if request.HasField("last_offset") else None
+        call = StreamCall.of_next(request)
+        return pb.NextBatchResponse(offset=await _run(self._opening, lambda: self._streams.next_batch(call, offset, max_records, last)))
 
-    def PlanBatch(self, request: pb.PlanBatchRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:
-        raise InvalidArgument(_NO_STREAMS)
+    async def PlanBatch(self, request: pb.PlanBatchRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:
+        answers = await _run(self._planning, lambda: self._batch(request))
+        while (answer := await _run(self._planning, lambda: next(answers, None))) is not None:
+            yield answer
+
+    def _batch(self, request: pb.PlanBatchRequest) -> Iterator[pb.PlanReadResponse]:
+        scan = scan_from_pb(request.scan)
+        return _answers(self._streams.plan_batch(StreamCall.of_plan(request, scan), scan, request.start_offset, request.end_offset))
 
     def _planned(self, request: pb.PlanReadRequest) -> Iterator[pb.PlanReadResponse]:
-        tasks = self._reads.plan(request.ticket, scan_from_pb(request.scan))
-        return (pb.PlanReadResponse(tasks=piece, last_task_continues=continues) for piece, continues in pieces(tasks))
+        return _answers(self._reads.plan(request.ticket, scan_from_pb(request.scan)))
+
+
+def _answers(tasks: Sequence[ReadTask]) -> Iterator[pb.PlanReadResponse]:
+    return (pb.PlanReadResponse(tasks=piece, last_task_continues=continues) for piece, continues in pieces(tasks))
 
 
 def _run(threads: ThreadPoolExecutor, work: Callable[[], Result]) -> asyncio.Future[Result]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import uuid4
 
 from tiering.access.acting_for import current_subject
@@ -28,6 +29,7 @@ from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import SkippedRecords, TableInfo, TablePath
 from tiering.union_read.plan import base_without_coordinator, open_read, plan_scan
+from tiering.union_read.stream_batches import StreamedTable
 from tiering.union_read.tasks import ReadTask, pack_tasks
 
 TICKET_KEY = "read-tickets"
@@ -97,10 +99,20 @@ class Reads:
         read = self._allowed(ticket)
         self.open_reads.check(read)
         table = self._cluster.table(read.moment.path)
-        columns = _columns(table, scan)
+        columns = columns_of_scan(table, scan)
         with _hint_at_the_copy(table.path):
             readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
         return pack_tasks(readers, columns)
+
+    def streamed(self, path: TablePath) -> tuple[StreamedTable, TableInfo]:
+        """Returns the parts with which batches of a stream of the table are planned, and the table. Raises UnknownTable, ServiceBusy."""
+        self.open_reads.check_room(current_subject().principal)
+        table = self._cluster.table(path)
+        return StreamedTable(self._cluster, self._lakes.of, self._checked_base, self._skipped(table)), table
+
+    def now(self) -> datetime:
+        """Returns the coordinator's time."""
+        return self._table_records.now().wall
 
     def _checked_base(self, table: TableInfo) -> Base:
         record = self._record(table)
@@ -138,7 +150,7 @@ class Reads:
         return self._signer
 
 
-def _columns(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
+def columns_of_scan(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
     """Returns the columns of a scan in their order. Raises InvalidArgument for one that the table does not have."""
     unknown = [name for name in scan.columns if name not in table.schema.names]
     if unknown:
