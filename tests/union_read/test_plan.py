@@ -11,7 +11,7 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.errors import InvalidArgument, LakeRolledBack
+from tiering.errors import LakeRolledBack
 from tiering.lake.base import LakeView
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo, TablePath
@@ -151,12 +151,6 @@ def test_a_round_that_commits_during_the_planning_doubles_no_row(world: LakeWorl
     monkeypatch.setattr(world.lake, "view", view_then_round)
 
     assert ids(plan(world, table)) == list(range(14))
-
-
-def test_a_primary_key_table_is_refused(world: LakeWorld) -> None:
-    table = world.primary_key_table("accounts")
-    with pytest.raises(InvalidArgument, match="primary-key table"):
-        plan(world, table)
 
 
 def test_a_task_reads_only_the_requested_columns_in_their_order(world: LakeWorld) -> None:

@@ -6,7 +6,7 @@ Both are optional abilities of a lake.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ from urllib.parse import urlparse
 
 import pyarrow as pa
 
+from tiering.errors import LakewardError
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
-from tiering.model.tables import TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 """Key by which pyarrow names the field id in a field's metadata."""
@@ -136,15 +137,58 @@ class LakeRowReader(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class BucketRows:
+    """Readers of lake rows. `buckets`: those of the requested buckets of which the rows may be. No other readers have rows of them."""
+
+    buckets: frozenset[BucketKey]
+    readers: tuple[LakeRowReader, ...]
+
+
 @runtime_checkable
 class RowScan(Protocol):
     """A lake whose rows can be read on executors."""
+
+    def bucket_readers(
+        self,
+        table: TableInfo,
+        view: LakeView | None,
+        snapshot_id: int,
+        buckets: Mapping[BucketKey, str | None],
+        replaced: Collection[BucketKey] = (),
+    ) -> Sequence[BucketRows]:
+        """Returns the readers of all live rows of a primary-key table at a snapshot, without the rows of the buckets `replaced`.
+
+        `buckets` have changes in the log, and the names of their partitions. The changes of a bucket apply to its `BucketRows`.
+
+        Raises what `row_readers` raises.
+        """
 
     def row_readers(self, table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[LakeRowReader]:
         """Returns the readers of all live rows of a log table at a snapshot. `view` None: the lake table does not exist any more.
 
         Raises LakeUnavailable, SchemaDrift (a file that no reader of this version can read).
         """
+
+
+def in_source_types(rows: pa.RecordBatch, requested: pa.Schema, misfit: Callable[[str, str], LakewardError]) -> pa.RecordBatch:
+    """Returns the rows with the columns and types of `requested`. A column that the lake table does not have yet is null.
+
+    Raises `misfit(column, problem)` if a value does not fit the type of its column.
+    """
+    arrays: list[Any] = []
+    for column in requested:
+        index = rows.schema.get_field_index(column.name)
+        if index < 0:
+            arrays.append(pa.nulls(rows.num_rows, column.type))
+            continue
+        stored = rows.column(index)
+        try:
+            arrays.append(stored if stored.type == column.type else stored.cast(column.type))
+        except pa.ArrowInvalid as error:
+            problem = f"values of the type {stored.type} that do not fit the source's type {column.type}"
+            raise misfit(column.name, problem) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=requested)
 
 
 class LocalCopies:

@@ -7,20 +7,20 @@ the same rows. The base check of a round decides whether L describes the lake's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 
-from tiering.cluster.base import SplitSource
+from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.skipping import reader_without
 from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
-from tiering.lake.base import Lake
+from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import RowScan
 from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
-from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import SkippedRecords, TableInfo, TablePath, TableType
-from tiering.planning.plan_splits import cut_splits, plan_round
+from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
+from tiering.model.tables import BucketKey, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
+from tiering.planning.plan_splits import Plan, cut_splits, plan_round, replaced_buckets
+from tiering.union_read.primary_key import BucketChanges, merged_readers
 from tiering.union_read.readers import LogRows, RowReader
 
 PLAN_ATTEMPTS = 3
@@ -35,33 +35,63 @@ LakeOpener = Callable[[str], Lake]
 CheckedBase = Callable[[TableInfo], Base]
 """Reads the lake copy of a table and checks it as a round does. Raises the permanent errors of the base check, LakeUnavailable."""
 
+LeaseSnapshots = Callable[[Mapping[TableBucket, int]], Collection[TableBucket]]
+"""Leases KV snapshots (ids by bucket) for a read. Returns the buckets whose snapshot does not exist any more."""
+
 NO_LAKE = Base(None, None, False)
 
 
-def open_read(source: SplitSource, path: TablePath, checked_base: CheckedBase) -> ReadMoment:
-    """Returns the moment of a read of the table `path` as of now.
+def open_read(source: SplitSource, path: TablePath, checked_base: CheckedBase, lease: LeaseSnapshots | None = None) -> ReadMoment:
+    """Returns the moment of a read of the table `path` as of now. `lease` None: the KV snapshots of the moment are not leased.
 
     Raises UnknownTable, the errors of `checked_base`, LogTruncated (the log no longer has the records behind the lake's offsets),
     KvSnapshotGone, ClusterUnavailable.
     """
     for _ in range(PLAN_ATTEMPTS - 1):
         try:
-            return _moment(source, source.table(path), checked_base)
+            return _moment(source, source.table(path), checked_base, lease)
         except (LogTruncated, SourceChanged, KvSnapshotGone):
             continue
-    return _moment(source, source.table(path), checked_base)
+    return _moment(source, source.table(path), checked_base, lease)
 
 
-def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase) -> ReadMoment:
-    if table.table_type is not TableType.LOG:
-        raise InvalidArgument(
-            f"{table.path} is a primary-key table: this version reads only log tables together with their log",
-            hint=f"Read the lake copy: SELECT * FROM fluss.{table.path}.",
-            table_path=table.path,
-        )
+def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase, lease: LeaseSnapshots | None) -> ReadMoment:
     base = checked_base(table) if table.lake_enabled else NO_LAKE
-    plan = plan_round(table, base.ranges, source.offsets(table), source.partitions(table))
-    return ReadMoment(table.path, table.table_id, None if base.view is None else base.view.head, plan.bases, plan.stops)
+    plan = _plan(source, table, base)
+    moment = ReadMoment(
+        path=table.path,
+        table_id=table.table_id,
+        lake_snapshot_id=None if base.view is None else base.view.head,
+        starting_offsets=plan.bases,
+        stopping_offsets=plan.stops,
+        kv_snapshots={split.bucket: split.snapshot_id for split in plan.snapshots},
+        replaced=replaced_buckets(plan, base.moved_back),
+    )
+    snapshots = snapshots_to_lease(moment)
+    if snapshots and lease is not None and (missing := lease(snapshots)):
+        bucket = min(missing, key=lambda place: place.bucket.sort_key()).bucket
+        raise KvSnapshotGone(
+            f"the KV snapshot {moment.kv_snapshots[bucket]} of bucket {bucket} of {table.path} was deleted while a read began",
+            hint="Run the statement again.",
+            table_path=table.path,
+            bucket=bucket,
+        )
+    return moment
+
+
+def _plan(source: SplitSource, table: TableInfo, base: Base) -> Plan:
+    """Returns the plan of a round that would begin now. KV snapshots are read only for buckets that the lake lacks, and before the log
+    ends, so that no snapshot is ahead of them."""
+    ends = source.offsets(table)
+    if table.table_type is TableType.LOG or ends.keys() <= base.ranges.keys():
+        return plan_round(table, base.ranges, ends, source.partitions(table))
+    snapshots = source.kv_snapshots(table)
+    return plan_round(table, base.ranges, source.offsets(table), source.partitions(table), snapshots)
+
+
+def snapshots_to_lease(moment: ReadMoment) -> dict[TableBucket, int]:
+    """Returns the KV snapshots that the tasks of the moment read, by bucket."""
+    return {TableBucket(moment.table_id, bucket): snapshot_id for bucket, snapshot_id in moment.kv_snapshots.items()}
 
 
 def base_without_coordinator(source: SplitSource, open_lake: LakeOpener) -> CheckedBase:
@@ -89,24 +119,43 @@ def check_columns(lake: Lake, table: TableInfo, base: Base) -> None:
         lake.new_columns(table, base.view)
 
 
+def scan_columns(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
+    """Returns the columns of the rows of a scan: the requested ones, else the key columns for CHANGED_KEYS, else all."""
+    return scan.columns or (table.primary_key if scan.part is ReadPart.CHANGED_KEYS else tuple(table.schema.names))
+
+
 def plan_scan(
     source: SplitSource, open_lake: LakeOpener, moment: ReadMoment, scan: ReadScan, skipped: SkippedRecords | None = None
 ) -> list[RowReader]:
     """Returns the readers of a scan. `skipped` has the records that `CALL sys.skip_record` left out.
 
-    Raises SourceChanged (the table was recreated, or a partition was dropped since), LogTruncated, LakeUnavailable, SchemaDrift,
-    InvalidArgument (an unknown column), ClusterUnavailable.
+    Raises SourceChanged (the table was recreated, or a partition was dropped since), LogTruncated, KvSnapshotGone, LakeUnavailable,
+    SchemaDrift, InvalidArgument (an unknown column), ClusterUnavailable.
     """
     table = source.table(moment.path)
     if table.table_id != moment.table_id:
         raise SourceChanged(f"{moment.path} was dropped and created again since the read began", table_path=moment.path)
-    log = _log_readers(source, table, moment, skipped or {})
-    return log if scan.part is ReadPart.LOG_ROWS else [*_lake_readers(open_lake, table, moment), *log]
+    log = _LogPart(source, table, moment, skipped or {})
+    if table.table_type is TableType.LOG:
+        readers = log.rows()
+        return readers if scan.part is ReadPart.LOG_ROWS else [*_lake_rows(open_lake, table, moment), *readers]
+    changes = log.changes()
+    lake = _scan_of(open_lake, table, moment) if scan.part is ReadPart.ROWS else None
+    if lake is None:
+        return merged_readers(table, (), changes, scan.part)
+    names = {change.bucket: log.names[change.bucket.partition_id] for change in changes}
+    return merged_readers(table, lake[0].bucket_readers(table, *lake[1:], names, moment.replaced), changes, scan.part)
 
 
-def _lake_readers(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> list[RowReader]:
+def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> list[RowReader]:
+    lake = _scan_of(open_lake, table, moment)
+    return [] if lake is None else [*lake[0].row_readers(table, *lake[1:])]
+
+
+def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tuple[RowScan, LakeView | None, int] | None:
+    """Returns the lake, the view of the table and the snapshot that the moment has; None without a lake copy."""
     if moment.lake_snapshot_id is None:
-        return []
+        return None
     lake = open_lake(table.lake_format)
     if not isinstance(lake, RowScan):
         raise InvalidArgument(
@@ -114,22 +163,68 @@ def _lake_readers(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -
             hint="Read the lake copy with `lakeward sql --engine duckdb`.",
             table_path=table.path,
         )
-    return [*lake.row_readers(table, lake.view(table.path), moment.lake_snapshot_id)]
+    return lake, lake.view(table.path), moment.lake_snapshot_id
 
 
-def _log_readers(source: SplitSource, table: TableInfo, moment: ReadMoment, skipped: SkippedRecords) -> list[RowReader]:
-    names: dict[int | None, str | None] = {None: None}
-    names |= {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
-    ends = source.offsets(table)
-    readers: list[RowReader] = []
-    for bucket, stop in moment.stopping_offsets.items():
-        if stop == moment.starting_offsets[bucket]:
-            continue
-        if bucket.partition_id not in names or bucket not in ends:
-            raise SourceChanged(f"a partition of {table.path} was dropped since the read began", table_path=table.path, bucket=bucket)
-        record_bytes = ends[bucket].bytes_per_record
-        whole = TieringLogSplit(table.path, bucket, names[bucket.partition_id], moment.starting_offsets[bucket], stop, None)
-        for split in cut_splits(whole, record_bytes):
-            size = split.records * (UNSIZED_RECORD_BYTES if record_bytes is None else record_bytes)
-            readers.append(LogRows(reader_without(partial(source.reader, table), split, skipped.get(bucket, ())), int(size)))
-    return readers
+class _LogPart:
+    """The readers of the log part of a moment."""
+
+    def __init__(self, source: SplitSource, table: TableInfo, moment: ReadMoment, skipped: SkippedRecords) -> None:
+        self._source = source
+        self._table = table
+        self._moment = moment
+        self._skipped = skipped
+        self.names: dict[int | None, str | None] = {None: None}
+        """Names of the living partitions."""
+        self.names |= {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
+        self._ends = source.offsets(table)
+
+    def rows(self) -> list[RowReader]:
+        """Returns the readers of a log table, several for a long range."""
+        return [
+            LogRows(self._reader(split), self._bytes(bucket, split.records))
+            for bucket in self._buckets()
+            for split in cut_splits(self._split(bucket), self._ends[bucket].bytes_per_record)
+        ]
+
+    def changes(self) -> list[BucketChanges]:
+        """Returns the changes of each bucket of a primary-key table: its KV snapshot if it begins with one, and its range of the log."""
+        buckets: list[BucketChanges] = []
+        for bucket in self._buckets():
+            split = self._split(bucket)
+            log = self._reader(split) if split.records else None
+            snapshot, snapshot_bytes = None, 0
+            if bucket in self._moment.kv_snapshots:
+                snapshot = self._source.reader(self._table, self._snapshot(bucket))
+                # Every key of a KV snapshot was written at least once.
+                snapshot_bytes = self._bytes(bucket, split.starting_offset)
+            buckets.append(BucketChanges(bucket, log, self._bytes(bucket, split.records), snapshot, snapshot_bytes))
+        return buckets
+
+    def _buckets(self) -> list[BucketKey]:
+        """Returns the buckets with something to read. Raises SourceChanged for a bucket that does not exist any more."""
+        moment, path = self._moment, self._table.path
+        buckets = [
+            bucket
+            for bucket, stop in moment.stopping_offsets.items()
+            if stop > moment.starting_offsets[bucket] or bucket in moment.kv_snapshots
+        ]
+        for bucket in buckets:
+            if bucket.partition_id not in self.names or bucket not in self._ends:
+                raise SourceChanged(f"a partition of {path} was dropped since the read began", table_path=path, bucket=bucket)
+        return buckets
+
+    def _split(self, bucket: BucketKey) -> TieringLogSplit:
+        moment, name = self._moment, self.names[bucket.partition_id]
+        return TieringLogSplit(self._table.path, bucket, name, moment.starting_offsets[bucket], moment.stopping_offsets[bucket], None)
+
+    def _snapshot(self, bucket: BucketKey) -> TieringSnapshotSplit:
+        moment, name = self._moment, self.names[bucket.partition_id]
+        return TieringSnapshotSplit(self._table.path, bucket, name, moment.kv_snapshots[bucket], moment.starting_offsets[bucket], None)
+
+    def _reader(self, split: TieringLogSplit) -> SplitReader:
+        return reader_without(lambda part: self._source.reader(self._table, part), split, self._skipped.get(split.bucket, ()))
+
+    def _bytes(self, bucket: BucketKey, records: int) -> int:
+        size = self._ends[bucket].bytes_per_record
+        return int(records * (UNSIZED_RECORD_BYTES if size is None else size))

@@ -9,7 +9,8 @@ import pyarrow as pa
 from tiering.cluster.base import SplitSource
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import TablePath
-from tiering.union_read.plan import LakeOpener, base_without_coordinator, open_read, plan_scan
+from tiering.union_read.plan import LakeOpener, base_without_coordinator, open_read, plan_scan, scan_columns
+from tiering.union_read.task_codec import decode, encode
 from tiering.union_read.tasks import ReadTask, pack_tasks
 
 WHOLE_TABLE = ReadScan()
@@ -24,14 +25,15 @@ class PlannedRead:
     moment: ReadMoment
 
     def tasks(self, scan: ReadScan = WHOLE_TABLE) -> list[ReadTask]:
-        """Returns the tasks of a scan."""
-        columns = scan.columns or self.cluster.table(self.moment.path).schema.names
-        return pack_tasks(plan_scan(self.cluster, self.open_lake, self.moment, scan), columns)
+        """Returns the tasks of a scan, as an executor gets them."""
+        columns = scan_columns(self.cluster.table(self.moment.path), scan)
+        tasks = pack_tasks(plan_scan(self.cluster, self.open_lake, self.moment, scan), columns)
+        return [decode(encode(task)) for task in tasks]
 
     def rows(self, scan: ReadScan = WHOLE_TABLE) -> pa.Table:
         """Returns the rows of a scan, in any order."""
-        schema = self.cluster.table(self.moment.path).schema
-        columns = scan.columns or schema.names
+        table = self.cluster.table(self.moment.path)
+        schema, columns = table.schema, scan_columns(table, scan)
         batches = [batch for task in self.tasks(scan) for batch in task.read()]
         return pa.Table.from_batches(batches, schema=pa.schema([schema.field(name) for name in columns]))
 

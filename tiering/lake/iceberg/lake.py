@@ -31,6 +31,7 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.primary_key.bucket_files import check_live_files, encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
+from tiering.lake.iceberg.reading.bucket_scan import bucket_readers
 from tiering.lake.iceberg.reading.clean_rows import clean_rows, live_row_sums
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, expired_ancestors
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
@@ -101,6 +102,7 @@ class IcebergLake:
     expired_ancestors = staticmethod(expired_ancestors)
     remove_rows = staticmethod(remove_rows)
     row_readers = staticmethod(row_readers)
+    bucket_readers = staticmethod(bucket_readers)
 
     def databases(self) -> Sequence[str]:
         with self._errors("read the lake's catalog"):

@@ -27,6 +27,7 @@ from tiering.lake.paimon.reading.clean_rows import clean_rows, live_row_sums
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
 from tiering.lake.paimon.reading.health import SizeReader, measure, partition_rows, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
+from tiering.lake.paimon.reading.row_scan import bucket_readers, row_readers
 from tiering.lake.paimon.reading.snapshots import SnapshotReader
 from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
 from tiering.lake.paimon.reading.view import view_of
@@ -53,7 +54,8 @@ EVOLVE_ATTEMPTS = 5
 class PaimonLake:
     """Paimon tables of one warehouse. `clock` gives the commit times. Safe to use from several threads.
 
-    Implements `Lake`, `LakeMaintenance`, `PartitionRows`, `MeasuredLake`, `ColumnCheck`, `DriftCheck`, `FileMerging` and `TableUpkeep`.
+    Implements `Lake`, `LakeMaintenance`, `PartitionRows`, `MeasuredLake`, `ColumnCheck`, `DriftCheck`, `FileMerging`, `RowScan` and
+    `TableUpkeep`.
     """
 
     format = FORMAT
@@ -84,6 +86,8 @@ class PaimonLake:
     file_lists = staticmethod(file_lists)
     marker_at = staticmethod(marker_at)
     partition_rows = staticmethod(partition_rows)
+    row_readers = staticmethod(row_readers)
+    bucket_readers = staticmethod(bucket_readers)
     measure = staticmethod(measure)
 
     def databases(self) -> Sequence[str]:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from tiering.errors import LakewardError, RoundFailed
 from tiering.lake.outside_errors import describe
+from tiering.lake.writing.key_sets import KeyTest, key_test
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.refused_records import RECORD_ID
 
@@ -29,8 +30,6 @@ Mask = npt.NDArray[np.bool_]
 MANY_KEYS = 1_000_000
 """Number of rows from which DuckDB is used. Arrow takes 50 to 100 bytes a key, without a limit."""
 DUCKDB_MEMORY = "400MB"
-TABLE_RANGE = 1 << 25
-"""Largest range of integers that is looked up in a table, which takes one byte an integer."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,13 @@ class ChangedKeys:
     count: int
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
+    def test(self) -> KeyTest | None:
+        """Returns a function that tells which rows have a changed key; None if there are too many keys to keep them in memory."""
+        if not 0 < self.count < MANY_KEYS:
+            return None
+        batches = list(self.batches())
+        return key_test([pa.chunked_array([batch.column(place) for batch in batches], type=kind) for place, kind in enumerate(self.types)])
+
     def bounds(self) -> list[tuple[Any, Any]]:
         """Returns the smallest and the largest value of each key column, in the form of `plain`."""
         bounds: list[tuple[Any, Any]] = []
@@ -68,6 +74,18 @@ class ChangedKeys:
 def plain(value: pa.Scalar[Any]) -> Any:
     """Returns a key's value for comparison. Dates and times are the stored number, because Python's own types end with the year 9999."""
     return cast(Any, value).value if pa.types.is_temporal(value.type) else value.as_py()
+
+
+def kept_rows(batches: Iterable[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of `batches` that `mask` keeps. The mask has one value for each row of all batches."""
+    first = 0
+    for batch in batches:
+        part = mask[first : first + batch.num_rows]
+        first += batch.num_rows
+        if part.all():
+            yield batch
+        elif part.any():
+            yield pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in batch.columns], schema=batch.schema)
 
 
 def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
@@ -93,26 +111,13 @@ def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
 
 def rows_with(changed: ChangedKeys, lake_rows: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Yields (file number, positions) of the rows of `lake_rows` that have a changed key. A file may be yielded several times."""
-    if changed.count < MANY_KEYS and len(changed.columns) == 1:
-        has_changed = _membership(pa.chunked_array([batch.column(0) for batch in changed.batches()], type=changed.types[0]))
+    if (has_changed := changed.test()) is not None:
         for rows in lake_rows:
-            positions = np.flatnonzero(has_changed(rows.keys[0]))
+            positions = np.flatnonzero(has_changed(rows.keys))
             if len(positions):
                 yield rows.file, positions + rows.first
         return
     yield from _rows_by_duckdb(changed, lake_rows)
-
-
-def _membership(values: pa.ChunkedArray[Any]) -> Callable[[pa.Array[Any]], Mask]:
-    """Returns a function that tells for each of its keys whether it is one of `values`, of which there is at least one.
-
-    Integers of a small range are looked up in a table, which is ten times as fast as hashing."""
-    if pa.types.is_integer(values.type):
-        changed = values.to_numpy()
-        low, high = int(changed.min()), int(changed.max())
-        if high - low < TABLE_RANGE:
-            return lambda keys: np.isin(keys.to_numpy(), changed, kind="table")
-    return lambda keys: pc.is_in(keys, value_set=values).to_numpy(zero_copy_only=False)
 
 
 def _rows_by_duckdb(changed: ChangedKeys, lake_rows: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

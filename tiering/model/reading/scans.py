@@ -18,7 +18,8 @@ class ReadPart(StrEnum):
     LOG_ROWS = "LOG_ROWS"
     """The rows of the log part alone: appended rows, or of a primary-key table the last changes of keys that leave a row."""
     CHANGED_KEYS = "CHANGED_KEYS"
-    """The keys that the log part of a primary-key table changes, each once."""
+    """The keys that the log part of a primary-key table changes, each once. They and LOG_ROWS replace a merge only if the moment has no
+    buckets in `replaced`."""
     CHANGELOG = "CHANGELOG"
     """The records of the whole log up to the stopping offsets, with the change type, the offset and the commit time as first columns."""
 
@@ -53,6 +54,8 @@ class ReadMoment:
     """E: per bucket the end of the log at the moment of the read. Has the same buckets as `starting_offsets`."""
     kv_snapshots: Mapping[BucketKey, int] = field(default_factory=dict)
     """Ids of the KV snapshots with which buckets begin that are not in the lake. Their log part begins at the snapshot's log offset."""
+    replaced: frozenset[BucketKey] = frozenset()
+    """Buckets whose KV snapshot replaces all rows that the lake has of them."""
 
     @property
     def log_records(self) -> int:

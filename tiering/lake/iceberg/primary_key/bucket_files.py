@@ -128,9 +128,16 @@ def live_bucket_files(
 def check_live_files(table: Table, path: TablePath) -> None:
     """Checks the files of the table's head. Raises SchemaDrift with a `mend` (`DriftCheck.check_fit`), LakeUnavailable."""
     with lake_errors(f"read the manifests of {path}", table_path=path):
-        for entry in live_entries(table, table.metadata.current_snapshot_id):
-            _check_spec(table, path, entry.data_file)
-            _check_format(table, path, entry.data_file)
+        for _ in checked_entries(table, path, table.metadata.current_snapshot_id):
+            pass
+
+
+def checked_entries(table: Table, path: TablePath, snapshot_id: int | None) -> Iterator[ManifestEntry]:
+    """Yields the entries of the live files of a snapshot. Raises SchemaDrift, as `check_live_files` does."""
+    for entry in live_entries(table, snapshot_id):
+        _check_spec(table, path, entry.data_file)
+        _check_format(table, path, entry.data_file)
+        yield entry
 
 
 def live_entries(table: Table, snapshot_id: int | None) -> Iterator[ManifestEntry]:

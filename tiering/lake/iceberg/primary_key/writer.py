@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
 from pyiceberg.manifest import DataFile
 
@@ -43,7 +42,7 @@ from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.upkeep.small_files import MERGED_BYTES, merge_budget
 from tiering.lake.writing.fitting import fit, fit_records, watched_schema
-from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
+from tiering.lake.writing.keys import ChangedKeys, KeyRows, Mask, kept_rows, last_of_each_key, rows_with
 from tiering.lake.writing.row_guard import ChangeGuard
 from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
@@ -84,7 +83,7 @@ class PrimaryKeyWriter:
         rows = watched.select(self._files.schema.names)
         before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round, so a -U is never the last change
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):
-            for kept in _kept(iter([rows]), ~before):
+            for kept in kept_rows(iter([rows]), ~before):
                 self._spool.add(kept)
                 self._kinds.append(kinds.to_numpy()[~before])
 
@@ -140,7 +139,7 @@ class PrimaryKeyWriter:
     def _changed(self, last: Mask) -> ChangedKeys:
         names = [key.name for key in self._keys]
         types = tuple(self._files.schema.field(name).type for name in names)
-        return ChangedKeys(tuple(names), types, int(last.sum()), lambda: _kept(self._spool.batches(names), last))
+        return ChangedKeys(tuple(names), types, int(last.sum()), lambda: kept_rows(self._spool.batches(names), last))
 
     def _dead(self, base: BucketFiles) -> _DeletedRows:
         own = base.own.deletes
@@ -231,19 +230,19 @@ class PrimaryKeyWriter:
             with open_parquet(self._files.io, file) as parquet:
                 rows: Iterator[pa.RecordBatch] = (fit(batch, self._files.schema) for batch in whole_rows(parquet, self._files.state.schema))
                 footer = footer_of(parquet, file.location) if checked else None
-                for batch in _kept(rows if footer is None else checked_rows(rows, footer, file.location), living):
+                for batch in kept_rows(rows if footer is None else checked_rows(rows, footer, file.location), living):
                     self._files.add(batch)
 
     def _add_upserts(self, upserts: Mask) -> None:
         if upserts.any():
-            for batch in _kept(self._spool.batches(), upserts):
+            for batch in kept_rows(self._spool.batches(), upserts):
                 self._files.add(batch)
 
     def _checksum_of(self, upserts: Mask) -> int | None:
         """Returns the checksum of the changed rows only. The checksum of the files also includes rewritten rows."""
         if self._files.provenance is None:
             return None
-        return sum_of(row_checksum(batch) for batch in _kept(self._spool.batches(), upserts)) if upserts.any() else 0
+        return sum_of(row_checksum(batch) for batch in kept_rows(self._spool.batches(), upserts)) if upserts.any() else 0
 
     def _delete_files(self, dying: Mapping[str, Mask]) -> tuple[DataFile, ...]:
         if not _count(dying):
@@ -266,18 +265,6 @@ def _change_types(batch: pa.RecordBatch) -> pa.Array[Any]:
     if index < 0 or batch.column(index).type != CHANGE_TYPE_FIELD.type:
         raise InvalidData(f"the rows lack the column {CHANGE_TYPE_COLUMN!r} of type {CHANGE_TYPE_FIELD.type}", column=CHANGE_TYPE_COLUMN)
     return batch.column(index)
-
-
-def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of `batches` that `mask` keeps. The mask has one value for each row of all batches."""
-    first = 0
-    for batch in batches:
-        part = mask[first : first + batch.num_rows]
-        first += batch.num_rows
-        if part.all():
-            yield batch
-        elif part.any():
-            yield pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in batch.columns], schema=batch.schema)
 
 
 def _staying(deleted_rows: Mapping[str, Mask], base: BucketFiles, rewritten: bool, small: Iterable[LiveFile]) -> dict[str, Mask]:

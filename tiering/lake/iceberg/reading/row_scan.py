@@ -15,12 +15,13 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from tiering.errors import LakeUnavailable
+from tiering.errors import LakeUnavailable, SchemaDrift
 from tiering.lake.base import LakeView
+from tiering.lake.file_lists import in_source_types
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
-from tiering.lake.iceberg.primary_key.parquet_files import nulls, open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
 from tiering.lake.iceberg.reading.survey import files_of_log_table
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.writing.writer import TableState
@@ -62,47 +63,44 @@ class IcebergFileReader:
             for batch in whole_rows(parquet, projection):
                 rows = batch if is_deleted is None else batch.filter(pa.array(~is_deleted[first : first + batch.num_rows]))
                 first += batch.num_rows
-                yield self._in_source_types(rows, requested)
+                yield in_source_types(rows, requested, self._misfit)
 
     def _is_deleted(self) -> Mask | None:
         if not self.deleted:
             return None
         return np.unpackbits(np.frombuffer(self.deleted, np.uint8), count=self.file.records).astype(bool)
 
-    def _in_source_types(self, rows: pa.RecordBatch, requested: pa.Schema) -> pa.RecordBatch:
-        """Returns the rows with the columns and types of `requested`. A column that the lake table does not have yet is null."""
-        arrays = []
-        for column in requested:
-            if column.name not in rows.schema.names:
-                arrays.append(nulls(rows.num_rows, column.type))
-                continue
-            stored = rows.column(column.name)
-            try:
-                arrays.append(stored if stored.type == column.type else stored.cast(column.type))
-            except pa.ArrowInvalid as error:
-                problem = f"has values of the type {stored.type} in {self.file.location} that do not fit the source's type {column.type}"
-                raise drift(self.path, column.name, problem) from error
-        return pa.RecordBatch.from_arrays(arrays, schema=requested)
+    def _misfit(self, column: str, problem: str) -> SchemaDrift:
+        return drift(self.path, column, f"has in {self.file.location} {problem}")
 
 
 def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[IcebergFileReader]:
     """Returns the readers of all live rows at the snapshot (`RowScan.row_readers`)."""
-    loaded = None if view is None else cast(Table, view.handle)
-    if loaded is None or loaded.metadata.snapshot_by_id(snapshot_id) is None:
-        raise LakeUnavailable(
-            f"the lake table of {table.path} no longer has the snapshot {snapshot_id}, with which the read began",
-            hint="Run the statement again.",
-            table_path=table.path,
-        )
+    loaded = table_with(snapshot_id, view, table.path)
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
         data, deleted = files_of_log_table(loaded, table.path, snapshot_id)
     state = TableState.of(loaded)
     for file in data:
         _check_format(table.path, file)
-    return [IcebergFileReader(state, table.path, table.schema, LiveFile.of(file), _packed(deleted.get(file.file_path))) for file in data]
+    return [
+        IcebergFileReader(state, table.path, table.schema, LiveFile.of(file), packed_mask(deleted.get(file.file_path))) for file in data
+    ]
 
 
-def _packed(deleted: Mask | None) -> bytes:
+def table_with(snapshot_id: int, view: LakeView | None, path: TablePath) -> Table:
+    """Returns the lake table of `view`. Raises LakeUnavailable if the table or its snapshot does not exist any more."""
+    loaded = None if view is None else cast(Table, view.handle)
+    if loaded is None or loaded.metadata.snapshot_by_id(snapshot_id) is None:
+        raise LakeUnavailable(
+            f"the lake table of {path} no longer has the snapshot {snapshot_id}, with which the read began",
+            hint="Run the statement again.",
+            table_path=path,
+        )
+    return loaded
+
+
+def packed_mask(deleted: Mask | None) -> bytes:
+    """Returns the mask in the form of `IcebergFileReader.deleted`."""
     return b"" if deleted is None else np.packbits(deleted).tobytes()
 
 

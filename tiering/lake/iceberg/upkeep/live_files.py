@@ -43,7 +43,7 @@ class PartitionFiles:
     deletes: list[DataFile] = field(default_factory=list)
     equality_deletes: list[LiveEntry] = field(default_factory=list)
     has_unknown_deletes: bool = False
-    """Whether there are equality deletes that upkeep cannot apply (`_can_be_applied`)."""
+    """Whether there are equality deletes that upkeep cannot apply (`can_be_applied`)."""
     unknown: list[DataFile] = field(default_factory=list)
     """Data files whose bucket is unknown."""
 
@@ -103,7 +103,7 @@ def read_live_files(
             files.deletes.append(file)
         elif file.content is DataFileContent.EQUALITY_DELETES:
             files.equality_deletes.append(LiveEntry(file, entry.sequence_number or 0))
-            files.has_unknown_deletes = files.has_unknown_deletes or not _can_be_applied(file, loaded.schema())
+            files.has_unknown_deletes = files.has_unknown_deletes or not can_be_applied(file, loaded.schema())
         elif (key := names.bucket_of(file)) is None:
             files.unknown.append(file)
         else:
@@ -111,9 +111,9 @@ def read_live_files(
     return live_files
 
 
-def _can_be_applied(file: DataFile, schema: Schema) -> bool:
-    """Whether the rows of an equality-delete file can be compared: in columns without NULL, which engines compare differently, and without
-    floats."""
+def can_be_applied(file: DataFile, schema: Schema) -> bool:
+    """Returns whether the rows of an equality-delete file can be compared: in columns without NULL, which engines compare differently, and
+    without floats."""
     try:
         columns = [schema.find_field(field_id) for field_id in file.equality_ids or ()]
     except ValueError:

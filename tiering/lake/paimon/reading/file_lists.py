@@ -59,14 +59,29 @@ def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None =
         )
     with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
         manifests = Manifests(loaded)
-        entries = manifests.live_entries(snapshot)
-        _check_columns(loaded, entries)
+        entries = readable_entries(loaded, manifests, snapshot)
         copies = None if copies_in is None or loaded.storage.is_local else _copies(loaded, copies_in)
         data = tuple(_file(loaded, manifests, entry, copies) for entry in entries)
-    _check_deletion_vectors(loaded, snapshot)
     if copies is not None:
         copies.fetch()
     return FileLists(requested_id, data, merge=rule, has_field_ids=False)
+
+
+def readable_entries(loaded: LoadedTable, manifests: Manifests, snapshot: StoredSnapshot) -> list[Any]:
+    """Returns the entries of a snapshot's files. Raises InvalidArgument if the files alone do not tell the table's rows."""
+    _check_options(loaded)
+    _check_deletion_vectors(loaded, snapshot)
+    entries = manifests.live_entries(snapshot)
+    _check_columns(loaded, entries)
+    for entry in entries:
+        if entry.file.external_path or not str(entry.file.file_name).endswith(".parquet"):
+            location = entry.file.external_path or loaded.storage.location(loaded.root / manifests.file_path(entry))
+            raise InvalidArgument(
+                f"{location} is not a Parquet file in the folder of {loaded.path}: this version reads no others",
+                hint="Read the table with Paimon, or let Paimon rewrite its files with the option `file.format` = `parquet`.",
+                table_path=loaded.path,
+            )
+    return entries
 
 
 def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
@@ -92,12 +107,6 @@ def _copies(loaded: LoadedTable, folder: Path) -> LocalCopies:
 
 def _file(loaded: LoadedTable, manifests: Manifests, entry: Any, copies: LocalCopies | None) -> LakeFile:
     location = loaded.storage.location(loaded.root / manifests.file_path(entry))
-    if not location.endswith(".parquet") or entry.file.external_path:
-        raise InvalidArgument(
-            f"{entry.file.external_path or location} is not a Parquet file in the folder of {loaded.path}: this version reads no others",
-            hint="Read the table with Paimon, or let Paimon rewrite its files with the option `file.format` = `parquet`.",
-            table_path=loaded.path,
-        )
     if copies is None and not loaded.storage.is_local:
         raise InvalidArgument(
             f"{location} is not a local file: DuckDB reads only lake files on this machine",

@@ -188,12 +188,13 @@ def _rows_of_run(state: TableState, work: Rewrite, run: Sequence[DataFile], sche
             for batch in parquet.iter_batches(RUN_BATCH_ROWS, use_threads=False):
                 rows += batch.num_rows
                 meter.add(batch.num_rows)
-                yield pa.Table.from_batches([_in_columns(batch, schema)])
+                yield pa.Table.from_batches([in_columns(batch, schema)])
         if rows != file.rows:
             raise _corrupt(work, file)
 
 
-def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Returns the rows in the columns of `schema`, with nulls in those that the batch lacks."""
     columns = []
     for field in schema:
         index = batch.schema.get_field_index(field.name)

@@ -1,0 +1,95 @@
+"""Plans the readers of the live rows of a Paimon table (`RowScan`): one for each data file of a log table, and one for each bucket of a
+primary-key table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+
+from tiering.errors import LakeUnavailable
+from tiering.lake.base import LakeView
+from tiering.lake.file_lists import BucketRows
+from tiering.lake.paimon.commit.manifests import Manifests, Place
+from tiering.lake.paimon.errors import lake_errors
+from tiering.lake.paimon.reading.file_lists import readable_entries
+from tiering.lake.paimon.reading.file_readers import PaimonBucketReader, PaimonFileReader, Run, TableFiles
+from tiering.lake.paimon.reading.loading import LoadedTable
+from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
+from tiering.lake.paimon.schema.types import written_type
+from tiering.lake.paimon.upkeep.rewriting import DataFile
+from tiering.lake.writing.provenance import bucket_of_name
+from tiering.model.tables import BucketKey, TableInfo
+
+
+def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[PaimonFileReader]:
+    """Returns the readers of all live rows of a log table at the snapshot (`RowScan.row_readers`)."""
+    files, entries = _entries(table, view, snapshot_id)
+    return [PaimonFileReader(files, file) for _, file in entries]
+
+
+def bucket_readers(
+    table: TableInfo,
+    view: LakeView | None,
+    snapshot_id: int,
+    buckets: Mapping[BucketKey, str | None],
+    replaced: Collection[BucketKey] = (),
+) -> list[BucketRows]:
+    """Returns the readers of all live rows of a primary-key table at the snapshot (`RowScan.bucket_readers`)."""
+    files, entries = _entries(table, view, snapshot_id)
+    schema = cast(LoadedTable, cast(LakeView, view).handle).schema
+    stored = pa.schema([column.with_type(written_type(column.type)) for column in schema.columns])
+    key = tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys)
+    places: dict[Place, BucketKey] = {}
+    for bucket, name in buckets.items():
+        places[partition_values(schema.table.partition_keys, schema.columns, partition_texts(table, name)), bucket.bucket_id] = bucket
+    by_place: dict[Place, list[tuple[Any, DataFile]]] = defaultdict(list)
+    for entry, file in entries:
+        if int(entry.total_buckets) != table.bucket_count:
+            raise drift(table.path, None, f"has files of {entry.total_buckets} buckets, but the source has {table.bucket_count}")
+        by_place[tuple(entry.partition.values), int(entry.bucket)].append((entry, file))
+    rows: list[BucketRows] = []
+    for place, members in by_place.items():
+        bucket_key = places.get(place)
+        if bucket_key is None or bucket_key not in replaced:
+            reader = PaimonBucketReader(files, key, stored, _runs(table, members))
+            rows.append(BucketRows(frozenset() if bucket_key is None else frozenset((bucket_key,)), (reader,)))
+    return rows
+
+
+def _runs(table: TableInfo, files: Sequence[tuple[Any, DataFile]]) -> tuple[Run, ...]:
+    """Returns the sorted runs of a bucket. A rewrite by Lakeward numbers its files by key; each other file is a run."""
+    runs: dict[tuple[int, str], list[DataFile]] = defaultdict(list)
+    for entry, file in files:
+        is_ours = bucket_of_name(file.name, is_partitioned=bool(table.partition_keys)) is not None
+        is_part = is_ours and entry.file.level > 0
+        runs[int(entry.file.level), file.name.rpartition("-")[0] if is_part else file.name].append(file)
+    return tuple(tuple(sorted(run, key=lambda file: file.name)) for _, run in sorted(runs.items()))
+
+
+def _entries(table: TableInfo, view: LakeView | None, snapshot_id: int) -> tuple[TableFiles, list[tuple[Any, DataFile]]]:
+    """Returns the manifest entries of a snapshot with their files, in the order of the files' paths. Raises LakeUnavailable."""
+    loaded = None if view is None else cast(LoadedTable, view.handle)
+    snapshot = None if loaded is None else loaded.snapshot(snapshot_id)
+    if loaded is None or snapshot is None:
+        raise LakeUnavailable(
+            f"the lake table of {table.path} no longer has the snapshot {snapshot_id}, with which the read began",
+            hint="Run the statement again.",
+            table_path=table.path,
+        )
+    with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
+        manifests = Manifests(loaded)
+        as_file = partial(_data_file, manifests)
+        entries = [(entry, as_file(entry)) for entry in readable_entries(loaded, manifests, snapshot)]
+    files = TableFiles(loaded.storage, str(loaded.root), table.path, table.schema)
+    return files, sorted(entries, key=lambda entry: entry[1].path)
+
+
+def _data_file(manifests: Manifests, entry: Any) -> DataFile:
+    file, path = entry.file, manifests.file_path(entry)
+    return DataFile(path, int(file.file_size), int(file.row_count), int(file.min_sequence_number), int(file.max_sequence_number))
