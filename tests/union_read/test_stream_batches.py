@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, TableMismatch
 from tiering.model.reading.scans import ReadScan
@@ -25,7 +25,7 @@ VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), 
 WHOLE = BatchLimit()
 
 
-@pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path, kind=request.param)
     yield lake_world
@@ -69,6 +69,14 @@ class Query:
             self.checkpoint = end
             return self.batches[-1]
         return []
+
+    def drain(self, max_records: int | None = None, last: str | None = None, between: Callable[[], object] = lambda: None) -> None:
+        """Runs batches until nothing is new. A batch may have no row."""
+        before = ""
+        while before != self.checkpoint:
+            before = self.checkpoint or ""
+            self.run(max_records, last)
+            between()
 
     @property
     def rows(self) -> list[int]:
@@ -123,8 +131,7 @@ def test_each_row_is_in_one_batch_whatever_happens_in_between(world: LakeWorld, 
                 orders.run(choose.choice([None, 1, 3, 10]))
             case _:  # the query dies before its checkpoint has the end
                 orders.read(end) if (end := orders.end(choose.choice([None, 4]))) != orders.checkpoint else None
-    while orders.run(7):
-        pass
+    orders.drain(7)
 
     assert orders.rows == list(range(written))
 
@@ -157,8 +164,7 @@ def test_a_stream_with_an_end_does_not_read_later_rows(world: LakeWorld) -> None
     world.due()
     world.tier(table)
 
-    while orders.run(3, last):
-        pass
+    orders.drain(3, last)
 
     assert orders.rows == list(range(20))
 
@@ -205,6 +211,7 @@ def test_a_recreated_table_is_an_error(world: LakeWorld) -> None:
         orders.run()
 
 
+@pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
 def test_a_lake_part_that_is_gone_is_an_error(world: LakeWorld) -> None:
     table = world.table("orders", buckets=1)
     for start in range(0, 30, 10):
@@ -264,6 +271,25 @@ def test_a_stream_of_a_primary_key_table_has_the_rows_after_each_change(world: L
     upsert(world, table, [2, 3], 1)
 
     assert sorted(accounts.run()) == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("max_records", [None, 1, 5])
+def test_a_stream_of_a_tiered_primary_key_table_has_its_live_lake_rows_and_then_later_changes(
+    world: LakeWorld, max_records: int | None
+) -> None:
+    table = world.primary_key_table("accounts")
+    upsert(world, table, range(10), 0)
+    world.tier(table)
+    upsert(world, table, range(5, 15), 1)
+    world.storage.delete(table.path, pa.record_batch({"id": [0, 1]}, schema=pa.schema([table.schema.field("id")])), "writer", 2)
+    world.due()
+    world.tier(table)
+    accounts = query(world, table)
+    upsert(world, table, [3, 20], 3)
+
+    accounts.drain(max_records, between=lambda: (world.due(), world.tier(table)))
+
+    assert accounts.rows == sorted([*range(2, 15), 3, 20])
 
 
 def test_a_deletion_is_an_error_unless_it_is_ignored(world: LakeWorld) -> None:
