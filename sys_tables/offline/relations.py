@@ -29,7 +29,7 @@ from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.reading.scans import ReadPart, ReadScan
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, TablePath, TableType
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, TablePath
 from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 
 CATALOG = "fluss"
@@ -79,12 +79,10 @@ def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> Resolv
     if name.lower().endswith(CHANGELOG_SUFFIX):
         raise InvalidArgument(f"the changelog {database}.{name} cannot be read with DuckDB", hint="Read it with Spark.")
     is_lake = name.lower().endswith(LAKE_SUFFIX)
-    info = resolve_table(view, table_path(database, name[: -len(LAKE_SUFFIX)] if is_lake else name))
-    path = info.path
+    path = resolve_table(view, table_path(database, name[: -len(LAKE_SUFFIX)] if is_lake else name)).path
     if is_lake:
         return ResolvedTable((CATALOG, path.database_name, path.table_name + LAKE_SUFFIX), hides=True)
-    # A primary-key table is its lake copy until union reads merge keys.
-    return ResolvedTable((CATALOG, path.database_name, path.table_name), hides=True, fresh=info.table_type is TableType.LOG)
+    return ResolvedTable((CATALOG, path.database_name, path.table_name), hides=True, fresh=True)
 
 
 def _three(parts: Sequence[str]) -> Name:
@@ -201,16 +199,20 @@ class Relations:
         lake = self._lake_table(resolved) if self._has_lake_part(resolved) else None
         schema = self._fresh_schema(read, lake, with_hidden)
         number, shown = len(self._created), ", ".join(map(quoted, schema.names))
-        self._load(f"log_{number}", schema, read.rows(ReadScan(ReadPart.LOG_ROWS, tuple(schema.names))))
+        # A KV snapshot that replaces lake rows says which rows exist, but not which keys are gone.
+        part = ReadPart.ROWS if read.moment.replaced else ReadPart.LOG_ROWS
+        self._load(f"log_{number}", schema, read.rows(ReadScan(part, tuple(schema.names))))
         rows = f"SELECT {shown} FROM temp.log_{number}"
-        if lake is not None and lake.files.data:
+        if part is ReadPart.LOG_ROWS and lake is not None and lake.files.data:
             rows += f" UNION ALL SELECT {shown} FROM ({self._unchanged_lake_rows(resolved, lake, read, schema)})"
         self._run(f"CREATE VIEW {catalog}.{quoted(database)}.{quoted(name)} AS {rows}")
 
     def _fresh_schema(self, read: FreshRead, lake: LakeTable | None, with_hidden: bool) -> pa.Schema:
-        """Returns the columns that the statement may use: all that it mentions, in the types of the source."""
+        """Returns the columns that the statement may use: all that it mentions, in the types of the source. A primary-key table has no
+        HIDDEN columns here, because the changes of a bucket are merged without their offsets.
+        """
         has_hidden = LAYOUT.of(read.table.properties).has_row_offsets if lake is None else BUCKET_COLUMN in lake.columns.names
-        columns = [*read.table.schema, *(SYSTEM_COLUMN_FIELDS if with_hidden and has_hidden else ())]
+        columns = [*read.table.schema, *(SYSTEM_COLUMN_FIELDS if with_hidden and has_hidden and not read.table.primary_key else ())]
         if self._mentioned is None:
             return pa.schema(columns)
         return pa.schema([column for column in columns if column.name.lower() in self._mentioned] or columns[:1])

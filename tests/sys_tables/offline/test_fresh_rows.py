@@ -12,9 +12,10 @@ import pytest
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.worlds.data_folders import FolderWorld
 from sys_tables.offline.engine import DEFAULT_MEMORY_LIMIT
+from tiering.cli.sql.fresh_reads import LocalRead
 from tiering.cli.sql.offline_engine import DuckDbEngine
-from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader
 from tiering.errors import LogTruncated, StatementFailed
+from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
 
 
@@ -64,16 +65,16 @@ def test_all_uses_of_a_table_in_a_statement_have_one_moment(opened: Opened, monk
     opened.world.append(opened.orders, 0, 20)
     opened.world.tier(opened.orders)
     opened.world.append(opened.orders, 20, 5)
-    read, appended = EmbeddedSplitReader.read, list[int]()
+    rows, appended = LocalRead.rows, list[int]()
 
-    def read_while_a_round_commits(reader: EmbeddedSplitReader) -> Iterator[pa.RecordBatch]:
+    def rows_while_a_round_commits(read: LocalRead, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         if not appended:
             appended.append(1)
             opened.world.append(opened.orders, 25, 7)
             opened.world.tier(opened.orders)
-        return read(reader)
+        return rows(read, scan)
 
-    monkeypatch.setattr(EmbeddedSplitReader, "read", read_while_a_round_commits)
+    monkeypatch.setattr(LocalRead, "rows", rows_while_a_round_commits)
     counts = "SELECT (SELECT count(*) FROM sales.orders), (SELECT sum(id) FROM SALES.Orders), (SELECT count(*) FROM sales.`orders$lake`)"
 
     assert opened.rows(counts) == [(25, sum(range(25)), 20)]
@@ -122,18 +123,19 @@ def test_a_log_that_is_cut_after_the_plan_gives_a_new_moment_and_no_row_less(ope
     opened.world.append(opened.orders, 0, 20)
     opened.world.tier(opened.orders)
     opened.world.append(opened.orders, 20, 5)
-    read, cuts = EmbeddedSplitReader.read, list[int]()
+    rows, cuts = LocalRead.rows, list[int]()
 
-    def cut_once(reader: EmbeddedSplitReader) -> Iterator[pa.RecordBatch]:
+    def cut_once(read: LocalRead, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         if not cuts:
             cuts.append(1)
             opened.world.tier(opened.orders)
             raise LogTruncated("the log was cut while it was read")
-        return read(reader)
+        return rows(read, scan)
 
-    monkeypatch.setattr(EmbeddedSplitReader, "read", cut_once)
+    monkeypatch.setattr(LocalRead, "rows", cut_once)
 
     assert opened.ids("sales.orders") == list(range(25))
+    assert cuts == [1]
 
 
 def test_a_rolled_back_lake_is_an_error_and_its_copy_can_be_read(opened: Opened) -> None:
@@ -156,3 +158,27 @@ def test_the_log_part_may_be_larger_than_the_memory_limit(opened: Opened, monkey
         opened.world.append(opened.orders, piece * 200_000, 200_000)
 
     assert opened.rows("SELECT count(*), count(DISTINCT id % 7), max(text) FROM sales.orders") == [(2_000_000, 7, "row 999999")]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_the_last_change_of_a_key_replaces_its_lake_row(opened: Opened, is_partitioned: bool) -> None:
+    schema = pa.schema(
+        [pa.field("id", pa.int64(), nullable=False), pa.field("region", pa.string(), nullable=False), pa.field("n", pa.int8())]
+    )
+    key = ("region", "id") if is_partitioned else ("id",)
+    table = opened.world.primary_key_table("stock", schema=schema, key=key, partition_keys=("region",) if is_partitioned else ())
+    storage = opened.world.storage
+
+    def upsert(ids: list[int], n: int, sequence: int) -> None:
+        storage.upsert(table.path, pa.table({"id": ids, "region": ["eu"] * len(ids), "n": [n] * len(ids)}, schema=schema), "w", sequence)
+
+    upsert([1, 2, 3, 4], 0, 0)
+    opened.world.tier_all()
+    upsert([2, 5], 1, 1)
+    upsert([2], 2, 2)
+    gone = {"region": ["eu"], "id": [3]} if is_partitioned else {"id": [3]}
+    storage.delete(table.path, pa.table(gone, schema=pa.schema([schema.field(name) for name in gone])), "w", 3)
+
+    assert opened.rows("SELECT id, n FROM sales.stock ORDER BY id") == [(1, 0), (2, 2), (4, 0), (5, 1)]
+    assert opened.rows("SELECT count(*) FROM sales.stock WHERE n = 0") == [(2,)]
+    assert opened.rows("SELECT id FROM sales.`stock$lake` ORDER BY id") == [(1,), (2,), (3,), (4,)]
