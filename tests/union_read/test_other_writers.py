@@ -1,0 +1,185 @@
+"""Union reads of primary-key tables whose lake copy other programs changed: their deletes, their files, their partition specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
+from support.lakes.foreign.files import delete_at, delete_equal
+from support.readers.union_reads import planned_read
+from support.worlds.lake_world import LakeWorld
+from tiering.errors import LakeUnavailable, SchemaDrift
+from tiering.model.tables import TableInfo
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int16(), nullable=False),
+        pa.field("region", pa.string(), nullable=False),
+        pa.field("text", pa.string()),
+    ]
+)
+Row = tuple[int, str, str]
+
+
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    lake_world = LakeWorld(tmp_path, kind=request.param)
+    yield lake_world
+    lake_world.close()
+
+
+ICEBERG_KINDS = pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
+KEYS = pytest.mark.parametrize("key", [("id",), ("region", "id")], ids=["one key", "two keys"])
+
+
+def table_of(world: LakeWorld, key: tuple[str, ...] = ("id",), partitioned: bool = False) -> TableInfo:
+    return world.primary_key_table("accounts", schema=SCHEMA, key=key, partition_keys=("region",) if partitioned else ())
+
+
+def upsert(world: LakeWorld, table: TableInfo, rows: Sequence[Row]) -> None:
+    columns = dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True))
+    world.storage.upsert(table.path, pa.table(columns, schema=SCHEMA), f"writer-{hash(tuple(rows))}", 0)
+
+
+def rows_of(world: LakeWorld, table: TableInfo) -> list[Row]:
+    rows = planned_read(world.storage, lambda _: world.lake, table.path).rows()
+    assert rows.schema.field("id").type == pa.int16()
+    return sorted(tuple(row.values()) for row in rows.to_pylist())
+
+
+def rows(ids: Sequence[int], text: str, region: str = "north") -> list[Row]:
+    return [(id, region, text) for id in ids]
+
+
+@KEYS
+def test_rows_that_a_user_deleted_stay_deleted_and_written_keys_come_back(world: LakeWorld, key: tuple[str, ...]) -> None:
+    table = table_of(world, key)
+    upsert(world, table, rows(range(12), "a"))
+    world.tier(table)
+    world.by_hand.delete(table.path, "id", 3)
+    world.by_hand.delete(table.path, "id", 5)
+    upsert(world, table, rows([5, 7], "b"))
+
+    assert rows_of(world, table) == sorted(rows(set(range(12)) - {3, 5, 7}, "a") + rows([5, 7], "b"))
+
+
+@KEYS
+def test_files_that_another_program_wrote_for_all_buckets_double_no_row(world: LakeWorld, key: tuple[str, ...]) -> None:
+    table = table_of(world, key)
+    upsert(world, table, rows(range(12), "a"))
+    world.tier(table)
+    world.by_hand.rewrite(table.path)
+    upsert(world, table, rows([7, 20], "b"))
+
+    assert rows_of(world, table) == sorted(rows(set(range(12)) - {7}, "a") + rows([7, 20], "b"))
+
+
+@KEYS
+def test_after_upkeep_and_many_rounds_each_key_has_its_last_row(world: LakeWorld, key: tuple[str, ...]) -> None:
+    table = table_of(world, key)
+    expected: dict[int, Row] = {}
+    for number in range(6):
+        written = rows(range(number, 30, number + 1), f"round {number}")
+        upsert(world, table, written)
+        expected |= {row[0]: row for row in written}
+        assert rows_of(world, table) == sorted(expected.values())
+        world.tier(table)
+        assert rows_of(world, table) == sorted(expected.values())
+
+
+def test_a_recreated_partition_has_the_former_rows_whose_keys_were_not_written_again(world: LakeWorld) -> None:
+    table = table_of(world, ("region", "id"), partitioned=True)
+    upsert(world, table, rows(range(6), "former") + rows(range(3), "south", "south"))
+    world.tier(table)
+    world.storage.drop_partition(table.path, "north")
+    upsert(world, table, rows([2, 9], "new"))
+
+    expected = sorted(rows([0, 1, 3, 4, 5], "former") + rows([2, 9], "new") + rows(range(3), "south", "south"))
+    assert rows_of(world, table) == expected
+    world.tier(table)
+    assert rows_of(world, table) == expected
+
+
+def test_a_recreated_partition_that_begins_with_a_kv_snapshot_hides_the_former_rows_of_its_keys(world: LakeWorld) -> None:
+    table = table_of(world, ("region", "id"), partitioned=True)
+    upsert(world, table, rows(range(6), "former"))
+    world.tier(table)
+    world.storage.drop_partition(table.path, "north")
+    upsert(world, table, rows([2, 9], "new"))
+    world.storage.take_kv_snapshots(table.path)
+    upsert(world, table, rows([4], "newest"))
+
+    read = planned_read(world.storage, lambda _: world.lake, table.path)
+    assert read.moment.kv_snapshots
+    assert rows_of(world, table) == sorted(rows([0, 1, 3, 5], "former") + rows([2, 9], "new") + rows([4], "newest"))
+
+
+@ICEBERG_KINDS
+@KEYS
+def test_equality_deletes_apply_to_older_rows_alone(world: LakeWorld, key: tuple[str, ...]) -> None:
+    table = table_of(world, key)
+    upsert(world, table, rows(range(8), "a"))
+    world.tier(table)
+    delete_equal(world, table, pa.table({"id": pa.array([1, 5], pa.int32())}))
+    upsert(world, table, rows([5], "b"))
+    world.tier(table)
+    upsert(world, table, rows([6], "c"))
+
+    deleted = set(range(8)) - set(ids(rows_of(world, table)))
+    assert deleted <= {1}  # of the two buckets the delete applies to one
+    assert [row for row in rows_of(world, table) if row[0] != 1] == sorted(rows([0, 2, 3, 4, 7], "a") + rows([5], "b") + rows([6], "c"))
+
+
+@ICEBERG_KINDS
+def test_equality_deletes_in_a_column_that_may_be_null_are_refused(world: LakeWorld) -> None:
+    table = table_of(world)
+    upsert(world, table, rows(range(8), "a"))
+    world.tier(table)
+    delete_equal(world, table, pa.table({"text": ["a"]}))
+
+    with pytest.raises(SchemaDrift, match="equality deletes"):
+        rows_of(world, table)
+
+
+@ICEBERG_KINDS
+def test_position_deletes_of_another_program_are_applied(world: LakeWorld) -> None:
+    table = table_of(world)
+    upsert(world, table, rows(range(8), "a"))
+    world.tier(table)
+    delete_at(world, table, [0])
+    upsert(world, table, rows([100], "b"))
+
+    assert len(rows_of(world, table)) == 8
+
+
+@ICEBERG_KINDS
+def test_files_of_another_partition_spec_are_refused(world: LakeWorld) -> None:
+    table = table_of(world)
+    upsert(world, table, rows(range(8), "a"))
+    world.tier(table)
+    with world.iceberg(table).update_spec() as spec:
+        spec.add_identity("region")
+
+    with pytest.raises(SchemaDrift):
+        rows_of(world, table)
+
+
+def test_a_snapshot_that_expired_since_the_read_began_is_an_error(world: LakeWorld) -> None:
+    table = table_of(world)
+    upsert(world, table, rows(range(8), "a"))
+    world.tier(table)
+    read = planned_read(world.storage, lambda _: world.lake, table.path)
+    upsert(world, table, rows(range(8), "b"))
+    world.tier(table)
+    world.by_hand.expire(table.path)
+
+    with pytest.raises(LakeUnavailable, match="no longer has the snapshot"):
+        read.rows()
+
+
+def ids(read: Sequence[Row]) -> list[int]:
+    return [row[0] for row in read]
