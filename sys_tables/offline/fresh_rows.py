@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tiering.errors import KvSnapshotGone, LogTruncated, SourceChanged
-from tiering.model.reading.scans import ReadMoment, ReadScan
+from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo, TablePath
 
 ATTEMPTS = 3
@@ -33,8 +33,12 @@ class FreshRead(Protocol):
         """The table at the moment of the read."""
 
     @property
-    def moment(self) -> ReadMoment:
-        """The lake snapshot and the offsets of the read."""
+    def lake_snapshot_id(self) -> int | None:
+        """The lake snapshot of the read; None without a lake copy."""
+
+    @property
+    def lake_rows_are_merged(self) -> bool:
+        """Whether the reader of ROWS merges the lake rows. Otherwise they count unless CHANGED_KEYS has their key."""
 
     def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a scan, with its columns in its order. Raises the errors of `union_read.plan.plan_scan` and of its readers."""

@@ -149,13 +149,13 @@ class Relations:
         return None
 
     def _has_lake_part(self, resolved: ResolvedTable) -> bool:
-        return not resolved.fresh or self._reads.open(resolved.path).moment.lake_snapshot_id is not None
+        return not resolved.fresh or self._reads.open(resolved.path).lake_snapshot_id is not None
 
     def _lake_table(self, resolved: ResolvedTable) -> LakeTable:
         """The lake table, looked up once, so that a query reads one snapshot."""
         if resolved not in self._lake_tables:
             read = self._reads.opened(resolved.path)
-            snapshot_id = None if read is None else read.moment.lake_snapshot_id
+            snapshot_id = None if read is None else read.lake_snapshot_id
             self._lake_tables[resolved] = lake_table(self._view.names, self._open_lake, self._lake_format, resolved, snapshot_id)
         return self._lake_tables[resolved]
 
@@ -199,8 +199,7 @@ class Relations:
         lake = self._lake_table(resolved) if self._has_lake_part(resolved) else None
         schema = self._fresh_schema(read, lake, with_hidden)
         number, shown = len(self._created), ", ".join(map(quoted, schema.names))
-        # A KV snapshot that replaces lake rows says which rows exist, but not which keys are gone.
-        part = ReadPart.ROWS if read.moment.replaced else ReadPart.LOG_ROWS
+        part = ReadPart.ROWS if read.lake_rows_are_merged else ReadPart.LOG_ROWS
         self._load(f"log_{number}", schema, read.rows(ReadScan(part, tuple(schema.names))))
         rows = f"SELECT {shown} FROM temp.log_{number}"
         if part is ReadPart.LOG_ROWS and lake is not None and lake.files.data:

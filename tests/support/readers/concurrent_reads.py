@@ -25,9 +25,8 @@ from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S, SteppedRound
 from support.worlds.stories.tables import EXPIRES_EARLY
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from sys_tables.offline.fresh_rows import FreshRead
 from sys_tables.query.reading import statement_view_of
-from tiering.cli.sql.fresh_reads import reads_of_folder
+from tiering.cli.sql.fresh_reads import LocalRead, reads_of_folder
 from tiering.cluster.writable import TableSpec
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import KvSnapshotGone, LakeUnavailable, LogTruncated, SourceChanged
@@ -105,7 +104,7 @@ class OpenStatement:
     """A read whose moment is fixed, and which is scanned later."""
 
     model: TableModel
-    read: FreshRead
+    read: LocalRead
     kinds: list[str]
     """The scans that are left to do."""
 
@@ -197,7 +196,7 @@ class ConcurrentReads:
             )
         return True
 
-    def _rows(self, read: FreshRead, part: ReadPart, columns: tuple[str, ...] = ()) -> pa.Table:
+    def _rows(self, read: LocalRead, part: ReadPart, columns: tuple[str, ...] = ()) -> pa.Table:
         names = columns or tuple(SCHEMA.names)
         batches = []
         for batch in read.rows(ReadScan(part, names)):
@@ -238,7 +237,7 @@ class ConcurrentReads:
         opened = reads_of_folder(self.world.store, self._cluster(), self._open_lake)
 
         @contextmanager
-        def recorded(path: TablePath) -> Iterator[FreshRead]:
+        def recorded(path: TablePath) -> Iterator[LocalRead]:
             with opened(path) as read:
                 moments.append(read.moment)
                 yield read
@@ -362,7 +361,5 @@ def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     return pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True)), schema=schema)
 
 
-def _read(cluster: Any, open_lake: Any, table: TableInfo, moment: ReadMoment) -> FreshRead:
-    from tiering.cli.sql.fresh_reads import LocalRead
-
+def _read(cluster: Any, open_lake: Any, table: TableInfo, moment: ReadMoment) -> LocalRead:
     return LocalRead(cluster, open_lake, table, moment, {})

@@ -1,23 +1,27 @@
-"""Union reads for the engine `duckdb`: over a data folder with the coordinator's records, or over the cluster and lake of a service."""
+"""Union reads for the engine `duckdb`: over a data folder with the coordinator's records, or planned by a service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from sys_tables.offline.fresh_rows import OpenRead
-from tiering.cluster.base import SplitSource
+from tiering.cluster.base import SplitSource, TableCatalog
 from tiering.cluster.skipping import still_skipped
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.errors import LakewardError
 from tiering.lake.rules.base_check import Base
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import SkippedRecords, TableInfo, TablePath
 from tiering.union_read.plan import CheckedBase, LakeOpener, base_without_coordinator, check_columns, open_read, plan_scan
+from tiering.union_read.read_client import OpenedRead, ReadClient
+from tiering.union_read.task_codec import decode
+from tiering.wire.channel import Connection
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,16 @@ class LocalRead:
     table: TableInfo
     moment: ReadMoment
     skipped: SkippedRecords
+
+    @property
+    def lake_snapshot_id(self) -> int | None:
+        """The lake snapshot of the read (`FreshRead.lake_snapshot_id`)."""
+        return self.moment.lake_snapshot_id
+
+    @property
+    def lake_rows_are_merged(self) -> bool:
+        """True if a KV snapshot replaces lake rows: it says which rows exist, but not which keys are gone."""
+        return bool(self.moment.replaced)
 
     def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a scan (`FreshRead.rows`)."""
@@ -66,12 +80,41 @@ def _checked_by(lakes: Lakes, records: dict[int, TableRecord], without_record: C
     return checked_base
 
 
-def reads_of_service(cluster: SplitSource, open_lake: LakeOpener) -> OpenRead:
-    """Returns the reads of a service, planned in this process with the rights of the caller."""
+@dataclass(frozen=True)
+class ServiceRead:
+    """A `FreshRead` that the service planned."""
+
+    client: ReadClient
+    opened: OpenedRead
+    table: TableInfo
+
+    @property
+    def lake_snapshot_id(self) -> int | None:
+        """The lake snapshot of the read (`FreshRead.lake_snapshot_id`)."""
+        return self.opened.lake_snapshot_id
+
+    @property
+    def lake_rows_are_merged(self) -> bool:
+        """True for a primary-key table, because the service does not tell which buckets a KV snapshot replaces."""
+        return bool(self.table.primary_key)
+
+    def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a scan (`FreshRead.rows`)."""
+        for task in self.client.plan(self.opened.ticket, scan):
+            yield from decode(task).read()
+
+
+def reads_of_service(connection: Connection, tables: TableCatalog) -> OpenRead:
+    """Returns the reads of a service, which fixes their moments and keeps what they need until the statement ends."""
+    client = ReadClient(connection, "duckdb")
 
     @contextmanager
-    def opened(path: TablePath) -> Iterator[LocalRead]:
-        moment = open_read(cluster, path, base_without_coordinator(cluster, open_lake))
-        yield LocalRead(cluster, open_lake, cluster.table(path), moment, {})
+    def opened(path: TablePath) -> Iterator[ServiceRead]:
+        read = client.open(path)
+        try:
+            yield ServiceRead(client, read, tables.table(path))
+        finally:
+            with suppress(LakewardError):  # the read expires by itself
+                client.close(read.ticket)
 
     return opened

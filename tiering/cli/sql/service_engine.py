@@ -28,6 +28,7 @@ from tiering.lake.registry import lake_opener
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
 from tiering.procedures.validate_table import CheckResult, ValidateTable
+from tiering.wire.channel import Connection
 
 
 class ServiceNames:
@@ -61,12 +62,13 @@ class ServiceDuckDbEngine:
             self._catalog = opened.enter_context(SystemCatalog(uri))
             self._cluster = opened.enter_context(service_cluster(uri))
             self._client = opened.enter_context(LakewardClient(uri))
+            connection = opened.enter_context(Connection(uri))
             self._opened = opened.pop_all()
         open_lake = lake_opener(lake.properties)
         source = OfflineSource(
             read_view=self._read_view,
             open_lake=open_lake,
-            open_read=reads_of_service(self._cluster, open_lake),
+            open_read=reads_of_service(connection, self._cluster),
             lake_format=lake.format,
             validate=self._validate,
             start_command=None,

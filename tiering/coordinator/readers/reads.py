@@ -26,9 +26,9 @@ from tiering.coordinator.readers.tickets import TicketSigner
 from tiering.errors import AccessDenied, InvalidArgument, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
 from tiering.model.reading.open_reads import OpenRead
-from tiering.model.reading.scans import ReadScan
-from tiering.model.tables import SkippedRecords, TableInfo, TablePath
-from tiering.union_read.plan import base_without_coordinator, open_read, plan_scan
+from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.tables import SYSTEM_COLUMNS, SkippedRecords, TableInfo, TablePath, TableType
+from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan
 from tiering.union_read.stream_batches import StreamedTable
 from tiering.union_read.tasks import ReadTask, pack_tasks
 
@@ -118,7 +118,10 @@ class Reads:
         record = self._record(table)
         if record is None:
             return base_without_coordinator(self._cluster, self._lakes.of)(table)
-        return self._lakes.base(record, table)
+        base = self._lakes.base(record, table)
+        check_columns(self._lakes.of(table.lake_format), table, base)
+        self._lakes.check_log(table, base)
+        return base
 
     def _record(self, table: TableInfo) -> TableRecord | None:
         record = self._table_records.get(table.table_id)
@@ -151,8 +154,13 @@ class Reads:
 
 
 def columns_of_scan(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
-    """Returns the columns of a scan in their order. Raises InvalidArgument for one that the table does not have."""
-    unknown = [name for name in scan.columns if name not in table.schema.names]
+    """Returns the columns of a scan in their order. Raises InvalidArgument for one that the table does not have.
+
+    Only the log rows of a log table have the system columns: the lake rows have them in one layout alone.
+    """
+    has_system_columns = scan.part is ReadPart.LOG_ROWS and table.table_type is TableType.LOG
+    columns = [*table.schema.names, *(SYSTEM_COLUMNS if has_system_columns else ())]
+    unknown = [name for name in scan.columns if name not in columns]
     if unknown:
         raise InvalidArgument(f"{table.path} has no column {unknown[0]!r}", hint=AGAIN, table_path=table.path)
     return scan.columns or tuple(table.schema.names)
