@@ -17,7 +17,7 @@ import sys_tables.server.service
 from tiering.access.audit import AuditTrail, RefusedCallers
 from tiering.access.grants import Grants
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
-from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, open_data_folder
+from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, create_default_catalog, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import check_host, monitoring
 from tiering.cli.processes.service_access import open_access, open_grants
@@ -35,6 +35,7 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.telemetry.call_traces import open_call_traces
 from tiering.validate.child import ClusterValidation
 from tiering.wire.security.call_authentication import CallAuthentication
@@ -176,6 +177,8 @@ def _open(
     lake_properties = with_default_catalog(settings.coordinator.lake_properties, folder.lake_properties)
     options = replace(settings.coordinator, lake_properties=lake_properties)
     check_folder(folder.cluster, options.cluster_kind)
+    if options.lake_format == DEFAULT_LAKE_FORMAT and lake_properties.items() >= folder.lake_properties.items():
+        create_default_catalog(folder.lake_catalog_file, lake_properties)
     lake_of = lake_opener(lake_properties, None if options.cluster_kind == EMBEDDED else options.lake_format)
     kind = cluster_kind(options.cluster_kind)
     state = {} if settings.state is None else {STATE_URL: settings.state}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,14 +61,19 @@ class DataFolder:
         return local_lake_properties(self.root)
 
     @property
+    def lake_catalog_file(self) -> Path:
+        """The SQLite file with the catalog of the default lake."""
+        return self.root / LAKE_CATALOG_FILE
+
+    @property
     def has_lake_catalog(self) -> bool:
         """Whether the catalog of the default lake exists. A service creates it at the latest with the first lake table."""
-        return (self.root / LAKE_CATALOG_FILE).exists()
+        return self.lake_catalog_file.exists()
 
     @property
     def read_only_lake_properties(self) -> dict[str, str]:
         """Properties of the default lake for readers, which do not create a missing catalog."""
-        return {**self.lake_properties, "uri": read_only_url(self.root / LAKE_CATALOG_FILE)}
+        return {**self.lake_properties, "uri": read_only_url(self.lake_catalog_file)}
 
 
 def read_data_folder(path: Path) -> DataFolder:
@@ -111,6 +116,19 @@ def open_data_folder(path: Path) -> DataFolder:
             hint="Name with --data a folder that this user can write to.",
         ) from error
     return DataFolder(root)
+
+
+def create_default_catalog(file: Path, properties: Mapping[str, str]) -> None:
+    """Creates the tables of the default lake's catalog, so that other programs can open the catalog before the first round.
+
+    Without this, the first write to the lake would create them. An existing `file` is left as it is. Raises the errors of pyiceberg.
+    """
+    if not file.exists() or file.stat().st_size == 0:
+        from tiering.lake.iceberg.catalogs.opening import (
+            open_catalog,  # imports pyiceberg, which only the first start of a folder needs here
+        )
+
+        open_catalog(properties)
 
 
 def check_restore_ended(folder: DataFolder) -> None:
