@@ -10,7 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCES = ("sys_tables/rpc/v1/sys_catalog.proto", "tiering/rpc/v1/common.proto", "tiering/rpc/v1/control.proto")
+SOURCES = (
+    "sys_tables/rpc/v1/sys_catalog.proto",
+    "tiering/rpc/v1/common.proto",
+    "tiering/rpc/v1/control.proto",
+    "tiering/rpc/v1/reads.proto",
+)
 
 
 def generate(proto: Path, tools: Path, target: Path) -> int:

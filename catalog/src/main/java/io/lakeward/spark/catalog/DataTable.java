@@ -112,6 +112,11 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   /** The primary key, which the store enforces; Spark neither checks nor relies on it. */
   @Override
   public Constraint[] constraints() {
+    return primaryKey(described);
+  }
+
+  /** The primary key as a constraint; empty for a log table. */
+  static Constraint[] primaryKey(DescribeTableResponse described) {
     NamedReference[] key =
         described.getPrimaryKeyList().stream()
             .map(Expressions::column)

@@ -1,6 +1,10 @@
 package io.lakeward.spark.catalog;
 
+import io.lakeward.rpc.v1.ReadScan.Part;
 import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.fresh.FreshSource;
+import io.lakeward.spark.fresh.UnionRule;
+import io.lakeward.spark.scan.SessionRules;
 import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.CatalogOptions;
 import io.lakeward.spark.service.CatalogOptions.PlainName;
@@ -10,6 +14,7 @@ import java.lang.ref.SoftReference;
 import java.util.Collection;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.types.StructType;
 
@@ -56,9 +61,7 @@ final class DataTables {
   Table load(String user, String namespace, String name) throws LakewardException {
     Optional<DescribeTableResponse> described = listed(user, namespace, name);
     if (described.isEmpty()) {
-      return options.plainName() == PlainName.FRESH
-          ? fresh(namespace, service.describeTable(user, namespace, name))
-          : open(user, namespace, name, LakeCatalog.NEWEST);
+      return current(user, namespace, TableName.of(name));
     }
     String fullName = fullName(namespace, described.get());
     return DataTable.listed(
@@ -80,28 +83,70 @@ final class DataTables {
         : Optional.empty();
   }
 
-  private FreshTable fresh(String namespace, DescribeTableResponse described)
+  private Table current(String user, String namespace, TableName name) throws LakewardException {
+    return switch (name.rows()) {
+      case LAKE -> open(user, namespace, name, LakeCatalog.NEWEST);
+      case CHANGELOG -> fresh(user, namespace, name, Part.CHANGELOG);
+      case PLAIN ->
+          options.plainName() == PlainName.FRESH
+              ? fresh(user, namespace, name, Part.ROWS)
+              : open(user, namespace, name, LakeCatalog.NEWEST);
+    };
+  }
+
+  private FreshTable fresh(String user, String namespace, TableName name, Part part)
       throws LakewardException {
-    String fullName = fullName(namespace, described);
+    SessionRules.install();
+    SessionRules.install(new UnionRule());
+    DescribeTableResponse described = service.describeTable(user, namespace, name.table());
+    String fullName = fullName(namespace, described) + name.suffix();
+    StructType schema = source(fullName, described);
     return new FreshTable(
         fullName,
         described,
-        source(fullName, described),
-        namespace + "." + described.getName(),
-        options.target());
+        // A row that a foreign writer put into the lake may have a NULL in any column.
+        (part == Part.CHANGELOG ? Changelog.schema(schema) : schema).asNullable(),
+        user,
+        new FreshSource(
+            service,
+            user,
+            namespace,
+            described.getName(),
+            part,
+            snapshot -> lakeSnapshot(described, snapshot)));
+  }
+
+  /** The lake copy at a snapshot; empty if this Spark has no catalog for the lake. */
+  private Optional<SupportsRead> lakeSnapshot(DescribeTableResponse described, long snapshot)
+      throws LakewardException {
+    if (options.lake().isEmpty()) {
+      return Optional.empty();
+    }
+    String version = String.valueOf(snapshot);
+    return lake.find(
+        described.getLakePathList(),
+        (catalog, ident) -> catalog.loadTable(ident, version),
+        described.getLakeHistory());
   }
 
   /** The table with that version of its lake copy; throws LakewardException if it is unreadable. */
   Table past(String user, String namespace, String name, LakeCatalog.Version version)
       throws LakewardException {
-    return open(user, namespace, name, version).checkReadable();
+    TableName parsed = TableName.of(name);
+    if (parsed.rows() == TableName.Rows.CHANGELOG) {
+      throw new LakewardException(
+          "%s.%s.%s has the records of the log, which has no versions: read it without AS OF"
+              .formatted(catalog, namespace, name));
+    }
+    return open(user, namespace, parsed, version).checkReadable();
   }
 
   /** The table with that version of its lake copy; only described if the copy is unreadable. */
-  private DataTable open(String user, String namespace, String name, LakeCatalog.Version version)
+  private DataTable open(
+      String user, String namespace, TableName name, LakeCatalog.Version version)
       throws LakewardException {
-    DescribeTableResponse described = service.describeTable(user, namespace, name);
-    String fullName = fullName(namespace, described);
+    DescribeTableResponse described = service.describeTable(user, namespace, name.table());
+    String fullName = fullName(namespace, described) + name.suffix();
     StructType source = source(fullName, described);
     String reason = described.getNotInLake();
     try {

@@ -1,39 +1,49 @@
 package io.lakeward.spark.catalog;
 
 import io.lakeward.spark.fresh.FreshScanBuilder;
+import io.lakeward.spark.fresh.FreshSource;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.UUID;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table of the store with all of its rows up to now: those of its lake copy and of the log. */
+/**
+ * A table of the store with all rows up to now: its rows, or the changes in its log. All scans of
+ * an object read the same moment. Spark loads a new object for each statement that it executes, and
+ * puts it into the plan if it does not equal the former one, so two objects are never equal. Spark
+ * finds a table of CACHE TABLE by name and id.
+ */
 final class FreshTable extends ReadOnlyTable {
 
   /** Property of the service with the id of the table, which a table of the same name never has. */
   private static final String TABLE_ID = "table-id";
 
   private final DescribeTableResponse described;
-  private final String path;
-  private final String uri;
+  private final String user;
+  private final FreshSource source;
   private final String version = UUID.randomUUID().toString();
 
   /**
    * @param name with catalog and namespace
-   * @param path {@code database.table}
-   * @param uri of the service
+   * @param user for whom the table is loaded
    */
   FreshTable(
-      String name, DescribeTableResponse described, StructType source, String path, String uri) {
-    super(name, described.getComment(), source);
+      String name,
+      DescribeTableResponse described,
+      StructType schema,
+      String user,
+      FreshSource source) {
+    super(name, described.getComment(), schema);
     this.described = described;
-    this.path = path;
-    this.uri = uri;
+    this.user = user;
+    this.source = source;
   }
 
   @Override
@@ -54,11 +64,18 @@ final class FreshTable extends ReadOnlyTable {
   }
 
   @Override
-  public String id() {
-    return described.getPropertiesOrThrow(TABLE_ID);
+  public Constraint[] constraints() {
+    return DataTable.primaryKey(described);
   }
 
-  /** Each loaded table is a version of its own: the rows of one moment. */
+  /** The id in the store and the user, so that no user gets rows that another one has cached. */
+  @Override
+  public String id() {
+    String id = described.getPropertiesOrThrow(TABLE_ID);
+    return user.isEmpty() ? id : id + "/" + user;
+  }
+
+  /** Each loaded table is a version of its own, so Spark loads a new one for each execution. */
   @Override
   public String version() {
     return version;
@@ -66,7 +83,7 @@ final class FreshTable extends ReadOnlyTable {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new FreshScanBuilder(schema(), path, uri);
+    return new FreshScanBuilder(source, schema());
   }
 
   @Override

@@ -225,7 +225,8 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
             if (resolver.isSystem(namespace)) {
               resolver.table(namespace, ident.name());
             } else {
-              service.describeTable(SparkUser.served(), namespace, ident.name());
+              service.describeTable(
+                  SparkUser.served(), namespace, TableName.of(ident.name()).table());
             }
             return true;
           } catch (LakewardException error) {

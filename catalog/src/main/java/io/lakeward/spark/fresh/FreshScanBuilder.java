@@ -2,41 +2,154 @@ package io.lakeward.spark.fresh;
 
 import static io.lakeward.spark.error.LakewardException.unchecked;
 
-import java.util.Map;
+import io.lakeward.rpc.v1.Condition;
+import io.lakeward.rpc.v1.ReadScan.Part;
+import io.lakeward.rpc.v1.ReadScan;
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.scan.ConditionTranslator;
+import io.lakeward.spark.scan.PushDownBudget;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** A scan of lake and log that reads only the columns which a statement uses. */
-public final class FreshScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
+/**
+ * Collects columns, conditions and limit of one scan for both lake and log. Spark filters again,
+ * because the service may return rows that the conditions exclude. A count of all rows is the
+ * answer of the service if it has the number.
+ */
+public final class FreshScanBuilder
+    implements SupportsPushDownRequiredColumns,
+        SupportsPushDownV2Filters,
+        SupportsPushDownLimit,
+        SupportsPushDownAggregates {
 
-  private final Map<String, String> options;
-  private StructType schema;
+  private final FreshSource source;
+  private final StructType whole;
+  private final ConditionTranslator conditions;
+  private final PushDownBudget budget = new PushDownBudget();
+  private final List<Predicate> predicates = new ArrayList<>();
+  private final List<Predicate> pushed = new ArrayList<>();
+  private final ReadScan.Builder scan;
+  private StructType required;
+  private OptionalLong rowCount;
+  private boolean counted;
 
-  /**
-   * @param schema all columns of the table
-   * @param path the table, as {@code database.table}
-   * @param uri of the service
-   */
-  public FreshScanBuilder(StructType schema, String path, String uri) {
-    this.schema = schema;
-    this.options = Map.of("table", path, "uri", uri);
+  /** {@code schema} has all columns of the table. */
+  public FreshScanBuilder(FreshSource source, StructType schema) {
+    this.source = source;
+    this.whole = schema;
+    this.required = schema;
+    this.conditions = new ConditionTranslator(schema);
+    this.scan = ReadScan.newBuilder().setPart(source.part());
   }
 
-  /** A scan has at least one column, because Python sends the number of rows only with a column. */
+  /** Keeps at least one column, because Python sends the number of rows only with a column. */
   @Override
-  public void pruneColumns(StructType required) {
-    if (required.length() > 0) {
-      schema = required;
-    } else {
-      schema = new StructType(new StructField[] {schema.fields()[0]});
+  public void pruneColumns(StructType requiredSchema) {
+    if (counted) {
+      return;
     }
+    required =
+        requiredSchema.isEmpty()
+            ? new StructType(new StructField[] {narrowest(whole)})
+            : requiredSchema;
+  }
+
+  private static StructField narrowest(StructType schema) {
+    return Arrays.stream(schema.fields())
+        .min(Comparator.comparingInt(field -> field.dataType().defaultSize()))
+        .orElseThrow();
+  }
+
+  @Override
+  public Predicate[] pushPredicates(Predicate[] all) {
+    for (Predicate predicate : all) {
+      predicates.add(predicate);
+      Optional<Condition> condition = conditions.translate(predicate).filter(budget::takes);
+      if (condition.isPresent()) {
+        scan.addConditions(condition.get());
+        pushed.add(predicate);
+      }
+    }
+    return all;
+  }
+
+  @Override
+  public Predicate[] pushedPredicates() {
+    return pushed.toArray(Predicate[]::new);
+  }
+
+  @Override
+  public boolean pushLimit(int limit) {
+    scan.setLimit(limit);
+    return true;
+  }
+
+  @Override
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
+  @Override
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    return isCountOfRows(aggregation) && rowCount().isPresent();
+  }
+
+  @Override
+  public boolean pushAggregation(Aggregation aggregation) {
+    counted = supportCompletePushDown(aggregation);
+    return counted;
+  }
+
+  private static boolean isCountOfRows(Aggregation aggregation) {
+    return aggregation.groupByExpressions().length == 0
+        && aggregation.aggregateExpressions().length == 1
+        && aggregation.aggregateExpressions()[0] instanceof CountStar;
+  }
+
+  /** The number of rows, for which the service is asked once. */
+  private OptionalLong rowCount() {
+    if (rowCount == null) {
+      rowCount = unchecked(() -> source.read().rowCount(scan.build()));
+    }
+    return rowCount;
   }
 
   @Override
   public Scan build() {
-    return unchecked(() -> PythonSource.scan(schema, options));
+    return counted
+        ? new RowCountScan(source.table(), rowCount().getAsLong())
+        : unchecked(this::rows);
+  }
+
+  private FreshScan rows() throws LakewardException {
+    OpenedRead read = source.read();
+    ReadScan complete = scan.addAllColumns(Arrays.asList(required.fieldNames())).build();
+    FreshScan whole = new FreshScan(read, complete, required, Optional.empty());
+    if (complete.getPart() != Part.ROWS || read.hasPrimaryKey()) {
+      return whole;
+    }
+    Optional<SupportsRead> copy = source.lakeCopy();
+    return copy.isEmpty()
+        ? whole
+        : new FreshScan(
+            read,
+            complete,
+            required,
+            Optional.of(LakeRows.of(copy.get(), required, predicates, complete)));
   }
 }

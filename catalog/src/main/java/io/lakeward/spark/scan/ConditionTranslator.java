@@ -9,13 +9,14 @@ import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * Translates Spark's predicates joined by AND, OR and NOT to conditions of the service, which
  * distinguishes unknown from false as Spark does (sys_tables/query/conditions.py). A predicate is
  * translated as a whole or not at all.
  */
-final class ConditionTranslator {
+public final class ConditionTranslator {
 
   /**
    * Deepest nesting that is translated. Statements that people write are not deeper. The service's
@@ -25,12 +26,17 @@ final class ConditionTranslator {
 
   private final FilterTranslator filters;
 
+  /** {@code schema} has all columns of the table. */
+  public ConditionTranslator(StructType schema) {
+    this(new FilterTranslator(schema));
+  }
+
   ConditionTranslator(FilterTranslator filters) {
     this.filters = filters;
   }
 
   /** The condition that is true, false or unknown for the same rows, if there is one. */
-  Optional<Condition> translate(Predicate predicate) {
+  public Optional<Condition> translate(Predicate predicate) {
     return translate(predicate, DEEPEST);
   }
 

@@ -19,7 +19,7 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Replaces scans of system tables by their rows while Spark optimises a plan. Spark starts a job
+ * Replaces scans whose rows the service sends to the driver, such as of system tables, by the rows while Spark optimises a plan. Spark starts a job
  * for every operator above a scan, even for an alias. Over local rows, Spark's own rule computes
  * columns, conditions and limits without a job, as it does for VALUES. This rule sorts, with
  * Spark's ordering. Joins and other aggregates need a job. {@link SystemScanStrategy} plans a scan
@@ -29,7 +29,7 @@ final class LocalRowsRule extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return systemScan(plan) == null && plan.exists(node -> systemScan((LogicalPlan) node) != null)
+    return systemScan(plan) == null && plan.exists(node -> rowsScan((LogicalPlan) node) != null)
         ? (LogicalPlan) plan.transformUp(new Step())
         : plan;
   }
@@ -39,13 +39,13 @@ final class LocalRowsRule extends Rule<LogicalPlan> {
 
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
-      return systemScan(node) != null
+      return rowsScan(node) != null
           || (node instanceof UnaryNode unary && unary.child() instanceof LocalRelation);
     }
 
     @Override
     public LogicalPlan apply(LogicalPlan node) {
-      SystemScan scan = systemScan(node);
+      DriverRowsScan scan = rowsScan(node);
       if (scan != null) {
         return relation(node.output(), scan.rows());
       }
@@ -57,7 +57,7 @@ final class LocalRowsRule extends Rule<LogicalPlan> {
       if (node instanceof GlobalLimit limit && limit.limitExpr() instanceof Literal number) {
         return rows.copy(
             rows.output(),
-            SessionRules.cast(rows.data().take((Integer) number.value())),
+            ScalaSequences.cast(rows.data().take((Integer) number.value())),
             rows.isStreaming(),
             rows.stream());
       }
@@ -69,6 +69,13 @@ final class LocalRowsRule extends Rule<LogicalPlan> {
   static SystemScan systemScan(LogicalPlan node) {
     return node instanceof DataSourceV2ScanRelation relation
             && relation.scan() instanceof SystemScan scan
+        ? scan
+        : null;
+  }
+
+  private static DriverRowsScan rowsScan(LogicalPlan node) {
+    return node instanceof DataSourceV2ScanRelation relation
+            && relation.scan() instanceof DriverRowsScan scan
         ? scan
         : null;
   }

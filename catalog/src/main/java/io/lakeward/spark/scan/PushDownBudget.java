@@ -9,7 +9,7 @@ import java.util.stream.Stream;
  * Limits the conditions that one read sends, below the limits of the service
  * (tiering/wire/conditions.py). Spark evaluates what does not fit, such as a very long IN list.
  */
-final class PushDownBudget {
+public final class PushDownBudget {
 
   private static final int MAX_PREDICATES = 500;
   private static final int MAX_VALUES = 5_000;
@@ -25,7 +25,7 @@ final class PushDownBudget {
   }
 
   /** Whether the condition with all its parts fits; if it does, the budget shrinks by it. */
-  boolean takes(Condition condition) {
+  public boolean takes(Condition condition) {
     List<Condition> parts = parts(condition).toList();
     int literals = parts.stream().mapToInt(part -> part.getFilter().getValuesCount()).sum();
     return takes(parts.size(), literals, condition.getSerializedSize());

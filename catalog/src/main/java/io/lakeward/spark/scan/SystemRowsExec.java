@@ -106,7 +106,7 @@ public final class SystemRowsExec extends SparkPlan {
 
   @Override
   public Seq<SparkPlan> children() {
-    return SessionRules.sequenceOf();
+    return ScalaSequences.of();
   }
 
   @Override

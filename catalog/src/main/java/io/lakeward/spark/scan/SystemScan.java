@@ -5,7 +5,6 @@ import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -14,7 +13,7 @@ import org.apache.spark.sql.types.StructType;
  * waits for it when it takes the rows, on the driver, so that no job runs for them. Spark may take
  * them more than once, so they are kept: one scan sees one moment.
  */
-final class SystemScan implements LocalScan {
+final class SystemScan implements DriverRowsScan {
 
   private final RowSource source;
   private final ReadTableRequest request;

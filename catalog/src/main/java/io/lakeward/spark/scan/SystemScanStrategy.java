@@ -17,11 +17,11 @@ final class SystemScanStrategy extends SparkStrategy {
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     SystemScan scan = LocalRowsRule.systemScan(plan);
     if (scan == null) {
-      return SessionRules.sequenceOf();
+      return ScalaSequences.of();
     }
     Seq<Attribute> output = plan.output();
     // Spark Connect sends rows without a job only from Spark's own scan of local rows.
-    return SessionRules.sequenceOf(
+    return ScalaSequences.of(
         SparkStatement.tags().contains(SparkStatement.CONNECT_OPERATION)
             ? SystemRowsExec.ofSpark(output, scan)
             : new SystemRowsExec(output, scan));

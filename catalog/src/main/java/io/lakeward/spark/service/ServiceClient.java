@@ -10,6 +10,14 @@ import io.grpc.stub.AbstractStub;
 import io.grpc.stub.MetadataUtils;
 import io.lakeward.rpc.v1.CallProcedureRequest;
 import io.lakeward.rpc.v1.CallProcedureResponse;
+import io.lakeward.rpc.v1.CloseReadRequest;
+import io.lakeward.rpc.v1.OpenReadRequest;
+import io.lakeward.rpc.v1.OpenReadResponse;
+import io.lakeward.rpc.v1.PlanReadRequest;
+import io.lakeward.rpc.v1.RenewReadRequest;
+import io.lakeward.rpc.v1.RenewReadResponse;
+import io.lakeward.rpc.v1.TableReadsGrpc;
+import io.lakeward.rpc.v1.TableReadsGrpc.TableReadsBlockingStub;
 import io.lakeward.rpc.v1.TieringControlGrpc;
 import io.lakeward.spark.connection.ServiceChannels;
 import io.lakeward.spark.error.LakewardException;
@@ -120,6 +128,7 @@ public final class ServiceClient {
     DescribeTableRequest request =
         DescribeTableRequest.newBuilder().setNamespace(namespace).setName(name).build();
     return read(
+        SysCatalogGrpc.newBlockingStub(channel),
         user,
         stub -> stub.describeTable(request),
         error -> errors.translate(error, namespace + "." + name));
@@ -145,6 +154,46 @@ public final class ServiceClient {
                   request.getNamespace(), request.getName(), actual, schema.catalogString()));
     }
     return scan.rows();
+  }
+
+  /** Fixes the moment of a read of a data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
+  public OpenReadResponse openRead(String user, OpenReadRequest request)
+      throws LakewardException {
+    String name =
+        request.getTablePath().getDatabaseName() + "." + request.getTablePath().getTableName();
+    return read(
+        TableReadsGrpc.newBlockingStub(channel),
+        user,
+        stub -> stub.openRead(request),
+        error -> errors.translate(error, name));
+  }
+
+  /** Extends the time for which the service holds what a read needs. */
+  public RenewReadResponse renewRead(String user, ByteString ticket) throws LakewardException {
+    RenewReadRequest request = RenewReadRequest.newBuilder().setTicket(ticket).build();
+    return ofReads(user, stub -> stub.renewRead(request));
+  }
+
+  /** Ends a read: the service no longer holds what it needs. */
+  public void closeRead(String user, ByteString ticket) throws LakewardException {
+    CloseReadRequest request = CloseReadRequest.newBuilder().setTicket(ticket).build();
+    ofReads(user, stub -> stub.closeRead(request));
+  }
+
+  /** The tasks of one scan of a read, or its number of rows. */
+  public ScanPlan planRead(String user, PlanReadRequest request) throws LakewardException {
+    return ofReads(
+        user,
+        stub -> {
+          ScanPlan.Joiner plan = new ScanPlan.Joiner();
+          stub.planRead(request).forEachRemaining(plan::add);
+          return plan.joined();
+        });
+  }
+
+  private <T> T ofReads(String user, Rpc<TableReadsBlockingStub, T> rpc)
+      throws LakewardException {
+    return read(TableReadsGrpc.newBlockingStub(channel), user, rpc, errors::translate);
   }
 
   /** Executes a procedure and waits for its result. */
@@ -185,18 +234,19 @@ public final class ServiceClient {
   }
 
   private <T> T read(String user, Rpc<SysCatalogBlockingStub, T> rpc) throws LakewardException {
-    return read(user, rpc, errors::translate);
+    return read(SysCatalogGrpc.newBlockingStub(channel), user, rpc, errors::translate);
   }
 
-  private <T> T read(
+  private <S extends AbstractStub<S>, T> T read(
+      S service,
       String user,
-      Rpc<SysCatalogBlockingStub, T> rpc,
+      Rpc<S, T> rpc,
       Function<StatusRuntimeException, LakewardException> translate)
       throws LakewardException {
     RetryBackoff backoff = new RetryBackoff(takeOver, System::nanoTime, Thread::sleep);
     for (int failures = 1; ; failures++) {
       try {
-        return attempt(rpc, limited(user));
+        return attempt(rpc, limited(service, user));
       } catch (StatusRuntimeException error) {
         boolean again =
             failures == 1
@@ -221,8 +271,8 @@ public final class ServiceClient {
     }
   }
 
-  private SysCatalogBlockingStub limited(String user) {
-    return connected(SysCatalogGrpc.newBlockingStub(channel), user)
+  private <S extends AbstractStub<S>> S limited(S stub, String user) {
+    return connected(stub, user)
         .withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
   }
 

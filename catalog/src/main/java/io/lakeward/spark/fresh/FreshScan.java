@@ -1,0 +1,117 @@
+package io.lakeward.spark.fresh;
+
+import io.lakeward.rpc.v1.ReadScan.Part;
+import io.lakeward.rpc.v1.ReadScan;
+import java.util.Arrays;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.stream.Stream;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A scan of a table at the moment of a read. Python tasks return its rows. If {@link #lakeRows} is
+ * present, {@link UnionRule} replaces the scan by one of the lake copy and one of the log.
+ */
+final class FreshScan implements SupportsReportStatistics {
+
+  private final OpenedRead read;
+  private final ReadScan request;
+  private final StructType schema;
+  private final Optional<LakeRows> lakeRows;
+
+  /** {@code schema} has the columns of {@code request}, in order. */
+  FreshScan(OpenedRead read, ReadScan request, StructType schema, Optional<LakeRows> lakeRows) {
+    this.read = read;
+    this.request = request;
+    this.schema = schema;
+    this.lakeRows = lakeRows;
+  }
+
+  Optional<LakeRows> lakeRows() {
+    return lakeRows;
+  }
+
+  /** Whether the log has records that the lake copy does not have. */
+  boolean hasLogRecords() {
+    return read.logBuckets() > 0;
+  }
+
+  /** Records that the lake copy has all rows, so no task is planned. */
+  void setComplete() {
+    read.setUsed();
+  }
+
+  /** The scan of the log part alone. */
+  FreshScan logRows() {
+    return new FreshScan(
+        read, request.toBuilder().setPart(Part.LOG_ROWS).build(), schema, Optional.empty());
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema;
+  }
+
+  @Override
+  public String description() {
+    return "LakewardScan(%s, %s)".formatted(request.getPart(), read);
+  }
+
+  /** Python returns rows, not columns. Without this answer Spark would plan the tasks to learn it. */
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    return ColumnarSupportMode.UNSUPPORTED;
+  }
+
+  @Override
+  public Batch toBatch() {
+    return new TaskBatch(read, request, schema);
+  }
+
+  /** The number of log records bounds that of log rows. The number of lake rows is unknown. */
+  @Override
+  public Statistics estimateStatistics() {
+    boolean isLog =
+        !read.hasLakeCopy() || request.getPart() == Part.LOG_ROWS
+            || request.getPart() == Part.CHANGED_KEYS;
+    OptionalLong rows = isLog ? OptionalLong.of(read.logRecords()) : OptionalLong.empty();
+    OptionalLong bytes =
+        rows.isPresent()
+            ? OptionalLong.of(rows.getAsLong() * (schema.defaultSize() + ROW_BYTES))
+            : rows;
+    return new Statistics() {
+      @Override
+      public OptionalLong sizeInBytes() {
+        return bytes;
+      }
+
+      @Override
+      public OptionalLong numRows() {
+        return rows;
+      }
+    };
+  }
+
+  /** Bytes of a row beside its columns, as in Spark's own estimates. */
+  private static final long ROW_BYTES = 8;
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return Stream.concat(Arrays.stream(PythonRunner.metrics()), Arrays.stream(ReadMetric.all()))
+        .toArray(CustomMetric[]::new);
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[] {
+      ReadMetric.value(ReadMetric.LOG_RECORDS, read.logRecords()),
+      ReadMetric.value(ReadMetric.LOG_BUCKETS, read.logBuckets())
+    };
+  }
+}

@@ -1,0 +1,100 @@
+package io.lakeward.spark.fresh;
+
+import io.lakeward.rpc.v1.OpenReadRequest;
+import io.lakeward.rpc.v1.PbTablePath;
+import io.lakeward.rpc.v1.ReadScan.Part;
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.service.ServiceClient;
+import java.util.List;
+import java.util.Optional;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+
+/**
+ * The rows of one table object, as of the moment of its first scan. All scans read that moment.
+ * Thread-safe.
+ */
+public final class FreshSource {
+
+  private static final String ENGINE = "spark";
+
+  /** Opens one snapshot of the lake copy in the lake's own catalog. */
+  @FunctionalInterface
+  public interface LakeSnapshot {
+    /** Empty if this Spark has no catalog for the lake; then Python reads the lake's files. */
+    Optional<SupportsRead> open(long snapshotId) throws LakewardException;
+  }
+
+  private final ServiceClient service;
+  private final String user;
+  private final PbTablePath path;
+  private final Part part;
+  private final LakeSnapshot lake;
+  private OpenedRead read;
+  private Optional<String> execution = Optional.empty();
+
+  /**
+   * @param user for whom the table was loaded
+   * @param part the rows of each scan
+   */
+  public FreshSource(
+      ServiceClient service,
+      String user,
+      String database,
+      String table,
+      Part part,
+      LakeSnapshot lake) {
+    this.service = service;
+    this.user = user;
+    this.path =
+        PbTablePath.newBuilder().setDatabaseName(database).setTableName(table).build();
+    this.part = part;
+    this.lake = lake;
+  }
+
+  String user() {
+    return user;
+  }
+
+  Part part() {
+    return part;
+  }
+
+  String table() {
+    return path.getDatabaseName() + "." + path.getTableName();
+  }
+
+  /**
+   * The read of this table. The first call of an execution opens it, because Spark plans REFRESH
+   * TABLE with the object that CACHE TABLE loaded.
+   */
+  synchronized OpenedRead read() throws LakewardException {
+    OpenReads reads = OpenReads.installed();
+    Optional<String> current = reads.execution();
+    if (read == null || !reads.isOpen(read) || (execution.isPresent() && !execution.equals(current))) {
+      read = reads.get(current, List.of(service, user, path), this::open);
+    } else {
+      reads.keep(read);
+    }
+    execution = current;
+    return read;
+  }
+
+  private OpenedRead open() throws LakewardException {
+    OpenReadRequest request =
+        OpenReadRequest.newBuilder()
+            .setTablePath(path)
+            .setEngine(ENGINE)
+            .setApplicationId(SparkContext.getOrCreate().applicationId())
+            .build();
+    return new OpenedRead(service, user, service.openRead(user, request));
+  }
+
+  /** The lake copy at the moment of the read, if Spark can read it by itself. */
+  Optional<SupportsRead> lakeCopy() throws LakewardException {
+    OpenedRead moment = read();
+    return moment.icebergSnapshot().isPresent()
+        ? lake.open(moment.icebergSnapshot().getAsLong())
+        : Optional.empty();
+  }
+}

@@ -1,0 +1,166 @@
+package io.lakeward.spark.fresh;
+
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.error.LakewardException.Work;
+import java.lang.ref.Cleaner;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+
+/**
+ * The reads that the statements of a Spark have open. Scans of one table in one statement share a
+ * read. A read is extended until the statement ends that executes it, and is closed then. A read
+ * that no statement executes, such as of EXPLAIN or {@code df.rdd}, is closed when its plan is
+ * garbage, and is no longer extended after an hour. Thread-safe.
+ */
+final class OpenReads extends SparkListener {
+
+  /** A service holds what a read needs for some minutes. */
+  private static final int RENEWAL_SECONDS = 60;
+
+  /** A read of a plan that no statement executes must not keep the log of its table for days. */
+  private static final Duration IDLE_LIMIT = Duration.ofHours(1);
+
+  private static final Cleaner CLEANER = Cleaner.create();
+
+  private static OpenReads installed;
+  private static SparkContext owner;
+
+  private final SparkContext context;
+  private final Set<OpenedRead.Ticket> open = ConcurrentHashMap.newKeySet();
+  private final Map<String, Map<Object, OpenedRead>> byExecution = new HashMap<>();
+  private final ScheduledExecutorService keeper =
+      Executors.newSingleThreadScheduledExecutor(
+          work -> {
+            Thread thread = new Thread(work, "lakeward-open-reads");
+            thread.setDaemon(true);
+            return thread;
+          });
+
+  private OpenReads(SparkContext context) {
+    this.context = context;
+    keeper.scheduleAtFixedRate(this::renew, RENEWAL_SECONDS, RENEWAL_SECONDS, TimeUnit.SECONDS);
+  }
+
+  /** The reads of the active Spark. */
+  static synchronized OpenReads installed() {
+    SparkContext context = SparkContext.getOrCreate();
+    if (installed == null || owner != context) {
+      if (installed != null) {
+        installed.keeper.shutdownNow();
+      }
+      installed = new OpenReads(context);
+      owner = context;
+      context.addSparkListener(installed);
+    }
+    return installed;
+  }
+
+  /** The statement that this thread executes; empty outside of one, such as for {@code df.rdd}. */
+  Optional<String> execution() {
+    return Optional.ofNullable(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()));
+  }
+
+  /** Whether no statement has closed the read. */
+  boolean isOpen(OpenedRead read) {
+    return open.contains(read.ticket());
+  }
+
+  /**
+   * The read that a statement has open for {@code key}, which identifies the table, its service and
+   * the user; else a new one.
+   */
+  OpenedRead get(Optional<String> execution, Object key, Work<OpenedRead> opening)
+      throws LakewardException {
+    if (execution.isEmpty()) {
+      return opened(opening);
+    }
+    Map<Object, OpenedRead> reads;
+    synchronized (byExecution) {
+      reads = byExecution.computeIfAbsent(execution.get(), id -> new HashMap<>());
+    }
+    synchronized (reads) {
+      OpenedRead read = reads.get(key);
+      if (read == null) {
+        read = opened(opening);
+        reads.put(key, read);
+      }
+      return read;
+    }
+  }
+
+  /** Keeps a read, which was opened before, open until the statement of this thread ends. */
+  void keep(OpenedRead read) {
+    execution()
+        .ifPresent(
+            execution -> {
+              synchronized (byExecution) {
+                byExecution.computeIfAbsent(execution, id -> new HashMap<>()).put(read, read);
+              }
+            });
+  }
+
+  private OpenedRead opened(Work<OpenedRead> opening) throws LakewardException {
+    OpenedRead read = opening.run();
+    OpenedRead.Ticket ticket = read.ticket();
+    open.add(ticket);
+    CLEANER.register(read, () -> close(ticket));
+    return read;
+  }
+
+  @Override
+  public void onOtherEvent(SparkListenerEvent event) {
+    if (event instanceof SparkListenerSQLExecutionEnd end) {
+      end(String.valueOf(end.executionId()));
+    }
+  }
+
+  private void end(String execution) {
+    Map<Object, OpenedRead> ended;
+    Set<OpenedRead> others = ConcurrentHashMap.newKeySet();
+    synchronized (byExecution) {
+      ended = byExecution.remove(execution);
+      byExecution.values().forEach(reads -> others.addAll(reads.values()));
+    }
+    if (ended != null) {
+      ended.values().stream()
+          .filter(read -> read.isUsed() && !others.contains(read))
+          .forEach(read -> close(read.ticket()));
+    }
+  }
+
+  private void close(OpenedRead.Ticket ticket) {
+    if (open.remove(ticket) && !keeper.isShutdown()) {
+      keeper.execute(ticket::close);
+    }
+  }
+
+  private void renew() {
+    Set<String> executions;
+    Set<OpenedRead.Ticket> running = new HashSet<>();
+    synchronized (byExecution) {
+      executions = Set.copyOf(byExecution.keySet());
+      byExecution.values().forEach(reads -> reads.values().forEach(read -> running.add(read.ticket())));
+    }
+    // A statement that was cancelled may open its read after its end was reported.
+    for (String execution : executions) {
+      if (SQLExecution.getQueryExecution(Long.parseLong(execution)) == null) {
+        end(execution);
+      }
+    }
+    open.removeIf(ticket -> ticket.age().compareTo(IDLE_LIMIT) > 0 && !running.contains(ticket));
+    open.forEach(OpenedRead.Ticket::renew);
+  }
+}

@@ -1,0 +1,36 @@
+"""A service as real processes, for Spark sessions that read its tables through the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.running.cluster_of_processes import Deployment
+from support.running.spark_sessions import spark_session
+from tiering.cli.spark.properties import CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A coordinator and a tierer. Tables are created with a long freshness, so that rounds run only by `lakeward tier`."""
+    deployment = Deployment(tmp_path_factory.mktemp("service"))
+    try:
+        deployment.start_coordinator()
+        deployment.start_inline_tierer("tierer")
+        yield deployment
+    finally:
+        deployment.close()
+
+
+@pytest.fixture(scope="module")
+def fresh_spark(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with the catalog of the lake, in which plain names are fresh."""
+    properties = {
+        **catalog_properties(service.uri, plugin_jar()),
+        **catalog_lake_properties(service.lake_properties),
+        f"spark.sql.catalog.{CATALOG}.plain-name": "fresh",
+    }
+    with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
+        yield session
