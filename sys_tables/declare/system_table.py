@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from sys_tables.declare.scan import Order, ScanRequest
 from tiering.access.requirements import Requirement
-from tiering.coordinator.interface import Columns, CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.model.declare import schema_of
+from tiering.model.reading.matching import Columns
 
 RowT = TypeVar("RowT")
 

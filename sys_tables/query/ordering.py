@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sys_tables.declare.scan import Aggregate, Function, Order, ScanRequest
-from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
+from tiering.model.reading.matching import AnyArray, Columns
 from tiering.model.sql_types import spark_type
 
 Numbers = npt.NDArray[np.int64]

@@ -14,11 +14,11 @@ from sys_tables.declare.columns import array_of, checked_array, without_nulls
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, schema_pieces
-from sys_tables.query.conditions import matching
 from sys_tables.query.lookup import near_hint
 from sys_tables.query.ordering import aggregated, sorted_indices
-from tiering.coordinator.interface import AnyArray, Columns, CoordinatorView, NamesView
+from tiering.coordinator.interface import CoordinatorView, NamesView
 from tiering.errors import InvalidArgument
+from tiering.model.reading.matching import AnyArray, Columns, matching
 
 OBSERVED_TIME_KEY = "observed_time"
 """Metadata of the stream's schema: the moment that the rows show, ISO 8601, UTC."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.access.requirements import DESCRIBE_EACH_TABLE
-from tiering.coordinator.interface import Columns, CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
+from tiering.model.reading.matching import Columns
 from tiering.model.status import TableStatus
 
 

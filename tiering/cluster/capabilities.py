@@ -151,6 +151,24 @@ class CountingReader(Protocol):
 
 
 @runtime_checkable
+class KeyBuckets(Protocol):
+    """A cluster whose bucket of a row can be computed from the row's bucket keys."""
+
+    def key_buckets(self, table: TableInfo, keys: pa.RecordBatch) -> Sequence[int] | None:
+        """Returns the bucket id of each row of `keys`, whose columns are the bucket keys without nulls; None = the table's formula is
+        unknown.
+        """
+
+
+@runtime_checkable
+class DenseOffsets(Protocol):
+    """A cluster whose logs have a record at each offset, so that offsets count records."""
+
+    def has_dense_offsets(self, table: TableInfo) -> bool:
+        """Returns whether this holds for the table."""
+
+
+@runtime_checkable
 class ProjectingReader(Protocol):
     """A `SplitReader` that decodes and joins only some columns."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Protocol
 
 from tiering.access.audit import AuditEntry
 from tiering.access.grants import PolicyState
@@ -21,6 +21,7 @@ from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.option import EffectiveOption
+from tiering.model.reading.matching import Columns
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
@@ -32,7 +33,6 @@ __all__ = [
     "CallHandle",
     "CatalogNames",
     "CheckResult",
-    "Columns",
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
@@ -46,24 +46,6 @@ __all__ = [
     "OpenCalls",
     "RoundRecord",
 ]
-
-
-AnyArray: TypeAlias = Any
-"""A pyarrow array. Its stubs need the type of the elements, which only a schema knows at run time."""
-
-
-@runtime_checkable
-class Columns(Protocol):
-    """Rows of one moment, by column. A column is made when it is requested; the rows of `take` are of the same moment."""
-
-    @property
-    def num_rows(self) -> int: ...
-
-    def column(self, name: str) -> AnyArray:
-        """Returns all rows' values of one column."""
-
-    def take(self, indices: AnyArray) -> Self:
-        """Returns the rows at these indices, in this order."""
 
 
 class NamesView(Protocol):

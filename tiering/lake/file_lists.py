@@ -19,6 +19,7 @@ import pyarrow as pa
 from tiering.errors import LakewardError
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
+from tiering.model.reading.conditions import Condition
 from tiering.model.tables import BucketKey, TableInfo
 
 FIELD_ID_KEY = b"PARQUET:field_id"
@@ -164,8 +165,12 @@ class RowScan(Protocol):
         Raises what `row_readers` raises.
         """
 
-    def row_readers(self, table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[LakeRowReader]:
-        """Returns the readers of all live rows of a log table at a snapshot. `view` None: the lake table does not exist any more.
+    def row_readers(
+        self, table: TableInfo, view: LakeView | None, snapshot_id: int, conditions: Sequence[Condition] = ()
+    ) -> Sequence[LakeRowReader]:
+        """Returns the readers of the live rows of a log table at a snapshot. `view` None: the lake table does not exist any more.
+
+        Files without a row for which all `conditions` are true may be left out.
 
         Raises LakeUnavailable, SchemaDrift (a file that no reader of this version can read).
         """

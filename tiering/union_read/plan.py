@@ -7,21 +7,31 @@ the same rows. The base check of a round decides whether L describes the lake's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
 
 from tiering.cluster.base import SplitReader, SplitSource
+from tiering.cluster.capabilities import DenseOffsets, KeyBuckets
 from tiering.cluster.skipping import reader_without
 from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import RowScan
 from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
+from tiering.model.reading.conditions import Condition, columns_of
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
-from tiering.model.tables import BucketKey, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
+from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
 from tiering.planning.plan_splits import Plan, cut_splits, plan_round, replaced_buckets
+from tiering.union_read.changelog import ChangelogRows, changelog_schema
 from tiering.union_read.primary_key import BucketChanges, merged_readers
+from tiering.union_read.pushdown.pruning import pruning_for
+from tiering.union_read.pushdown.row_filter import conjuncts
 from tiering.union_read.readers import LogRows, RowReader
+from tiering.union_read.tasks import ReadTask, pack_tasks
 
 PLAN_ATTEMPTS = 3
 """A round that commits during the planning may let the cluster cut the log behind its offsets. The next attempt sees the new snapshot."""
@@ -120,8 +130,43 @@ def check_columns(lake: Lake, table: TableInfo, base: Base) -> None:
 
 
 def scan_columns(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
-    """Returns the columns of the rows of a scan: the requested ones, else the key columns for CHANGED_KEYS, else all."""
-    return scan.columns or (table.primary_key if scan.part is ReadPart.CHANGED_KEYS else tuple(table.schema.names))
+    """Returns the columns of the rows of a scan: the requested ones, else the key columns for CHANGED_KEYS, else all.
+
+    Raises InvalidArgument for a column that the rows do not have.
+    """
+    names = scan_schema(table, scan).names
+    if unknown := [name for name in scan.columns if name not in names]:
+        raise InvalidArgument(
+            f"{table.path} has no column {unknown[0]!r}", hint=f"It has: {', '.join(names)}.", table_path=table.path, column=unknown[0]
+        )
+    return scan.columns or (table.primary_key if scan.part is ReadPart.CHANGED_KEYS else tuple(names[: len(names) - _hidden(table, scan)]))
+
+
+def scan_schema(table: TableInfo, scan: ReadScan) -> pa.Schema:
+    """Returns all columns that the rows of a scan may have. Raises InvalidArgument for a changelog that the table cannot have.
+
+    Only the log rows of a log table have the system columns, last: the lake rows have them in one layout alone.
+    """
+    if scan.part is ReadPart.CHANGELOG:
+        return changelog_schema(table)
+    return table.lake_schema() if _hidden(table, scan) else table.schema
+
+
+def _hidden(table: TableInfo, scan: ReadScan) -> int:
+    """Returns the number of columns of `scan_schema` that are read only on request."""
+    return len(SYSTEM_COLUMNS) if scan.part is ReadPart.LOG_ROWS and table.table_type is TableType.LOG else 0
+
+
+def scan_tasks(table: TableInfo, readers: Sequence[RowReader], scan: ReadScan) -> list[ReadTask]:
+    """Returns the tasks of a scan, whose readers `plan_scan` returned. They filter rows and stop at the limit.
+
+    A changed key hides a row of the lake, also if its new row is not needed. So conditions on other columns do not filter changed keys.
+    """
+    conditions = [part for part in conjuncts(scan.conditions) if columns_of(part) <= set(scan_schema(table, scan).names)]
+    if scan.part is ReadPart.CHANGED_KEYS:
+        conditions = [part for part in conditions if columns_of(part) <= set(table.primary_key)]
+    limit = scan.limit if len(conditions) == len(conjuncts(scan.conditions)) and scan.part is not ReadPart.CHANGED_KEYS else None
+    return pack_tasks(readers, scan_columns(table, scan), conditions, limit)
 
 
 def plan_scan(
@@ -135,10 +180,13 @@ def plan_scan(
     table = source.table(moment.path)
     if table.table_id != moment.table_id:
         raise SourceChanged(f"{moment.path} was dropped and created again since the read began", table_path=moment.path)
-    log = _LogPart(source, table, moment, skipped or {})
+    scan_columns(table, scan)
+    log = _LogPart(source, table, moment, skipped or {}, scan.conditions)
+    if scan.part is ReadPart.CHANGELOG:
+        return log.changelog()
     if table.table_type is TableType.LOG:
         readers = log.rows()
-        return readers if scan.part is ReadPart.LOG_ROWS else [*_lake_rows(open_lake, table, moment), *readers]
+        return readers if scan.part is ReadPart.LOG_ROWS else [*_lake_rows(open_lake, table, moment, scan), *readers]
     changes = log.changes()
     lake = _scan_of(open_lake, table, moment) if scan.part is ReadPart.ROWS else None
     if lake is None:
@@ -147,9 +195,9 @@ def plan_scan(
     return merged_readers(table, lake[0].bucket_readers(table, *lake[1:], names, moment.replaced), changes, scan.part)
 
 
-def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> list[RowReader]:
+def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment, scan: ReadScan) -> list[RowReader]:
     lake = _scan_of(open_lake, table, moment)
-    return [] if lake is None else [*lake[0].row_readers(table, *lake[1:])]
+    return [] if lake is None else [*lake[0].row_readers(table, *lake[1:], scan.conditions)]
 
 
 def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tuple[RowScan, LakeView | None, int] | None:
@@ -166,26 +214,53 @@ def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tup
     return lake, lake.view(table.path), moment.lake_snapshot_id
 
 
-class _LogPart:
-    """The readers of the log part of a moment."""
+def is_dense(source: SplitSource, table: TableInfo) -> bool:
+    """Whether the number of a bucket's records is the difference of its offsets."""
+    return isinstance(source, DenseOffsets) and source.has_dense_offsets(table)
 
-    def __init__(self, source: SplitSource, table: TableInfo, moment: ReadMoment, skipped: SkippedRecords) -> None:
+
+class _LogPart:
+    """The readers of the log part of a moment, as far as the conditions need it.
+
+    All changes of a key are in one bucket. So the changes of a bucket that the conditions exclude hide no row that is needed.
+    """
+
+    def __init__(
+        self, source: SplitSource, table: TableInfo, moment: ReadMoment, skipped: SkippedRecords, conditions: Sequence[Condition]
+    ) -> None:
         self._source = source
         self._table = table
         self._moment = moment
         self._skipped = skipped
         self.names: dict[int | None, str | None] = {None: None}
         """Names of the living partitions."""
-        self.names |= {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
+        partitions = source.partitions(table)
+        self.names |= {partition.partition_id: partition.partition_name for partition in partitions}
         self._ends = source.offsets(table)
+        buckets_of_keys = partial(source.key_buckets, table) if isinstance(source, KeyBuckets) else None
+        self._pruning = pruning_for(table, conditions, partitions, buckets_of_keys)
+        self._is_dense = is_dense(source, table)
 
     def rows(self) -> list[RowReader]:
         """Returns the readers of a log table, several for a long range."""
         return [
-            LogRows(self._reader(split), self._bytes(bucket, split.records))
+            LogRows(self._reader(split), self._bytes(bucket, split.records), self._records(split))
             for bucket in self._buckets()
             for split in cut_splits(self._split(bucket), self._ends[bucket].bytes_per_record)
         ]
+
+    def changelog(self) -> list[RowReader]:
+        """Returns the readers of all records up to the stopping offsets. Retention may have moved the start of a log since the read
+        began."""
+        table, readers = self._table, list[RowReader]()
+        for bucket in self._living(self._moment.stopping_offsets):
+            split = self._split(bucket)
+            log_start = self._ends[bucket].log_start
+            if log_start < split.stopping_offset:
+                for part in cut_splits(replace(split, starting_offset=log_start), self._ends[bucket].bytes_per_record):
+                    size = self._bytes(bucket, part.records)
+                    readers.append(ChangelogRows(self._reader(part), table.schema, table.table_type, size, self._records(part)))
+        return readers
 
     def changes(self) -> list[BucketChanges]:
         """Returns the changes of each bucket of a primary-key table: its KV snapshot if it begins with one, and its range of the log."""
@@ -203,16 +278,23 @@ class _LogPart:
 
     def _buckets(self) -> list[BucketKey]:
         """Returns the buckets with something to read. Raises SourceChanged for a bucket that does not exist any more."""
-        moment, path = self._moment, self._table.path
-        buckets = [
+        moment = self._moment
+        return self._living(
             bucket
             for bucket, stop in moment.stopping_offsets.items()
             if stop > moment.starting_offsets[bucket] or bucket in moment.kv_snapshots
-        ]
+        )
+
+    def _living(self, buckets: Iterable[BucketKey]) -> list[BucketKey]:
+        """Returns the buckets that the conditions need. Raises SourceChanged if one of `buckets` does not exist any more: the values of a
+        dropped partition are unknown."""
+        path, needed = self._table.path, []
         for bucket in buckets:
             if bucket.partition_id not in self.names or bucket not in self._ends:
                 raise SourceChanged(f"a partition of {path} was dropped since the read began", table_path=path, bucket=bucket)
-        return buckets
+            if self._pruning.may_match(bucket):
+                needed.append(bucket)
+        return needed
 
     def _split(self, bucket: BucketKey) -> TieringLogSplit:
         moment, name = self._moment, self.names[bucket.partition_id]
@@ -224,6 +306,11 @@ class _LogPart:
 
     def _reader(self, split: TieringLogSplit) -> SplitReader:
         return reader_without(lambda part: self._source.reader(self._table, part), split, self._skipped.get(split.bucket, ()))
+
+    def _records(self, split: TieringLogSplit) -> int | None:
+        """Returns the number of records that `_reader` yields; None = unknown."""
+        skipped = sum(split.starting_offset <= offset < split.stopping_offset for offset in self._skipped.get(split.bucket, ()))
+        return split.records - skipped if self._is_dense else None
 
     def _bytes(self, bucket: BucketKey, records: int) -> int:
         size = self._ends[bucket].bytes_per_record

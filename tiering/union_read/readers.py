@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -26,12 +26,35 @@ class RowReader(Protocol):
         """
 
 
+@runtime_checkable
+class CountedRows(Protocol):
+    """A `RowReader` that can tell its number of rows without reading them."""
+
+    @property
+    def row_count(self) -> int | None:
+        """The number of rows that it yields; None = unknown."""
+
+    @property
+    def partition_name(self) -> str | None:
+        """The partition of all its rows; None = unknown, or the table has no partitions."""
+
+
+def row_count_of(reader: RowReader) -> int | None:
+    """Returns the number of rows that the reader yields; None = unknown."""
+    return reader.row_count if isinstance(reader, CountedRows) else None
+
+
 @dataclass(frozen=True)
 class LogRows:
-    """The rows of a range of a log table's log."""
+    """The rows of a range of a log table's log. Implements `RowReader` and `CountedRows`."""
 
     reader: SplitReader
     size_bytes: int
+    row_count: int | None = None
+
+    @property
+    def partition_name(self) -> str | None:
+        return self.reader.split.partition_name
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from read_columns(self.reader, columns)

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from sys_tables.declare.columns import record_batch
 from sys_tables.declare.scan import Aggregate, Function, Order, ScanRequest
-from sys_tables.query.conditions import matching
 from sys_tables.query.ordering import aggregated, sorted_indices
 from sys_tables.query.reading import RowColumns
 from tiering.errors import InvalidArgument
 from tiering.model.declare import column, schema_of
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
+from tiering.model.reading.matching import matching
 from tiering.model.sql_types import Instant
 
 

@@ -18,7 +18,7 @@ from tiering.errors import LakewardError
 from tiering.lake.rules.base_check import Base
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import SkippedRecords, TableInfo, TablePath
-from tiering.union_read.plan import CheckedBase, LakeOpener, base_without_coordinator, check_columns, open_read, plan_scan
+from tiering.union_read.plan import CheckedBase, LakeOpener, base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks
 from tiering.union_read.read_client import OpenedRead, ReadClient
 from tiering.union_read.task_codec import decode
 from tiering.wire.channel import Connection
@@ -46,8 +46,9 @@ class LocalRead:
 
     def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a scan (`FreshRead.rows`)."""
-        for reader in plan_scan(self.cluster, self.open_lake, self.moment, scan, self.skipped):
-            yield from reader.read(scan.columns)
+        readers = plan_scan(self.cluster, self.open_lake, self.moment, scan, self.skipped)
+        for task in scan_tasks(self.table, readers, scan):
+            yield from task.read()
 
 
 def reads_of_folder(store: Store, cluster: SplitSource, open_lake: LakeOpener) -> OpenRead:

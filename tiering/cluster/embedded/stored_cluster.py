@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.cluster.capabilities import BlockingRecord
 from tiering.cluster.embedded.kv.refused_records import REASON, blocking_record, refused_of_table, text_with_error
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, StoredSnapshot, files_exist, open_snapshot_reader
+from tiering.cluster.embedded.log.bucketing import key_buckets
 from tiering.cluster.embedded.log.log_index import NO_LIMIT, LogIndex
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
@@ -29,7 +31,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 
 class StoredCluster:
-    """A `SplitSource`, `RewritableLogs` and `LeaseListing` without `tables`, `table` and `close`.
+    """A `SplitSource`, `RewritableLogs`, `KeyBuckets`, `DenseOffsets` and `LeaseListing` without `tables`, `table` and `close`.
 
     Each answer shows the metadata at one moment.
     """
@@ -102,6 +104,14 @@ class StoredCluster:
             return ListedRange(str(self.root), segments, self.log_index.refused(table.table_id, bucket))
 
         return open_reader(table, split, bounds, list_range)
+
+    def key_buckets(self, table: TableInfo, keys: pa.RecordBatch) -> Sequence[int]:
+        """Returns the bucket of each row of bucket keys. Implements `KeyBuckets.key_buckets`."""
+        return key_buckets(table, keys)
+
+    def has_dense_offsets(self, table: TableInfo) -> bool:
+        """Returns True: each offset has a record. Implements `DenseOffsets.has_dense_offsets`."""
+        return True
 
     def stopped_buckets(self, table_id: int) -> Mapping[BucketKey, BlockingRecord]:
         """Returns the buckets that are stopped at a record. Implements `StoppedBuckets.stopped_buckets`."""

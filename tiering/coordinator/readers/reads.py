@@ -23,14 +23,14 @@ from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.readers.open_reads import AGAIN, READ_TTL, OpenReads
 from tiering.coordinator.readers.tickets import TicketSigner
-from tiering.errors import AccessDenied, InvalidArgument, PermanentTieringError, SourceChanged
+from tiering.errors import AccessDenied, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
 from tiering.model.reading.open_reads import OpenRead
-from tiering.model.reading.scans import ReadPart, ReadScan
-from tiering.model.tables import SYSTEM_COLUMNS, SkippedRecords, TableInfo, TablePath, TableType
-from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan
+from tiering.model.reading.scans import ReadScan
+from tiering.model.tables import SkippedRecords, TableInfo, TablePath
+from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks
 from tiering.union_read.stream_batches import StreamedTable
-from tiering.union_read.tasks import ReadTask, pack_tasks
+from tiering.union_read.tasks import ReadTask
 
 TICKET_KEY = "read-tickets"
 """Name of the key in the store that signs tickets."""
@@ -99,10 +99,9 @@ class Reads:
         read = self._allowed(ticket)
         self.open_reads.check(read)
         table = self._cluster.table(read.moment.path)
-        columns = columns_of_scan(table, scan)
         with _hint_at_the_copy(table.path):
             readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
-        return pack_tasks(readers, columns)
+        return scan_tasks(table, readers, scan)
 
     def streamed(self, path: TablePath) -> tuple[StreamedTable, TableInfo]:
         """Returns the parts with which batches of a stream of the table are planned, and the table. Raises UnknownTable, ServiceBusy."""
@@ -151,19 +150,6 @@ class Reads:
         if self._signer is None:
             self._signer = TicketSigner(self._table_records.store.key(self._table_records.epoch, TICKET_KEY))
         return self._signer
-
-
-def columns_of_scan(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
-    """Returns the columns of a scan in their order. Raises InvalidArgument for one that the table does not have.
-
-    Only the log rows of a log table have the system columns: the lake rows have them in one layout alone.
-    """
-    has_system_columns = scan.part is ReadPart.LOG_ROWS and table.table_type is TableType.LOG
-    columns = [*table.schema.names, *(SYSTEM_COLUMNS if has_system_columns else ())]
-    unknown = [name for name in scan.columns if name not in columns]
-    if unknown:
-        raise InvalidArgument(f"{table.path} has no column {unknown[0]!r}", hint=AGAIN, table_path=table.path)
-    return scan.columns or tuple(table.schema.names)
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from datetime import timedelta
 
 from tiering.access.acting_for import current_subject
 from tiering.access.request_bounds import informative
-from tiering.coordinator.readers.reads import Reads, columns_of_scan
+from tiering.coordinator.readers.reads import Reads
 from tiering.errors import InvalidArgument
 from tiering.model.names import table_path
 from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.rpc.v1 import reads_pb2 as pb
+from tiering.union_read.plan import scan_columns
 from tiering.union_read.stream import EARLIEST, BatchLimit
 from tiering.union_read.stream_batches import StreamOptions
 from tiering.union_read.stream_offsets import StreamOffset, decode, encode
@@ -86,7 +87,7 @@ class Streams:
         with self._reads.open_reads.opening(table.table_id):
             readers = streamed.plan_batch(call.options, scan, start, end)
             self._keep(call, start or end.begin or end, end)
-        return pack_tasks(readers, columns_of_scan(table, scan))
+        return pack_tasks(readers, scan_columns(table, scan))
 
     def _keep(self, call: StreamCall, position: StreamOffset, end: StreamOffset) -> None:
         """Keeps what the stream needs from `position` on, and no longer what it needed before."""

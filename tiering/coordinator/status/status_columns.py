@@ -24,13 +24,13 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.next_action import CatalogNames, next_action
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.waits import begin_deadline
-from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons import next_check_texts, status_reason
 from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, differing_positions
 from tiering.instants import EPOCH, to_microseconds
 from tiering.model.declare import SCALARS
+from tiering.model.reading.matching import AnyArray
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 from tiering.procedures.registry import requirements

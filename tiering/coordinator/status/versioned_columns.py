@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.coordinator.interface import AnyArray
+from tiering.model.reading.matching import AnyArray
 
 RowT = TypeVar("RowT")
 Positions = npt.NDArray[np.int64]

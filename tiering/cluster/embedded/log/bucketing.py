@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tiering.lake.writing.paimon_bucket_hash import bucket_ids_of as paimon_bucket_ids
 from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids
+from tiering.model.tables import TableInfo
 
 
 class Bucketing(StrEnum):
@@ -46,3 +47,14 @@ def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequenc
     if bucketing is Bucketing.ICEBERG:
         return bucket_ids_of(batch.column(bucket_keys[0]), bucket_count)
     return combined_bucket_ids([batch.column(name) for name in bucket_keys], bucket_count)
+
+
+def key_buckets(table: TableInfo, keys: pa.RecordBatch) -> Sequence[int]:
+    """Returns the bucket of each row of bucket keys (`KeyBuckets.key_buckets`).
+
+    The formula follows from the description, because the lake format of a table with several buckets cannot change to or from Paimon.
+    """
+    if table.bucket_count == 1:
+        return [0] * keys.num_rows
+    ids: list[int] = bucket_ids(keys, bucketing_for(table.bucket_keys, table.lake_format), table.bucket_keys, table.bucket_count).tolist()
+    return ids

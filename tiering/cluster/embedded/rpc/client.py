@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.log.bucketing import key_buckets
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.rpc.messages import (
     APPENDED_RANGE,
@@ -229,6 +230,14 @@ class RemoteEmbeddedCluster:
             return {}
         request = pb.ListRecordTracesRequest(table_id=table.table_id, offsets=OFFSETS.to_pb(offsets))
         return TRACES.from_pb(self._repeatable(self._stub.ListRecordTraces, request).traces)
+
+    def key_buckets(self, table: TableInfo, keys: pa.RecordBatch) -> Sequence[int]:
+        """Returns the bucket of each row of bucket keys. Implements `KeyBuckets.key_buckets`."""
+        return key_buckets(table, keys)
+
+    def has_dense_offsets(self, table: TableInfo) -> bool:
+        """Returns True: each offset has a record. Implements `DenseOffsets.has_dense_offsets`."""
+        return True
 
     def settle(self, table: TableInfo) -> None:
         """Does nothing, because the service reads its folder for each call. Implements `RewritableLogs.settle`."""

@@ -93,11 +93,11 @@ def _file(table: Table, entry: ManifestEntry, copies: LocalCopies | None) -> Lak
         path = copies.path_of(file.file_path)
     partition = f"{file.spec_id}:{file.partition!r}"
     return LakeFile(
-        file.file_path, path, entry.sequence_number or 0, file.record_count, partition, _bucket(table, file), _place(table, file)
+        file.file_path, path, entry.sequence_number or 0, file.record_count, partition, _bucket(table, file), partition_name_of(table, file)
     )
 
 
-def _place(table: Table, file: DataFile) -> str | None:
+def partition_name_of(table: Table, file: DataFile) -> str | None:
     """Returns the name of the file's partition, from which readers take its columns' values. None if the table has no partitions, or a user
     changed them."""
     texts: list[str] = []

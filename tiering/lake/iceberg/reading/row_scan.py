@@ -22,11 +22,14 @@ from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
+from tiering.lake.iceberg.reading.file_lists import partition_name_of
+from tiering.lake.iceberg.reading.file_pruning import file_filter
 from tiering.lake.iceberg.reading.survey import files_of_log_table
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.rules.hints import PARQUET_PROPERTIES, rewrite_call
 from tiering.lake.writing.keys import Mask
+from tiering.model.reading.conditions import Condition
 from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import remember_secrets
 
@@ -40,6 +43,8 @@ class IcebergFileReader:
     columns: pa.Schema
     file: LiveFile
     deleted: bytes = field(default=b"", repr=False)
+    partition_name: str | None = None
+    """The partition of all its rows; None = unknown, or the table has no partitions."""
 
     @property
     def size_bytes(self) -> int:
@@ -50,12 +55,19 @@ class IcebergFileReader:
         """The number of rows of the file, deleted ones included."""
         return self.file.records
 
+    @property
+    def row_count(self) -> int:
+        """The number of rows that it yields."""
+        deleted = self._is_deleted()
+        return self.file.records - (0 if deleted is None else int(deleted.sum()))
+
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         remember_secrets(self.state.storage)
         lake_schema = self.state.schema
         requested = pa.schema([self.columns.field(name) for name in columns])
         known_names = [name for name in columns if name in lake_schema.column_names]
-        projection = Schema(*(lake_schema.find_field(name) for name in known_names))
+        # At least one column, because rows without columns have no count.
+        projection = Schema(*([lake_schema.find_field(name) for name in known_names] or lake_schema.fields[:1]))
         first, is_deleted = 0, self._is_deleted()
         with lake_errors(f"open the storage of {self.path}", table_path=self.path):
             io = LakeFileIO(dict(self.state.storage), self.state.places)
@@ -74,16 +86,27 @@ class IcebergFileReader:
         return drift(self.path, column, f"has in {self.file.location} {problem}")
 
 
-def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[IcebergFileReader]:
-    """Returns the readers of all live rows at the snapshot (`RowScan.row_readers`)."""
+def row_readers(
+    table: TableInfo, view: LakeView | None, snapshot_id: int, conditions: Sequence[Condition] = ()
+) -> Sequence[IcebergFileReader]:
+    """Returns the readers of all live rows at the snapshot that may be needed (`RowScan.row_readers`)."""
     loaded = table_with(snapshot_id, view, table.path)
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
         data, deleted = files_of_log_table(loaded, table.path, snapshot_id)
-    state = TableState.of(loaded)
+    state, may_match = TableState.of(loaded), file_filter(loaded, table.schema, conditions)
+    data = [file for file in data if may_match(file)]
     for file in data:
         _check_format(table.path, file)
     return [
-        IcebergFileReader(state, table.path, table.schema, LiveFile.of(file), packed_mask(deleted.get(file.file_path))) for file in data
+        IcebergFileReader(
+            state,
+            table.path,
+            table.schema,
+            LiveFile.of(file),
+            packed_mask(deleted.get(file.file_path)),
+            partition_name_of(loaded, file) if table.partition_keys else None,
+        )
+        for file in data
     ]
 
 

@@ -24,11 +24,14 @@ from tiering.lake.paimon.schema.partitions import partition_texts, partition_val
 from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.upkeep.rewriting import DataFile
 from tiering.lake.writing.provenance import bucket_of_name
+from tiering.model.reading.conditions import Condition
 from tiering.model.tables import BucketKey, TableInfo
 
 
-def row_readers(table: TableInfo, view: LakeView | None, snapshot_id: int) -> Sequence[PaimonFileReader]:
-    """Returns the readers of all live rows of a log table at the snapshot (`RowScan.row_readers`)."""
+def row_readers(
+    table: TableInfo, view: LakeView | None, snapshot_id: int, conditions: Sequence[Condition] = ()
+) -> Sequence[PaimonFileReader]:
+    """Returns the readers of all live rows of a log table at the snapshot, whatever the conditions (`RowScan.row_readers`)."""
     files, entries = _entries(table, view, snapshot_id)
     return [PaimonFileReader(files, file) for _, file in entries]
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Translates Spark's predicates joined by AND, OR and NOT to conditions of the service, which
- * distinguishes unknown from false as Spark does (sys_tables/query/conditions.py). A predicate is
+ * distinguishes unknown from false as Spark does (tiering/model/reading/matching.py). A predicate is
  * translated as a whole or not at all.
  */
 public final class ConditionTranslator {

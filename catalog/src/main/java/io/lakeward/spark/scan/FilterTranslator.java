@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Translates Spark's predicates to filters of the service, which evaluates them with Spark's
- * meaning (sys_tables/query/conditions.py: NULL matches nothing, NaN is the greatest, strings
+ * meaning (tiering/model/reading/matching.py: NULL matches nothing, NaN is the greatest, strings
  * compare by their bytes). Only comparisons of a column with literals of the same type are
  * translated, because only these have exactly the same meaning. Spark evaluates all others.
  */

@@ -14,19 +14,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 from tiering.model.declare import AnyField
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Instant, Value, shown, spark_type
 
+AnyArray: TypeAlias = Any
+"""A pyarrow array. Its stubs need the type of the elements, which only a schema knows at run time."""
+
 Truth: TypeAlias = AnyArray
 """BOOLEAN, one a row; NULL = unknown."""
+
+
+@runtime_checkable
+class Columns(Protocol):
+    """Rows of one moment, by column. A column is made when it is requested; the rows of `take` are of the same moment."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    def column(self, name: str) -> AnyArray:
+        """Returns all rows' values of one column."""
+
+    def take(self, indices: AnyArray) -> Self:
+        """Returns the rows at these indices, in this order."""
+
 
 ColumnsT = TypeVar("ColumnsT", bound=Columns)
 
@@ -53,7 +70,7 @@ def matching(source: ColumnsT, schema: pa.Schema, conditions: Iterable[Condition
     Raises InvalidArgument, naming the column, for a condition that does not fit `schema`.
     """
     for condition in sorted(conditions, key=_cost):
-        true = pc.fill_null(_truth(condition, source, schema), False)
+        true = pc.fill_null(truth(condition, source, schema), False)
         if not pc.all(true, min_count=0).as_py():
             source = source.take(pc.indices_nonzero(true).cast(pa.int64()))
     return source
@@ -64,14 +81,15 @@ def _cost(condition: Condition) -> int:
     return 0 if isinstance(condition, Filter) and condition.operator in _NARROWING else 1
 
 
-def _truth(condition: Condition, source: Columns, schema: pa.Schema) -> Truth:
+def truth(condition: Condition, source: Columns, schema: pa.Schema) -> Truth:
+    """Returns for each row whether the condition is true. Raises InvalidArgument, naming the column, if it does not fit `schema`."""
     match condition:
         case AllOf(parts):
-            return reduce(pc.and_kleene, [_truth(part, source, schema) for part in parts], _all(source.num_rows, True))
+            return reduce(pc.and_kleene, [truth(part, source, schema) for part in parts], _all(source.num_rows, True))
         case AnyOf(parts):
-            return reduce(pc.or_kleene, [_truth(part, source, schema) for part in parts], _all(source.num_rows, False))
+            return reduce(pc.or_kleene, [truth(part, source, schema) for part in parts], _all(source.num_rows, False))
         case Not(part):
-            return pc.invert(_truth(part, source, schema))
+            return pc.invert(truth(part, source, schema))
         case Filter():
             return _filtered(condition, source, schema)
 
