@@ -59,7 +59,9 @@ def _plain(read: OpenRead) -> dict[str, Any]:
             [bucket.partition_id, bucket.bucket_id, moment.starting_offsets[bucket], stop]
             for bucket, stop in moment.stopping_offsets.items()
         ],
-        "kv": [[bucket.partition_id, bucket.bucket_id, snapshot] for bucket, snapshot in moment.kv_snapshots.items()],
+        "kv": [
+            [bucket.partition_id, bucket.bucket_id, snapshot, bucket in moment.replaced] for bucket, snapshot in moment.kv_snapshots.items()
+        ],
         "times": [to_milliseconds(time) for time in (read.opened_at, read.renewed_at, read.expires_at)],
     }
 
@@ -73,7 +75,8 @@ def _read(content: Mapping[str, Any]) -> OpenRead:
         content["snapshot"],
         {bucket: start for bucket, (start, _) in log.items()},
         {bucket: stop for bucket, (_, stop) in log.items()},
-        {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot in content["kv"]},
+        {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot, _ in content["kv"]},
+        frozenset(BucketKey(partition, bucket) for partition, bucket, _, is_replaced in content["kv"] if is_replaced),
     )
     opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
     return OpenRead(

@@ -61,6 +61,11 @@ class IcebergFilesReader:
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def records(self) -> int:
+        """The number of rows of the files, deleted ones included."""
+        return sum(file.records for file in self.files)
+
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         remember_secrets(self.state.storage)
         with lake_errors(f"open the storage of {self.path}", table_path=self.path):
