@@ -7,13 +7,14 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from rich.console import Console
+from rich.table import Table
 
 from tiering.child_process import module_command
 from tiering.cli.demo import data
@@ -22,6 +23,7 @@ from tiering.cli.processes.detached import waited_for
 from tiering.cli.service_cluster import writable_cluster
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.spark.reader import open_reader_spark
+from tiering.cli.sql.service_engine import ServiceDuckDbEngine
 from tiering.client import LakewardClient
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec, WritableCluster
@@ -121,6 +123,16 @@ class Stage:
         """Prints a statement, runs it in Spark, and prints its result."""
         self.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
         self.spark.sql(statement).show(truncate=False, vertical=vertical)
+
+    def fresh(self, statement: str) -> None:
+        """Prints a statement, runs it in DuckDB with the service, and prints its result. It reads rows up to now."""
+        self.console.print(f"[green]lakeward sql --engine duckdb>[/] {statement}", highlight=False)
+        with closing(ServiceDuckDbEngine(self.service.uri)) as engine:
+            result = engine.execute(statement)
+        table = Table(*result.columns)
+        for row in result.rows:
+            table.add_row(*map(str, row))
+        self.console.print(table)
 
     def tier(self, path: TablePath) -> None:
         """Tiers a table now with a CALL, and prints the result."""

@@ -23,6 +23,7 @@ ERROR_SQL = (
     f"SELECT table_name, status, error_class, last_error, error_hint, consecutive_failures AS failures "
     f"FROM {CATALOG}.sys.lake_tiering_status WHERE error_class IS NOT NULL"
 )
+FRESH_SQL = f"SELECT count(*) AS flights, max(month) AS month FROM {CATALOG}.{FLIGHTS}"
 
 
 INLINE_ROUND_BYTES = 64 * 1024
@@ -44,8 +45,11 @@ def tell(stage: Stage) -> bool:
     stage.sql(f"SHOW NAMESPACES IN {CATALOG}")
     stage.sql(f"SHOW TABLES IN {CATALOG}.sys")
     _watch_it_tier(stage, months[1:-1])
-    stage.say("December has just arrived. Do not wait for the schedule: tier now")
+    stage.say("December has just arrived")
     stage.writer(FLIGHTS).append(months[-1])
+    stage.say("A fresh read has December already: it reads the lake copy, and the rows that are only in the log")
+    stage.fresh(FRESH_SQL)
+    stage.say("The lake copy gets December: do not wait for the schedule, and tier now")
     stage.tier(FLIGHTS)
     planes = _change_planes(stage)
     _fail_and_mend(stage, weather.slice(half))
