@@ -30,6 +30,7 @@ from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, TablePath
+from tiering.union_read.changelog import changelog_schema
 from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 
 CATALOG = "fluss"
@@ -49,16 +50,16 @@ Name = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """The table that a name means. `hides`: its HIDDEN columns are no part of a `*`. `fresh`: its rows are those of lake and log."""
+    """The table that a name means. `hides`: its HIDDEN columns are no part of a `*`. `fresh`: the part of a fresh read that it has."""
 
     name: Name
     hides: bool = False
-    fresh: bool = False
+    fresh: ReadPart | None = None
 
     @property
     def path(self) -> TablePath:
         """The table without the suffix of the name."""
-        return TablePath(self.name[1], self.name[2].removesuffix(LAKE_SUFFIX))
+        return TablePath(self.name[1], self.name[2].removesuffix(LAKE_SUFFIX).removesuffix(CHANGELOG_SUFFIX))
 
 
 def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> ResolvedTable:
@@ -76,13 +77,11 @@ def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> Resolv
         )
     if database.lower() == SYSTEM_DATABASE:
         return ResolvedTable((CATALOG, SYSTEM_DATABASE, registry.table(name).name))
-    if name.lower().endswith(CHANGELOG_SUFFIX):
-        raise InvalidArgument(f"the changelog {database}.{name} cannot be read with DuckDB", hint="Read it with Spark.")
-    is_lake = name.lower().endswith(LAKE_SUFFIX)
-    path = resolve_table(view, table_path(database, name[: -len(LAKE_SUFFIX)] if is_lake else name)).path
-    if is_lake:
-        return ResolvedTable((CATALOG, path.database_name, path.table_name + LAKE_SUFFIX), hides=True)
-    return ResolvedTable((CATALOG, path.database_name, path.table_name), hides=True, fresh=True)
+    suffix = next((suffix for suffix in (LAKE_SUFFIX, CHANGELOG_SUFFIX) if name.lower().endswith(suffix)), "")
+    path = resolve_table(view, table_path(database, name[: len(name) - len(suffix)])).path
+    part = {LAKE_SUFFIX: None, CHANGELOG_SUFFIX: ReadPart.CHANGELOG}.get(suffix, ReadPart.ROWS)
+    full_name = (CATALOG, path.database_name, path.table_name + suffix)
+    return ResolvedTable(full_name, hides=part is not ReadPart.CHANGELOG, fresh=part)
 
 
 def _three(parts: Sequence[str]) -> Name:
@@ -135,7 +134,7 @@ class Relations:
         """Fixes the moments of fresh tables, and returns all files of lake tables that `create` reads. Raises as `create` does."""
         data_tables = [table for table in resolved if table.name[1] != SYSTEM_DATABASE]
         for table in data_tables:
-            if table.fresh:
+            if table.fresh is not None:
                 self._reads.open(table.path)
         tables = [self._lake_table(table) for table in data_tables if self._has_lake_part(table)]
         return [file.path for table in tables for file in table.files.all_files]
@@ -149,7 +148,9 @@ class Relations:
         return None
 
     def _has_lake_part(self, resolved: ResolvedTable) -> bool:
-        return not resolved.fresh or self._reads.open(resolved.path).lake_snapshot_id is not None
+        if resolved.fresh is ReadPart.CHANGELOG:
+            return False
+        return resolved.fresh is None or self._reads.open(resolved.path).lake_snapshot_id is not None
 
     def _lake_table(self, resolved: ResolvedTable) -> LakeTable:
         """The lake table, looked up once, so that a query reads one snapshot."""
@@ -169,7 +170,9 @@ class Relations:
         self._run(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{quoted(database)}")
         if database == SYSTEM_DATABASE:
             self._make_system_table(name)
-        elif resolved.fresh:
+        elif resolved.fresh is ReadPart.CHANGELOG:
+            self._make_changelog(resolved)
+        elif resolved.fresh is not None:
             self._make_fresh_table(resolved, with_hidden)
         else:
             self._make_lake_table(resolved, with_hidden)
@@ -211,10 +214,22 @@ class Relations:
         HIDDEN columns here, because the changes of a bucket are merged without their offsets.
         """
         has_hidden = LAYOUT.of(read.table.properties).has_row_offsets if lake is None else BUCKET_COLUMN in lake.columns.names
-        columns = [*read.table.schema, *(SYSTEM_COLUMN_FIELDS if with_hidden and has_hidden and not read.table.primary_key else ())]
+        hidden = SYSTEM_COLUMN_FIELDS if with_hidden and has_hidden and not read.table.primary_key else ()
+        return self._mentioned_columns(pa.schema([*read.table.schema, *hidden]))
+
+    def _mentioned_columns(self, schema: pa.Schema) -> pa.Schema:
+        """Returns the columns that the statement mentions; the first column if it mentions none."""
         if self._mentioned is None:
-            return pa.schema(columns)
-        return pa.schema([column for column in columns if column.name.lower() in self._mentioned] or columns[:1])
+            return schema
+        return pa.schema([column for column in schema if column.name.lower() in self._mentioned] or [schema.field(0)])
+
+    def _make_changelog(self, resolved: ResolvedTable) -> None:
+        catalog, database, name = resolved.name
+        read = self._reads.open(resolved.path)
+        schema = self._mentioned_columns(changelog_schema(read.table))
+        log = f"log_{len(self._created)}"
+        self._load(log, schema, read.rows(ReadScan(ReadPart.CHANGELOG, tuple(schema.names))))
+        self._run(f"CREATE VIEW {catalog}.{quoted(database)}.{quoted(name)} AS SELECT * FROM temp.{log}")
 
     def _unchanged_lake_rows(self, resolved: ResolvedTable, lake: LakeTable, read: FreshRead, schema: pa.Schema) -> str:
         """Returns SQL of the lake rows in the types of the source, without those whose key the log part changes."""

@@ -182,3 +182,16 @@ def test_the_last_change_of_a_key_replaces_its_lake_row(opened: Opened, is_parti
     assert opened.rows("SELECT id, n FROM sales.stock ORDER BY id") == [(1, 0), (2, 2), (4, 0), (5, 1)]
     assert opened.rows("SELECT count(*) FROM sales.stock WHERE n = 0") == [(2,)]
     assert opened.rows("SELECT id FROM sales.`stock$lake` ORDER BY id") == [(1,), (2,), (3,), (4,)]
+
+
+def test_the_changelog_has_the_records_of_the_log_with_their_kinds(opened: Opened) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int8())])
+    table = opened.world.primary_key_table("stock", schema=schema, buckets=1)
+    for sequence, n in enumerate((1, 2)):
+        opened.world.storage.upsert(table.path, pa.table({"id": [7], "n": [n]}, schema=schema), "w", sequence)
+    opened.world.tier_all()
+    opened.world.storage.delete(table.path, pa.table({"id": [7]}, schema=pa.schema([schema.field("id")])), "w", 2)
+
+    records = "SELECT _change_type, _log_offset, n FROM sales.`stock$changelog` ORDER BY _log_offset"
+    assert opened.rows(records) == [("+I", 0, 1), ("-U", 1, 1), ("+U", 2, 2), ("-D", 3, 2)]
+    assert opened.rows("SELECT count(*) FROM sales.stock") == [(0,)]
