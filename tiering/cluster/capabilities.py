@@ -228,6 +228,12 @@ class LogRetention(Protocol):
         The cluster's lake record tells what was tiered. It does not tell whether the lake table still contains it.
         """
 
+    def keep_for_reads(self, first_offsets: Callable[[int], Mapping[BucketKey, int] | None]) -> None:
+        """Makes the cluster keep the records from `first_offsets(table_id)` on, per bucket, because open reads need them.
+
+        None: it is unknown what open reads need, so no record of the table is removed.
+        """
+
 
 def service_mode_of(cluster: object) -> ServiceMode:
     """Returns the cluster's service mode; EXCLUSIVE for a cluster that cannot have other services."""

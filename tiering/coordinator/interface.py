@@ -22,6 +22,7 @@ from tiering.model.buckets import BucketStatus
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.option import EffectiveOption
 from tiering.model.reading.matching import Columns
+from tiering.model.reading.open_reads import OpenRead
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
@@ -106,6 +107,9 @@ class CoordinatorView(NamesView, Protocol):
 
     def open_calls(self) -> Sequence[OpenCall]:
         """Returns the CALLs in progress, the oldest first."""
+
+    def open_reads(self) -> Sequence[OpenRead]:
+        """Returns the open reads of data tables, the oldest first."""
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         """Yields how far the lake is with each bucket, by path, partition and bucket. Exact names narrow the result."""

@@ -48,6 +48,10 @@ class Assignment:
     """The work of an upkeep round; None = the round tiers."""
     upkeep_paused: bool = False
     """Whether a user paused the upkeep of the table. The round then rewrites no file and removes no snapshot."""
+    read_snapshots: frozenset[int] = frozenset()
+    """Lake snapshots that open reads need. The round's commit does not remove them."""
+    reads_unknown: bool = False
+    """Whether the coordinator has just started and does not know which reads are open. The round then removes no snapshot."""
 
 
 class RoundState(StrEnum):

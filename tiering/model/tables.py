@@ -121,7 +121,8 @@ class TableInfo:
     `refusal` is the reason why the table cannot be tiered, as far as the description shows one; None = no such reason. `round_bytes`: a
     round begins before the freshness is over if this number of bytes waits; None = only the freshness begins rounds. `snapshot_retention`
     None: snapshots of its lake table never expire. `auto_compaction`: rounds merge small files of its lake table. `target_file_bytes` is
-    the size of its data files; None = the lake table's own setting.
+    the size of its data files; None = the lake table's own setting. `read_snapshots`: snapshots of its lake table that no commit removes,
+    because open reads need them; the cluster does not know them.
     """
 
     table_id: int
@@ -144,6 +145,7 @@ class TableInfo:
     snapshot_retention: SnapshotRetention | None = None
     auto_compaction: bool = False
     target_file_bytes: int | None = None
+    read_snapshots: frozenset[int] = frozenset()
 
     def lake_schema(self) -> pa.Schema:
         """Returns the columns of its lake table: its own columns, then the system columns."""

@@ -255,9 +255,13 @@ class RoundRunner:
         raise AssertionError(f"no effect for {action}")
 
     def _read_table(self) -> TableInfo:
-        """Returns the source table. If upkeep is paused, its options are those of a table without upkeep."""
-        table = self._world.cluster.table(self._assignment.path)
-        return replace(table, auto_compaction=False, snapshot_retention=None) if self._assignment.upkeep_paused else table
+        """Returns the source table. Its options are those of a table without upkeep or expiry where the assignment says so."""
+        table, assignment = self._world.cluster.table(self._assignment.path), self._assignment
+        if assignment.upkeep_paused:
+            table = replace(table, auto_compaction=False, snapshot_retention=None)
+        if assignment.reads_unknown:
+            table = replace(table, snapshot_retention=None)
+        return replace(table, read_snapshots=assignment.read_snapshots) if assignment.read_snapshots else table
 
     def _send_commit(self, action: act.CommitLake) -> act.CommitSent:
         committer = self._committer(action.table)

@@ -139,6 +139,7 @@ class CoordinatorCollector(Collector):
         yield from (_per_table(metric, shown, cell) for metric, cell in self._health_cells().items())
         yield from self._tierers(now)
         yield from self._leases(now)
+        yield from self._open_reads(now)
         yield _single(metrics.COORDINATOR_EPOCH, self._coordinator.table_records.epoch)
         yield _by_label(metrics.BUILD, {VERSION: 1})
         yield _single(metrics.SCRAPE_SECONDS, time.perf_counter() - started)
@@ -199,6 +200,11 @@ class CoordinatorCollector(Collector):
         first = min((lease.expires_at for lease in leases), default=None)
         if first is not None:
             yield _single(metrics.LEASE_REMAINING, max(0.0, (first - now.wall).total_seconds()))
+
+    def _open_reads(self, now: Moment) -> Iterator[GaugeMetricFamily]:
+        reads = self._coordinator.reads.open_reads.all()
+        yield _single(metrics.OPEN_READS, len(reads))
+        yield _single(metrics.OLDEST_READ, max(0.0, (now.wall - reads[0].opened_at).total_seconds()) if reads else 0.0)
 
 
 def _silences(now: Moment, tierers: Sequence[TiererStatus]) -> dict[str, float]:

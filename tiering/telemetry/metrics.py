@@ -100,6 +100,8 @@ TABLES_UPKEEP_FAILING = Metric(
 )
 TABLES_UPKEEP_PAUSED = Metric("lakeward_tables_upkeep_paused", "Lake tables whose upkeep is paused.")
 REWRITE_BYTES = Metric("lakeward_rewrite_bytes", "Bytes of data files of all lake tables that upkeep would rewrite now.")
+OPEN_READS = Metric("lakeward_open_reads", "Reads of data tables that are open now.")
+OLDEST_READ = Metric("lakeward_open_reads_oldest_seconds", "Age of the oldest open read. Its lake snapshot and log records are kept.")
 MAX_LAG = Metric("lakeward_lag_seconds_max", "The largest lag of all tables.")
 ALL_PENDING_RECORDS = Metric("lakeward_pending_records", "Records of all tables that are not in the lake.")
 ALL_FAILURES = Metric("lakeward_failures", "Failed rounds of all present tables.")

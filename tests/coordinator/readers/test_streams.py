@@ -104,13 +104,13 @@ def test_a_stream_is_an_open_read_that_each_call_moves(service: Service) -> None
     orders.run(10)
     [read] = service.open_reads.all()
     assert (read.engine, read.application_id, read.moment.lake_snapshot_id) == ("stream", "application 1", head)
-    assert service.open_reads.log_starts_of(table.table_id) == {BUCKET: 30}
+    assert service.open_reads.kept_log(table.table_id) == {BUCKET: 30}
 
     while orders.run(10):
         service.world.clock.advance(60)
     [moved] = service.open_reads.all()
     assert (moved.read_id, moved.opened_at, moved.moment.lake_snapshot_id) == (read.read_id, read.opened_at, None)
-    assert service.open_reads.log_starts_of(table.table_id) == {BUCKET: 35}
+    assert service.open_reads.kept_log(table.table_id) == {BUCKET: 35}
     assert moved.expires_at - moved.renewed_at == STREAM_TTL
 
 
@@ -133,9 +133,9 @@ def test_two_runs_keep_what_each_of_them_needs(service: Service) -> None:
     second.run()
     second.next_end()
 
-    assert service.open_reads.log_starts_of(table.table_id) == {BUCKET: 30}
+    assert service.open_reads.kept_log(table.table_id) == {BUCKET: 30}
     first.next_end()
-    assert service.open_reads.log_starts_of(table.table_id) == {BUCKET: 35}
+    assert service.open_reads.kept_log(table.table_id) == {BUCKET: 35}
 
 
 def test_errors_arrive_with_their_class(service: Service) -> None:

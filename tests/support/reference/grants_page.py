@@ -54,6 +54,8 @@ def _rows() -> Iterator[list[str]]:
     meanings = attribute_docs(inspect.getsource(Privilege))
     yield _row("none, not even an identity", "Check the health of the service.", lambda line: not line.identified)
     yield _row("none", "Connect, and learn what the service offers.", lambda line: line.identified and line.on is PrivilegeTarget.NOTHING)
+    by_ticket = "Renew, plan and close a read. To renew and plan, its caller must still have SELECT on the table."
+    yield _row("the ticket of a read, and none", by_ticket, lambda line: line.on is PrivilegeTarget.TICKET)
     forwarding = _list(_short(rpc) for rpc, line in RPCS.items() if line.on in _DECIDED_ELSEWHERE)
     yield ["that of the system table or procedure in the call", "Read system tables, and make CALLs.", "", "", forwarding]
     for privilege in TABLE_PRIVILEGES:

@@ -21,6 +21,7 @@ from tiering.model.buckets import BucketStatus
 from tiering.model.declare import schema_of
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.option import EffectiveOption
+from tiering.model.reading.open_reads import OpenRead
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
@@ -123,6 +124,9 @@ class MemoryView:
 
     def options(self) -> Sequence[EffectiveOption]:
         return self.all_options
+
+    def open_reads(self) -> Sequence[OpenRead]:
+        return ()
 
     def open_calls(self) -> Sequence[OpenCall]:
         return self.calls

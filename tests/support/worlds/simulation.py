@@ -133,7 +133,8 @@ class Simulation:
     def sweep(self) -> None:
         """Without a guard, for no clock may be what protects a file; others go on meanwhile."""
         records, cluster_id = self.coordinator.table_records, self.cluster.cluster_id
-        sweeper = Sweeper(records, Lakes(self.cluster, lambda _: self.lake), self.coordinator.call_parts.candidates, cluster_id)
+        parts = self.coordinator.call_parts
+        sweeper = Sweeper(records, Lakes(self.cluster, lambda _: self.lake), parts.candidates, cluster_id, parts.read_snapshots)
         self.lake.meanwhile = self._meanwhile
         try:
             results = sweeper.sweep(SweepLake(None, 0, False, caller="alice"))

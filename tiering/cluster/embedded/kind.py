@@ -27,6 +27,7 @@ class EmbeddedKind:
 
         with EmbeddedStorage(folder, check_lake=check_lake) as storage:
             storage.ask_before_cut(lambda table_id: False)  # until the coordinator has loaded its tables
+            storage.keep_for_reads(lambda table_id: None)
             with running_maintenance(storage.maintenance):
                 yield HostedCluster(storage, lambda server: add_to_server(server, storage))
 

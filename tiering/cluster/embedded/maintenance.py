@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -31,6 +32,8 @@ from tiering.model.tables import BucketKey, TableInfo, TableType
 PERIOD_S = 10.0
 """Interval of the passes: short enough for the shortest useful lease and snapshot interval."""
 
+NOTHING_KEPT: Mapping[BucketKey, int] = MappingProxyType({})
+
 _log = structlog.get_logger(__name__)
 
 
@@ -45,6 +48,8 @@ class Maintenance:
         self._clock = clock
         self.lake_is_confirmed: Callable[[int], bool] = lambda table_id: True
         """The check that precedes a cut of a lake-enabled table's log (`LogRetention.ask_before_cut`)."""
+        self.kept_for_reads: Callable[[int], Mapping[BucketKey, int] | None] = lambda table_id: {}
+        """The first offsets that open reads of a table need, per bucket; None = unknown (`LogRetention.keep_for_reads`)."""
         self._uncut_logs: set[int] = set()
 
     def run(self) -> None:
@@ -87,7 +92,10 @@ class Maintenance:
             with self._metadata.write() as connection:
                 if not table_exists(connection, table.table_id):
                     return
-                cuts = plan_cuts(connection, table, ttl_ms, self._clock.now())
+                kept = self.kept_for_reads(table.table_id)
+                if kept is None:
+                    return
+                cuts = plan_cuts(connection, table, ttl_ms, self._clock.now(), kept)
                 paths = cut_logs(connection, self._root, table.table_id, cuts)
             remove_files(self._root, paths)
 
@@ -129,15 +137,17 @@ def running_maintenance(maintenance: Maintenance, period_s: float = PERIOD_S) ->
 # lake. For a primary-key table they must be before the oldest kept KV snapshot, because the later log is needed to restore the rows, or
 # to continue from the snapshot; a bucket without a snapshot is not cut. A small file beside the segments lets a reader distinguish cut
 # segments from damage.
-def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime) -> dict[BucketKey, int]:
-    """Returns the buckets whose log can be cut, with their new starts."""
+def plan_cuts(
+    connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime, kept: Mapping[BucketKey, int] = NOTHING_KEPT
+) -> dict[BucketKey, int]:
+    """Returns the buckets whose log can be cut, with their new starts. Records from the offsets of `kept` on stay."""
     old = to_microseconds(now - timedelta(milliseconds=ttl_ms))
     tiered = read_lake_record(connection, table.table_id)
     snapshots = oldest_offsets(connection, table.table_id) if table.table_type is TableType.PRIMARY_KEY else {}
     cuts: dict[BucketKey, int] = {}
     for row in connection.execute(sa.select(buckets).where(buckets.c.table_id == table.table_id, buckets.c.log_end > buckets.c.log_start)):
         bucket = bucket_key(row.partition_id, row.bucket_id)
-        limit = row.log_end
+        limit = min(row.log_end, kept.get(bucket, row.log_end))
         if table.lake_enabled:
             limit = min(limit, 0 if tiered is None else tiered.offsets.get(bucket, 0))
         if table.table_type is TableType.PRIMARY_KEY:

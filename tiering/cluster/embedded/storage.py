@@ -284,6 +284,10 @@ class EmbeddedStorage(StoredCluster):
         """
         self.maintenance.lake_is_confirmed = lake_is_confirmed
 
+    def keep_for_reads(self, first_offsets: Callable[[int], Mapping[BucketKey, int] | None]) -> None:
+        """Sets the offsets from which on logs are kept. Implements `LogRetention.keep_for_reads`."""
+        self.maintenance.kept_for_reads = first_offsets
+
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Records a lake snapshot whose offsets may be lower. Raises UnknownTable. Implements `ClusterOwner.rewind_lake_snapshot`."""
         with self.metadata.write() as connection:

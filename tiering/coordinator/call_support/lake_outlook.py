@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import structlog
 
@@ -10,6 +11,7 @@ from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.lake.health.measure import MeasuredLake
 from tiering.lake.maintenance import ExpiryOutlook, SnapshotExpiry, TableUpkeep, UpkeepPlan
+from tiering.lake.rules.upkeep.snapshot_expiry import UNKNOWN_READS
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
 
@@ -52,7 +54,10 @@ def outlook_of(parts: CallParts, path: TablePath, order: ExpiryOrder) -> ExpiryO
         view = lake.view(path)
         if view is None or not isinstance(lake, SnapshotExpiry):
             return None
-        return lake.expiry_outlook(info, view, order)
+        read_snapshots = parts.read_snapshots(info.table_id)
+        if read_snapshots is None:
+            return ExpiryOutlook(0, {UNKNOWN_READS: len(view.snapshots)})
+        return lake.expiry_outlook(replace(info, read_snapshots=read_snapshots), view, order)
     except errors.LakewardError as error:
         _log.debug("the snapshots of a lake table cannot be read", table=str(path), error=error.message)
         return None

@@ -77,6 +77,8 @@ class CallParts:
     """The upkeep that tables need."""
     validator: Validator | None
     """Starts the child process of a validation; None if this service cannot validate."""
+    read_snapshots: Callable[[int], frozenset[int] | None] = lambda table_id: frozenset()
+    """Returns the lake snapshots that open reads of a table need; None = unknown, shortly after a start."""
     grants: Grants = field(default_factory=Grants)
     """The privileges of callers."""
     threads: CallThreads = field(default_factory=CallThreads)

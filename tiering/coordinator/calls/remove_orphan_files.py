@@ -42,7 +42,7 @@ def remove_orphan_files(parts: CallParts, request: RemoveOrphanFiles) -> RemoveO
 def _remove(parts: CallParts, request: RemoveOrphanFiles, record: TableRecord, dead_rounds_ms: int) -> RemoveOrphanFilesResult:
     sweep = SweepLake(record.path, dead_rounds_ms, request.dry_run, caller=request.caller)
     expired_ms = EXPIRED_MS if request.older_than is None else dead_rounds_ms
-    sweeper = Sweeper(parts.table_records, parts.lakes, parts.candidates, parts.cluster.cluster_id)
+    sweeper = Sweeper(parts.table_records, parts.lakes, parts.candidates, parts.cluster.cluster_id, parts.read_snapshots)
     result = _answer(record.path, sweeper.swept_files(sweep, record, SweepLimits(expired_older_than_ms=expired_ms)))
     with parts.table_records.changing():
         parts.table_records.put(operations=parts.operations.done(request, record.table_id, result))

@@ -14,4 +14,4 @@ def sweep_lake(parts: CallParts, request: SweepLake) -> tuple[SweepResult, ...]:
         raise errors.InvalidArgument(f"older_than must not be negative, but is {request.older_than_ms} ms")
     if request.path is not None and parts.table_records.by_path(request.path) is None:
         parts.discovery.run_quietly()  # the table may be new
-    return tuple(Sweeper(parts.table_records, parts.lakes, parts.candidates, parts.cluster.cluster_id).sweep(request))
+    return tuple(Sweeper(parts.table_records, parts.lakes, parts.candidates, parts.cluster.cluster_id, parts.read_snapshots).sweep(request))

@@ -49,7 +49,7 @@ class BackgroundSweeps:
 
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
-        self._sweeper = Sweeper(parts.table_records, parts.lakes, parts.candidates, parts.cluster.cluster_id)
+        self._sweeper = Sweeper(parts.table_records, parts.lakes, parts.candidates, parts.cluster.cluster_id, parts.read_snapshots)
         self._last: dict[int, _LastSweep] = {}
         self._failed: dict[int, str] = {}
         """The class of the error of each table's last sweep, which was already logged."""

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -115,7 +115,16 @@ class SweptFiles:
 class Sweeper:
     """Sweeps one table or all tables. Its methods block."""
 
-    def __init__(self, table_records: TableRecords, lakes: Lakes, candidates: OrphanCandidates, cluster_id: str) -> None:
+    def __init__(
+        self,
+        table_records: TableRecords,
+        lakes: Lakes,
+        candidates: OrphanCandidates,
+        cluster_id: str,
+        read_snapshots: Callable[[int], frozenset[int] | None],
+    ) -> None:
+        """`read_snapshots` returns the lake snapshots that open reads of a table need; None = unknown."""
+        self._read_snapshots = read_snapshots
         self._table_records = table_records
         self._lakes = lakes
         self._orphan_candidates = candidates
@@ -216,12 +225,16 @@ class Sweeper:
         return [*(entry for entry in verdicts if entry[0].location not in former), *((file, Verdict.REMOVE) for file in unnamed)]
 
     def _lineage(self, record: TableRecord, lake: LakeMaintenance, view: LakeView, ledger: Ledger) -> Lineage | None:
-        """Returns the rounds that lead to the newest tiering commit; None if the lake shows another one, or its user keeps all files."""
+        """Returns the rounds that lead to the newest tiering commit; None if no expired file may be deleted: the lake shows another commit,
+        its user keeps all files, or an open read may need them."""
         recorded_lake, marker = record.lake, view.marker
         if not isinstance(lake, OldMetadata) or not lake.may_delete_expired(view) or marker is None:
             return None
         if (recorded_lake.snapshot_id, recorded_lake.marker_round_id) != (view.tiered, marker.round_id):
             return None  # a round has just landed, or the table was set back
+        read_snapshots = self._read_snapshots(record.table_id)
+        if read_snapshots is None or not view.snapshots.keys() >= read_snapshots:
+            return None  # an open read may need files of a snapshot that has expired
         recorded = () if recorded_lake.recorded is None else (recorded_lake.recorded,)
         uuid, living = recorded_lake.table_uuid, {bucket.partition_id for bucket in marker.buckets if bucket.partition_id is not None}
         try:

@@ -10,14 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tiering.errors import ReadExpired, ServiceBusy
-from tiering.model.reading.open_reads import OpenRead
+from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.tables import BucketKey
-
-READ_TTL = timedelta(minutes=5)
-"""How long a read stays open without a renewal. A reader renews after a third of it, so a dead reader keeps nothing for long."""
 
 MAX_OPEN_READS = 20_000
 """Upper bound of open reads. A read without a close stays open for READ_TTL, so this is some 60 statements a second of such readers."""
@@ -32,10 +29,11 @@ AGAIN = "Run the statement again."
 class OpenReads:
     """The open reads. It is thread-safe."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], *, has_predecessor: bool) -> None:
+        """`has_predecessor`: an earlier process may have opened reads that still run."""
         self._now = now
         self._lock = threading.Lock()
-        self._started_at = now()
+        self._unknown_until = now() + READ_TTL if has_predecessor else now()
         self._reads: dict[str, OpenRead] = {}
         self._closed: dict[str, datetime] = {}
         """The time until which a ticket of a closed read may be valid, by read id."""
@@ -119,14 +117,18 @@ class OpenReads:
     def may_remove(self, table_id: int) -> bool:
         """Returns whether all open reads of the table are known: none is being opened, and no earlier process can have opened one."""
         with self._lock:
-            return table_id not in self._opening and self._now() >= self._started_at + READ_TTL
+            return table_id not in self._opening and self._now() >= self._unknown_until
 
-    def snapshots_of(self, table_id: int) -> frozenset[int]:
-        """Returns the lake snapshots that open reads of the table need."""
+    def kept_snapshots(self, table_id: int) -> frozenset[int] | None:
+        """Returns the lake snapshots that open reads of the table need; None = unknown."""
+        if not self.may_remove(table_id):
+            return None
         return frozenset(read.moment.lake_snapshot_id for read in self._of_table(table_id) if read.moment.lake_snapshot_id is not None)
 
-    def log_starts_of(self, table_id: int) -> dict[BucketKey, int]:
-        """Returns, per bucket, the lowest offset that open reads of the table need from the log."""
+    def kept_log(self, table_id: int) -> dict[BucketKey, int] | None:
+        """Returns, per bucket, the lowest offset that open reads of the table need from the log; None = unknown."""
+        if not self.may_remove(table_id):
+            return None
         lowest: dict[BucketKey, int] = {}
         for read in self._of_table(table_id):
             for bucket, stop in read.moment.stopping_offsets.items():

@@ -6,10 +6,11 @@ records `CALL sys.skip_record` left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 from tiering.access.acting_for import current_subject
@@ -17,23 +18,51 @@ from tiering.access.grants import Grants
 from tiering.access.privileges import Privilege, Resource
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.skipping import still_skipped
-from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.coordinator.readers.open_reads import AGAIN, READ_TTL, OpenReads
-from tiering.coordinator.readers.tickets import TicketSigner
-from tiering.errors import AccessDenied, PermanentTieringError, SourceChanged
+from tiering.coordinator.readers.open_reads import AGAIN, OpenReads
+from tiering.coordinator.readers.tickets import TicketSigner, unknown_ticket
+from tiering.errors import PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
-from tiering.model.reading.open_reads import OpenRead
+from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
-from tiering.model.tables import SkippedRecords, TableInfo, TablePath
-from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks
+from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
+from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks, snapshots_to_lease
 from tiering.union_read.stream_batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 
 TICKET_KEY = "read-tickets"
 """Name of the key in the store that signs tickets."""
+
+LEASE_MS = READ_TTL // timedelta(milliseconds=1)
+"""Duration of the lease on the KV snapshots of a read, from its last renewal."""
+LEASE_OWNER = "reads"
+"""Owner of these leases in `sys.kv_snapshot_leases`."""
+
+NEVER_CLOSE = frozenset({"python", "stream"})
+"""Engines whose reads end by their time. The planner of the plain data source is a process that ends before the rows are read, and a
+stream that is stopped makes no more calls."""
+
+
+def lease_of(read_id: str) -> str:
+    """Returns the id of the lease on the KV snapshots of a read."""
+    return f"read-{read_id}"
+
+
+def _expired(read: OpenRead, now: datetime) -> EventRecord:
+    path = read.moment.path
+    return EventRecord(
+        occurred_at=now,
+        level=Level.WARN,
+        event_type="READ_EXPIRED",
+        message=f"a read by {read.engine or 'an unknown engine'} was not renewed: its snapshot and log records are no longer kept",
+        principal=read.principal or None,
+        database_name=path.database_name,
+        table_name=path.table_name,
+        details={"table_id": read.moment.table_id, "read_id": read.read_id, "application_id": read.application_id},
+    )
 
 
 def _lake_alone(path: TablePath) -> str:
@@ -59,7 +88,7 @@ class Reads:
         self._discovery = discovery
         self._grants = grants
         self._signer: TicketSigner | None = None
-        self.open_reads = OpenReads(lambda: table_records.now().wall)
+        self.open_reads = OpenReads(lambda: table_records.now().wall, has_predecessor=table_records.epoch > 1)
 
     def open(self, path: TablePath, engine: str, application_id: str) -> OpenedRead:
         """Fixes the moment of a read of a table as of now. The caller's privilege was checked before.
@@ -70,31 +99,47 @@ class Reads:
         self.open_reads.check_room(principal)
         table = self._cluster.table(path)
         with self.open_reads.opening(table.table_id):
+            read_id = uuid4().hex
             with _hint_at_the_copy(path):
-                moment = open_read(self._cluster, path, self._checked_base)
+                moment = open_read(self._cluster, path, self._checked_base, partial(self._lease, read_id))
             now = self._table_records.now().wall
-            read = OpenRead(uuid4().hex, moment, principal, engine, application_id, now, now, now + READ_TTL)
-            read = self.open_reads.renew(read)
+            read = self.open_reads.renew(OpenRead(read_id, moment, principal, engine, application_id, now, now, now + READ_TTL))
         table = self._cluster.table(path)
         if table.table_id != moment.table_id:
             raise SourceChanged(f"{path} was dropped and created again while a read of it was opened", hint=AGAIN, table_path=path)
         return OpenedRead(read, table, self._tickets.sign(read))
 
     def renew(self, ticket: bytes) -> tuple[OpenRead, bytes]:
-        """Extends the time of the read, and returns it and its new ticket. Raises AccessDenied, UnknownTable, ReadExpired."""
+        """Extends the time of the read, and returns it with its new ticket.
+
+        Raises InvalidArgument (an unknown ticket), AccessDenied, UnknownTable, ReadExpired.
+        """
         read = self._allowed(ticket)
         self.open_reads.check(read)
+        if snapshots := snapshots_to_lease(read.moment):
+            self._lease(read.read_id, snapshots)
         renewed = self.open_reads.renew(read)
         return renewed, self._tickets.sign(renewed)
 
     def close(self, ticket: bytes) -> None:
-        """Ends the read. Raises AccessDenied."""
-        self.open_reads.close(self._own(ticket))
+        """Ends the read. Raises InvalidArgument."""
+        read = self._own(ticket)
+        self.open_reads.close(read)
+        if read.moment.kv_snapshots:
+            self._cluster.drop_lease(lease_of(read.read_id))
+
+    def expire(self) -> None:
+        """Ends the reads whose time is over, with an event for each whose reader should have closed it. Their leases end by themselves."""
+        events = [_expired(read, self._table_records.now().wall) for read in self.open_reads.expire() if read.engine not in NEVER_CLOSE]
+        if events:
+            with self._table_records.changing():
+                self._table_records.put(events=events)
 
     def plan(self, ticket: bytes, scan: ReadScan) -> list[ReadTask]:
         """Returns the tasks of a scan.
 
-        Raises AccessDenied, UnknownTable, ReadExpired, InvalidArgument (an unknown column), SourceChanged, LogTruncated, LakeUnavailable.
+        Raises InvalidArgument (an unknown ticket or column), AccessDenied, UnknownTable, ReadExpired, SourceChanged, LogTruncated,
+        LakeUnavailable.
         """
         read = self._allowed(ticket)
         self.open_reads.check(read)
@@ -112,6 +157,10 @@ class Reads:
     def now(self) -> datetime:
         """Returns the coordinator's time."""
         return self._table_records.now().wall
+
+    def _lease(self, read_id: str, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        """Leases the KV snapshots of a read, or renews the lease. Returns the buckets whose snapshot does not exist any more."""
+        return self._cluster.acquire_lease(lease_of(read_id), LEASE_MS, snapshots, owner=LEASE_OWNER)
 
     def _checked_base(self, table: TableInfo) -> Base:
         record = self._record(table)
@@ -142,7 +191,7 @@ class Reads:
     def _own(self, ticket: bytes) -> OpenRead:
         read = self._tickets.read(ticket)
         if read.principal != current_subject().principal:
-            raise AccessDenied("the ticket of the read was issued to another caller", hint="Open a read of your own.")
+            raise unknown_ticket()
         return read
 
     @property

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from tiering.errors import AccessDenied
+from tiering.errors import InvalidArgument
 from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadMoment
@@ -21,7 +21,14 @@ from tiering.model.tables import BucketKey, TablePath
 
 _VERSION = b"\x01"
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_AGAIN = "Run the statement again. If the error stays, the client and the service do not fit together: compare their versions."
+
+
+def unknown_ticket() -> InvalidArgument:
+    """Returns the error for a ticket that is not valid here. It does not tell whether another caller has such a ticket."""
+    return InvalidArgument(
+        "the ticket of the read is unknown: this service did not issue it to this caller, or it was changed since",
+        hint="Run the statement again. If the error stays, compare the versions of the client and the service.",
+    )
 
 
 class TicketSigner:
@@ -36,10 +43,10 @@ class TicketSigner:
         return _VERSION + self._digest(content) + content
 
     def read(self, ticket: bytes) -> OpenRead:
-        """Returns the read of a ticket, which may have expired. Raises AccessDenied for bytes that this service did not sign."""
+        """Returns the read of a ticket, which may have expired. Raises InvalidArgument for bytes that this service did not sign."""
         version, digest, content = ticket[:1], ticket[1 : 1 + _DIGEST_BYTES], ticket[1 + _DIGEST_BYTES :]
         if version != _VERSION or not hmac.compare_digest(digest, self._digest(content)):
-            raise AccessDenied("the ticket of the read was not signed by this service, or was changed since", hint=_AGAIN)
+            raise unknown_ticket()
         return _read(json.loads(zlib.decompress(content)))
 
     def _digest(self, content: bytes) -> bytes:

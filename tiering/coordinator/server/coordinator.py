@@ -78,15 +78,26 @@ class Coordinator:
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
         self.progress = Progress(self.table_records)
         self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
-        self.heartbeats = Heartbeats(self.table_records, self.commits.note_passed_head, self.observer.waiting_since, self.upkeep)
+        self.reads = Reads(self.table_records, cluster, lakes, self.discovery, self.grants)
+        kept_snapshots = self.reads.open_reads.kept_snapshots
+        self.heartbeats = Heartbeats(
+            self.table_records, self.commits.note_passed_head, self.observer.waiting_since, self.upkeep, kept_snapshots
+        )
         self.relay = None if assignments is None else self._new_relay(assignments, notifications)
         self.other_services = OtherServices(self.table_records, cluster, self.discovery)
         self.leases = Leases(cluster, self.table_records)
-        self.reads = Reads(self.table_records, cluster, lakes, self.discovery, self.grants)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
-        self.call_parts = CallParts(
+        self.call_parts = self._new_call_parts(lakes, notifications, validator)
+        self.control = Control(self.call_parts)
+        self.repair_inspector, self.sweeps = RepairInspector(self.call_parts), BackgroundSweeps(self.call_parts)
+        if isinstance(cluster, LogRetention):
+            cluster.ask_before_cut(self._lake_is_confirmed)
+            cluster.keep_for_reads(self.reads.open_reads.kept_log)
+
+    def _new_call_parts(self, lakes: Lakes, notifications: ClusterNotifications, validator: Validator | None) -> CallParts:
+        return CallParts(
             self.table_records,
-            cluster,
+            self.cluster,
             lakes,
             self.discovery,
             self.observer,
@@ -99,11 +110,8 @@ class Coordinator:
             grants=self.grants,
             visible_tables=self.visible_tables,
             upkeep=self.upkeep,
+            read_snapshots=self.reads.open_reads.kept_snapshots,
         )
-        self.control = Control(self.call_parts)
-        self.repair_inspector, self.sweeps = RepairInspector(self.call_parts), BackgroundSweeps(self.call_parts)
-        if isinstance(cluster, LogRetention):
-            cluster.ask_before_cut(self._lake_is_confirmed)
 
     def _new_relay(self, assignments: TableAssignments, notifications: ClusterNotifications) -> AssignmentRelay:
         return AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers.all, self.discovery.run_quietly, notifications)
@@ -125,6 +133,7 @@ class Coordinator:
             self.lake_health,
             tierer_connected=connected,
             open_calls=calls,
+            open_reads=self.reads.open_reads.all(),
             tierers=self.heartbeats.tierers.shown(now),
             splits=self.progress.splits.of_round,
             options=self.options,
@@ -147,7 +156,7 @@ class Coordinator:
         self.heartbeats.upkeep_slots.give_way()
         self.upkeep.tick()
         self.heartbeats.forget_lost()
-        self.reads.open_reads.expire()
+        self.reads.expire()
         self.progress.forget_ended()
         self.table_records.wake_ups.notify()
 

@@ -36,6 +36,7 @@ from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.option import EffectiveOption
+from tiering.model.reading.open_reads import OpenRead
 from tiering.model.splits import SplitProgress, SplitStatus, SplitType, TieringSnapshotSplit
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
@@ -66,6 +67,7 @@ class View:
         *,
         tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
+        open_reads: Sequence[OpenRead] = (),
         tierers: Sequence[TiererRecord] = (),
         splits: Callable[[int, str], Sequence[SplitProgress]] = lambda table_id, round_id: (),
         options: CoordinatorOptions | None = None,
@@ -87,6 +89,7 @@ class View:
         self._health = health
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
+        self._open_reads = open_reads
         self._tierers = tierers
         self._splits = splits
         self._options = options
@@ -239,6 +242,9 @@ class View:
         if self._access.may(Privilege.OPERATE, SERVICE):
             return self._open_calls
         return [call for call in self._open_calls if call.principal == self._access.identity.principal]
+
+    def open_reads(self) -> Sequence[OpenRead]:
+        return [read for read in self._open_reads if self._access.sees(read.moment.path)]
 
     def tierers(self) -> Sequence[TiererStatus]:
         return tierer_statuses(self._moment, self._tierers, self._records.values())

@@ -116,10 +116,13 @@ class Heartbeats:
         note_passed_head: Callable[[TableRecord, int | None], None],
         waiting_since: Callable[[TableRecord], datetime | None],
         upkeep: UpkeepNeeds,
+        read_snapshots: Callable[[int], frozenset[int] | None],
     ) -> None:
+        """`read_snapshots` returns the lake snapshots that open reads of a table need; None = unknown."""
         self._table_records = table_records
         self._note_passed_head = note_passed_head
         self._waiting_since = waiting_since
+        self._read_snapshots = read_snapshots
         self.tierers = TiererRegistry(table_records.options.service_timeout_ms, table_records.now())
         self.upkeep_slots = UpkeepSlots(table_records, self.tierers, upkeep, self._pick)
         self._restore_fences()
@@ -241,7 +244,8 @@ class Heartbeats:
         record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer, incarnation)
         record = record or self.upkeep_slots.next(tierer, incarnation)
         if record is not None:
-            response.tiering_table.CopyFrom(ASSIGNMENT.to_pb(assignment_of(record, self._table_records.epoch)))
+            assignment = assignment_of(record, self._table_records.epoch, self._read_snapshots(record.table_id))
+            response.tiering_table.CopyFrom(ASSIGNMENT.to_pb(assignment))
 
     def _next(self, key: TiererKey, incarnation: str | None) -> TableRecord | None:
         picked = self._pick(key)

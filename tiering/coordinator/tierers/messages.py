@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -145,8 +145,8 @@ def text_offsets_from_pb(messages: Iterable[common_pb2.PbBucketOffset]) -> TextO
     return to_text(OFFSETS.from_pb(messages))
 
 
-def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
-    """Returns the table with its running round, in the form that its tierer gets."""
+def assignment_of(record: TableRecord, coordinator_epoch: int, read_snapshots: frozenset[int] | None = frozenset()) -> Assignment:
+    """Returns the table with its running round, in the form that its tierer gets. `read_snapshots` None: unknown, so none is removed."""
     current, lake = record.round, record.lake
     assert current is not None
     assert current.started_time is not None
@@ -169,6 +169,8 @@ def assignment_of(record: TableRecord, coordinator_epoch: int) -> Assignment:
         unresolved=lake.unresolved_epoch is not None,
         skipped=lake.skipped_records,
         backlog=assigned_backlog(record),
-        upkeep=current.upkeep,
+        upkeep=current.upkeep if current.upkeep is None or read_snapshots is not None else replace(current.upkeep, expiry=None),
         upkeep_paused=record.upkeep.pause is not None,
+        read_snapshots=read_snapshots or frozenset(),
+        reads_unknown=read_snapshots is None,
     )

@@ -184,7 +184,7 @@ def upkeep_of(
     if rule is not None and order is None and not is_local:
         rule = _bounded(rule, metadata, table.properties, now_ms)
     limit = REMOVED_AT_ONCE if order is None else ORDERED_AT_ONCE
-    removed = () if rule is None else tuple(_removable(metadata, base, rule, now_ms, may_thin=is_local, limit=limit))
+    removed = () if rule is None else tuple(_removable(table, metadata, base, rule, now_ms, may_thin=is_local, limit=limit))
     if rule is None or not removed:
         return Upkeep(updates=settings)
     if not is_local:
@@ -204,7 +204,9 @@ def _bounded(rule: ExpiryRule, metadata: TableMetadata, options: Mapping[str, st
     return replace(rule, retention=replace(rule.retention, max_age_ms=min(rule.retention.max_age_ms, age_ms)))
 
 
-def _removable(metadata: TableMetadata, base: LakeView, rule: ExpiryRule, now_ms: int, *, may_thin: bool, limit: int) -> list[int]:
+def _removable(
+    table: TableInfo, metadata: TableMetadata, base: LakeView, rule: ExpiryRule, now_ms: int, *, may_thin: bool, limit: int
+) -> list[int]:
     """Returns the ids of the snapshots that the commit on `base` may remove.
 
     Without `may_thin` all snapshots within the maximum age stay. A REST server drops all entries of the log of heads before a gap, and then
@@ -212,7 +214,7 @@ def _removable(metadata: TableMetadata, base: LakeView, rule: ExpiryRule, now_ms
     """
     if base.head is None or base.tiered is None or metadata.properties.get(GC_ENABLED, "").lower() == "false":
         return []
-    history, thins = _history(metadata, base.head, base.tiered), rule.thins and may_thin
+    history, thins = _history(table, metadata, base.head, base.tiered), rule.thins and may_thin
     return expired_snapshots(history, rule.retention, now_ms, thins=thins, literal=not rule.thins, limit=limit)
 
 
@@ -223,7 +225,7 @@ def expiry_outlook(catalog: Catalog, table: TableInfo, handle: Table, base: Lake
         return ExpiryOutlook(0, {"no round has committed to the table": len(metadata.snapshots)} if metadata.snapshots else {})
     if metadata.properties.get(GC_ENABLED, "").lower() == "false":
         return ExpiryOutlook(0, {f"the lake table's property {GC_ENABLED} is false": len(metadata.snapshots)})
-    history, thins = _history(metadata, base.head, base.tiered), rule.thins and isinstance(catalog, MetastoreCatalog)
+    history, thins = _history(table, metadata, base.head, base.tiered), rule.thins and isinstance(catalog, MetastoreCatalog)
     kept = kept_snapshots(history, rule.retention, now_ms, thins=thins, literal=not rule.thins)
     return ExpiryOutlook(len(metadata.snapshots) - len(kept), dict(sorted(Counter(kept.values()).items())))
 
@@ -252,7 +254,7 @@ def _for_server(catalog: Catalog, table: Table, settings: tuple[TableUpdate, ...
     return Upkeep(tuple(required), (*settings, RemoveSnapshotsUpdate.model_validate({"snapshot-ids": removed})), removed)
 
 
-def _history(metadata: TableMetadata, head: int, tiered: int) -> TableHistory:
+def _history(table: TableInfo, metadata: TableMetadata, head: int, tiered: int) -> TableHistory:
     main = metadata.refs.get(MAIN_BRANCH)
     return TableHistory(
         snapshots=[
@@ -269,6 +271,7 @@ def _history(metadata: TableMetadata, head: int, tiered: int) -> TableHistory:
         tiered=tiered,
         references=[_reference(name, reference) for name, reference in metadata.refs.items() if name not in (MAIN_BRANCH, TAG)],
         former_heads={entry.snapshot_id for entry in metadata.snapshot_log},
+        read_snapshots=table.read_snapshots,
         user_max_age_ms=_number(metadata.properties.get(MAX_AGE)),
         user_min_count=_number(metadata.properties.get(MIN_COUNT)),
         main_max_age_ms=None if main is None else main.max_snapshot_age_ms,

@@ -8,6 +8,7 @@ These snapshots always stay:
     the newest `min_count` snapshots of the main branch
     the newest one of the main branch that is older than `max_age_ms`   it was the head at the beginning of that time
     those that the user's `history.expire.*` keeps                      these options can keep more than the policy, never less
+    those that open reads need                                          the coordinator knows them
 
 The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last snapshot stays until it is
 older than `max_age_ms`. So a table with a commit every 10 s has about a hundred snapshots instead of thousands. A query as of a time within
@@ -53,6 +54,8 @@ YOUNG = "younger than the age"
 HEAD_AT_BEGIN = "the head when the age begins"
 KEPT_BY_USER = "the lake table's own retention (history.expire.*, or that of its main branch)"
 OFF_MAIN = "never on the main branch"
+OPEN_READS = "open reads (sys.open_reads)"
+UNKNOWN_READS = "the coordinator has just started and does not know yet which reads are open"
 UNKNOWN_HEAD = "the newest tiering commit is unknown"
 """Reasons why a snapshot stays, in addition to the names of tags and branches."""
 
@@ -112,7 +115,8 @@ class TableHistory:
     """The snapshots of a table, and the conditions that keep them.
 
     `tiered` is the newest tiering commit. `references` are all except the main branch and the tag of the newest tiering commit.
-    `former_heads`: ids from the table's log of heads. `user_max_age_ms` and `user_min_count` are the table's `history.expire.*`. The fields
+    `former_heads`: ids from the table's log of heads. `read_snapshots`: those that open reads need.
+    `user_max_age_ms` and `user_min_count` are the table's `history.expire.*`. The fields
     `main_*` are the retention of the main branch. None = not set.
     """
 
@@ -121,6 +125,7 @@ class TableHistory:
     tiered: int
     references: Sequence[TableReference] = ()
     former_heads: Collection[int] = ()
+    read_snapshots: Collection[int] = ()
     user_max_age_ms: int | None = None
     user_min_count: int | None = None
     main_max_age_ms: int | None = None
@@ -175,6 +180,7 @@ def kept_snapshots(
         _kept_by_references(history, by_id, now_ms),
         _kept_of_main(main, history, retention, now_ms, thins=thins, literal=literal),
         dict.fromkeys(staged, OFF_MAIN),
+        dict.fromkeys((snapshot for snapshot in history.read_snapshots if snapshot in by_id), OPEN_READS),
     ):
         kept = {**more, **kept}  # the first reason counts
     return kept

@@ -1,0 +1,132 @@
+"""No commit of a round removes the lake snapshot of an open read, and no sweep deletes its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from support.background import tick
+from support.lake_kinds.kinds import ICEBERG, PAIMON
+from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.call_support.lake_outlook import outlook_of
+from tiering.coordinator.readers.reads import OpenedRead
+from tiering.lake.base import Lake
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.paimon.opening import warehouse_folder
+from tiering.lake.rules.upkeep.snapshot_expiry import OPEN_READS, UNKNOWN_READS
+from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
+from tiering.model.reading.open_reads import READ_TTL
+from tiering.model.reading.scans import ReadScan
+from tiering.model.tables import TableInfo
+from tiering.model.upkeep import ExpiryOrder
+
+
+class PaimonWorld(LakeWorld):
+    """Snapshots have the times of the world's clock."""
+
+    def _open_lake(self) -> Lake:
+        return PaimonLake(warehouse_folder(self.lake_properties), clock=self.clock)
+
+
+@pytest.fixture(params=["iceberg", "paimon"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
+    """Each commit removes the snapshots before it: Iceberg's by thinning, Paimon's because they are old."""
+    lake_world = LakeWorld(tmp_path, kind=ICEBERG) if request.param == "iceberg" else PaimonWorld(tmp_path, kind=PAIMON)
+    lake_world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
+    yield lake_world
+    lake_world.close()
+
+
+def tiered(world: LakeWorld) -> TableInfo:
+    table = world.table("orders")
+    world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
+    if world.lake_format == "paimon":
+        world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE.name, "1 min")
+    world.append(table, 0, 10)
+    world.tier(table)
+    return table
+
+
+def tier_more(world: LakeWorld, table: TableInfo, first: int, rounds: int = 3) -> None:
+    """Tiers ten more rows in each of some rounds."""
+    for start in range(first, first + 10 * rounds, 10):
+        world.append(table, start, 10)
+        assert world.tier(table).error is None
+
+
+def opened(world: LakeWorld, table: TableInfo) -> OpenedRead:
+    return world.coordinator.reads.open(table.path, "spark", "")
+
+
+def test_rounds_keep_the_snapshot_of_an_open_read_and_remove_it_after_its_end(world: LakeWorld) -> None:
+    table = tiered(world)
+    read = opened(world, table)
+    snapshot = read.read.moment.lake_snapshot_id
+    ticket = read.ticket
+    for first in (10, 40):
+        tier_more(world, table, first)
+        _, ticket = world.coordinator.reads.renew(ticket)
+        assert snapshot in world.view(table).snapshots
+
+    world.coordinator.reads.close(ticket)
+    tier_more(world, table, 70)
+    assert snapshot not in world.view(table).snapshots
+
+
+def test_an_expired_read_keeps_nothing(world: LakeWorld) -> None:
+    table = tiered(world)
+    snapshot = opened(world, table).read.moment.lake_snapshot_id
+    world.clock.advance(READ_TTL.total_seconds() + 1)
+    tick(world.coordinator)
+    tier_more(world, table, 10)
+    assert snapshot not in world.view(table).snapshots
+
+
+def test_after_a_restart_rounds_remove_no_snapshot_until_unknown_reads_have_expired(world: LakeWorld) -> None:
+    table = tiered(world)
+    ticket = opened(world, table).ticket
+    world.restart()
+    snapshots = set(world.view(table).snapshots)
+    tier_more(world, table, 10, rounds=2)
+    assert snapshots <= set(world.view(table).snapshots)
+    outlook = outlook_of(world.coordinator.call_parts, table.path, ExpiryOrder(world.clock.now(), 1))
+    assert outlook is not None
+    assert (outlook.expirable, set(outlook.kept)) == (0, {UNKNOWN_READS})
+
+    read, _ = world.coordinator.reads.renew(ticket)
+    world.clock.advance(READ_TTL / timedelta(seconds=1) - 1)
+    tick(world.coordinator)
+    world.coordinator.reads.renew(ticket)
+    tier_more(world, table, 30, rounds=2)
+    assert read.moment.lake_snapshot_id in world.view(table).snapshots
+
+
+def test_the_outlook_of_an_expiry_names_open_reads(world: LakeWorld) -> None:
+    if world.lake_format != "iceberg":
+        pytest.skip("a Paimon table keeps a range of snapshots")
+    table = tiered(world)
+    opened(world, table)
+    tier_more(world, table, 10)
+    outlook = outlook_of(world.coordinator.call_parts, table.path, ExpiryOrder(world.clock.now(), 1))
+    assert outlook is not None
+    assert outlook.kept[OPEN_READS] == 1
+
+
+def test_rows_of_an_open_read_are_the_same_after_rounds_and_sweeps(world: LakeWorld) -> None:
+    if world.lake_format != "iceberg":
+        pytest.skip("this version reads no rows of a Paimon table")
+    table = tiered(world)
+    world.append(table, 10, 4)
+    ticket = opened(world, table).ticket
+    for first in (14, 44):
+        tier_more(world, table, first)
+        _, ticket = world.coordinator.reads.renew(ticket)
+        world.clock.advance(READ_TTL.total_seconds() / 2)
+        _, ticket = world.coordinator.reads.renew(ticket)
+        world.coordinator.sweeps.run()
+
+    tasks = world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))
+    assert sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist()) == list(range(14))
