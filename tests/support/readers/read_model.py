@@ -64,6 +64,21 @@ class TableModel:
         """Returns the rows of the table at these ends of its log."""
         return Counter(row for bucket, end in ends.items() for row in self._bucket_of(bucket).at(end).values())
 
+    def check_between(self, rows: Counter[Row], before: Offsets, after: Offsets) -> None:
+        """Raises AssertionError unless the rows are those of one end of each bucket that is neither below `before` nor above `after`. Each
+        row is in one bucket only."""
+        unexplained = Counter(rows)
+        for bucket, last in after.items():
+            first, state = before.get(bucket, 0), self._bucket_of(bucket)
+            versions = [version for end, version in zip(state.ends, state.versions, strict=True) if first <= end <= last]
+            own = {row for version in state.versions for row in version.values()}
+            answer = Counter({row: times for row, times in rows.items() if row in own})
+            assert any(answer == Counter(version.values()) for version in versions), (
+                f"bucket {bucket} has {answer}, which are its rows at no end of [{first}, {last}]: {versions}"
+            )
+            unexplained -= answer
+        assert not unexplained, f"rows that were never written: {unexplained}"
+
     def _bucket(self, written: AppendedRange) -> _Bucket:
         bucket = self._bucket_of(written.bucket)
         assert bucket.ends[-1] == written.starting_offset, "another program wrote into the table"
