@@ -13,6 +13,8 @@ from support.lakes.foreign.files import delete_at, delete_equal
 from support.readers.union_reads import planned_read
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import LakeUnavailable, SchemaDrift
+from tiering.model.reading.conditions import Filter, Operator
+from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
 
 SCHEMA = pa.schema(
@@ -183,3 +185,27 @@ def test_a_snapshot_that_expired_since_the_read_began_is_an_error(world: LakeWor
 
 def ids(read: Sequence[Row]) -> list[int]:
     return [row[0] for row in read]
+
+
+@KEYS
+@pytest.mark.parametrize("partitioned", [False, True], ids=["one partition", "partitions"])
+@pytest.mark.parametrize("rewritten", [False, True], ids=["own files", "files of another program"])
+def test_conditions_on_keys_leave_out_no_row_that_is_needed(
+    world: LakeWorld, key: tuple[str, ...], partitioned: bool, rewritten: bool
+) -> None:
+    table = table_of(world, ("region", *key) if "region" not in key else key, partitioned)
+    upsert(world, table, rows(range(30), "a") + rows(range(30), "a", "south"))
+    world.tier(table)
+    if rewritten:
+        world.by_hand.rewrite(table.path)
+    upsert(world, table, rows([3, 7, 40], "b") + rows([8], "b", "south"))
+    world.storage.delete(table.path, pa.table({"region": ["north"], "id": [9]}, schema=KEY_SCHEMA), "deleter", 0)
+    read, everything = planned_read(world.storage, lambda _: world.lake, table.path), rows_of(world, table)
+
+    for region, id in [("north", 3), ("north", 9), ("north", 11), ("south", 8), ("south", 40), ("west", 1)]:
+        conditions = (Filter("region", Operator.EQUAL, (region,)), Filter("id", Operator.EQUAL, (id,)))
+        needed = [tuple(row.values()) for row in read.rows(ReadScan(conditions=conditions)).to_pylist()]
+        assert needed == [row for row in everything if row[:2] == (id, region)]
+
+
+KEY_SCHEMA = pa.schema([SCHEMA.field("region"), SCHEMA.field("id")])

@@ -156,11 +156,13 @@ class RowScan(Protocol):
         view: LakeView | None,
         snapshot_id: int,
         buckets: Mapping[BucketKey, str | None],
-        replaced: Collection[BucketKey] = (),
+        left_out: Collection[BucketKey] = (),
+        conditions: Sequence[Condition] = (),
     ) -> Sequence[BucketRows]:
-        """Returns the readers of all live rows of a primary-key table at a snapshot, without the rows of the buckets `replaced`.
+        """Returns the readers of the live rows of a primary-key table at a snapshot, without the rows of the buckets `left_out`.
 
-        `buckets` have changes in the log, and the names of their partitions. The changes of a bucket apply to its `BucketRows`.
+        `buckets`: those with changes in the log and those to leave out, with the names of their partitions. The changes of a bucket apply
+        to its `BucketRows`. Files without a row for which all `conditions` are true may be left out.
 
         Raises what `row_readers` raises.
         """

@@ -191,8 +191,10 @@ def plan_scan(
     lake = _scan_of(open_lake, table, moment) if scan.part is ReadPart.ROWS else None
     if lake is None:
         return merged_readers(table, (), changes, scan.part)
-    names = {change.bucket: log.names[change.bucket.partition_id] for change in changes}
-    return merged_readers(table, lake[0].bucket_readers(table, *lake[1:], names, moment.replaced), changes, scan.part)
+    needless = log.needless_buckets()
+    names = {bucket: log.names[bucket.partition_id] for bucket in (*needless, *(change.bucket for change in changes))}
+    rows = lake[0].bucket_readers(table, *lake[1:], names, moment.replaced.union(needless), scan.conditions)
+    return merged_readers(table, rows, changes, scan.part)
 
 
 def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment, scan: ReadScan) -> list[RowReader]:
@@ -275,6 +277,12 @@ class _LogPart:
                 snapshot_bytes = self._bytes(bucket, split.starting_offset)
             buckets.append(BucketChanges(bucket, log, self._bytes(bucket, split.records), snapshot, snapshot_bytes))
         return buckets
+
+    def needless_buckets(self) -> list[BucketKey]:
+        """Returns the living buckets that the conditions exclude."""
+        buckets = (BucketKey(partition_id, bucket) for partition_id in self.names for bucket in range(self._table.bucket_count))
+        is_partitioned = bool(self._table.partition_keys)
+        return [bucket for bucket in buckets if (bucket.partition_id is not None) == is_partitioned and not self._pruning.may_match(bucket)]
 
     def _buckets(self) -> list[BucketKey]:
         """Returns the buckets with something to read. Raises SourceChanged for a bucket that does not exist any more."""

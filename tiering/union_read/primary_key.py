@@ -63,7 +63,8 @@ def merged_readers(table: TableInfo, lake: Sequence[BucketRows], buckets: Sequen
             continue
         merge = _Merge(base=[*rows.readers])
         for bucket in sorted(rows.buckets, key=BucketKey.sort_key):
-            merge.add(remaining.pop(bucket), has_lake_rows=True)
+            if bucket in remaining:
+                merge.add(remaining.pop(bucket), has_lake_rows=True)
         readers.extend(_cut(table, merge, part))
     for changes in remaining.values():
         merge = _Merge()

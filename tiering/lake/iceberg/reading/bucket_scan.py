@@ -23,6 +23,7 @@ from tiering.lake.iceberg.catalogs.file_io import LakeFileIO
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, checked_entries, partition_of
 from tiering.lake.iceberg.primary_key.parquet_files import rows_of_bucket
+from tiering.lake.iceberg.reading.file_pruning import FileFilter, file_filter
 from tiering.lake.iceberg.reading.row_scan import IcebergFileReader, packed_mask, table_with
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import bucket_keys, has_bucket_in_partition, layout_of_schema
@@ -32,6 +33,7 @@ from tiering.lake.iceberg.upkeep.live_files import can_be_applied
 from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.rules.hints import rewrite_call
 from tiering.lake.writing.provenance import bucket_of_name
+from tiering.model.reading.conditions import Condition
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.redaction.redact import remember_secrets
 
@@ -43,7 +45,7 @@ READER_BYTES = 64 << 20
 class IcebergFilesReader:
     """A `LakeRowReader` of data files of one partition, with all deletes of the partition.
 
-    `replaced`: rows of these buckets (ids) are left out, where `bucket_keys` choose the bucket.
+    `left_out`: rows of these buckets (ids) are not yielded. `bucket_keys` choose the bucket.
     """
 
     state: TableState
@@ -53,7 +55,7 @@ class IcebergFilesReader:
     sequence_numbers: tuple[int, ...]
     deletes: tuple[LiveFile, ...] = ()
     equality_deletes: tuple[EqualityDelete, ...] = ()
-    replaced: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = ()
     bucket_keys: tuple[str, ...] = ()
     bucket_count: int = 0
 
@@ -80,7 +82,7 @@ class IcebergFilesReader:
         applied.apply_positions(io, self.files, self.deletes)
         applied.apply_equality(io, self.state.schema, self.files, self.sequence_numbers, self.equality_deletes)
         keys = [self.state.schema.find_field(name) for name in self.bucket_keys]
-        for bucket_id in self.replaced:
+        for bucket_id in self.left_out:
             for location, mask in rows_of_bucket(io, self.files, keys, self.bucket_count, bucket_id).items():
                 applied.rows[location] = mask | applied.rows[location] if location in applied.rows else mask
         return applied
@@ -100,29 +102,31 @@ def bucket_readers(
     view: LakeView | None,
     snapshot_id: int,
     buckets: Mapping[BucketKey, str | None],
-    replaced: Collection[BucketKey] = (),
+    left_out: Collection[BucketKey] = (),
+    conditions: Sequence[Condition] = (),
 ) -> list[BucketRows]:
-    """Returns the readers of all live rows at the snapshot (`RowScan.bucket_readers`)."""
+    """Returns the readers of the live rows at the snapshot (`RowScan.bucket_readers`)."""
     loaded = table_with(snapshot_id, view, table.path)
     places: dict[PartitionValue, dict[int | None, BucketKey]] = defaultdict(dict)
     for bucket, name in buckets.items():
         place = file_place(table, bucket, name, loaded.schema())
         places[place.partition][place.bucket] = bucket
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
-        partitions = _partitions(table, loaded, snapshot_id)
-    planning = _Planning(table, loaded, frozenset(replaced))
+        partitions = _partitions(table, loaded, snapshot_id, file_filter(loaded, table.schema, conditions))
+    planning = _Planning(table, loaded, frozenset(left_out))
     return [rows for partition, files in partitions.items() for rows in planning.rows_of(files, places.get(partition, {}))]
 
 
-def _partitions(table: TableInfo, loaded: Table, snapshot_id: int) -> dict[PartitionValue, _PartitionFiles]:
-    """Returns the live files of the snapshot by partition value, in the order of their locations."""
+def _partitions(table: TableInfo, loaded: Table, snapshot_id: int, may_match: FileFilter) -> dict[PartitionValue, _PartitionFiles]:
+    """Returns the live files of the snapshot by partition value, in the order of their locations, without needless data files."""
     partitions: dict[PartitionValue, _PartitionFiles] = defaultdict(_PartitionFiles)
     entries = checked_entries(loaded, table.path, snapshot_id)
     for entry in sorted(entries, key=lambda entry: entry.data_file.file_path):
         file = entry.data_file
         files = partitions[partition_of(file)]
         if file.content is DataFileContent.DATA:
-            files.data.append(entry)
+            if may_match(file):
+                files.data.append(entry)
         elif file.content is DataFileContent.POSITION_DELETES:
             files.deletes.append(LiveFile.of(file))
         elif can_be_applied(file, loaded.schema()):
@@ -137,10 +141,10 @@ def _partitions(table: TableInfo, loaded: Table, snapshot_id: int) -> dict[Parti
 class _Planning:
     """Divides the files of each partition value into readers."""
 
-    def __init__(self, table: TableInfo, loaded: Table, replaced: frozenset[BucketKey]) -> None:
+    def __init__(self, table: TableInfo, loaded: Table, left_out: frozenset[BucketKey]) -> None:
         self._table = table
         self._state = TableState.of(loaded)
-        self._replaced = replaced
+        self._left_out = left_out
         self._shares = not has_bucket_in_partition(table, layout_of_schema(loaded.schema()))
 
     def rows_of(self, files: _PartitionFiles, buckets: Mapping[int | None, BucketKey]) -> Iterator[BucketRows]:
@@ -153,7 +157,7 @@ class _Planning:
             return
         for bucket_id, entries in by_bucket.items():
             key = buckets.get(bucket_id)
-            if key is None or key not in self._replaced:
+            if key is None or key not in self._left_out:
                 yield self._rows(files, entries, frozenset() if key is None else frozenset((key,)))
 
     def _bucket_id(self, entry: ManifestEntry) -> int | None:
@@ -169,7 +173,7 @@ class _Planning:
         return BucketRows(buckets, tuple(self._reader(files, [entry for entry, _ in chunk], buckets) for _, chunk in chunks))
 
     def _reader(self, files: _PartitionFiles, entries: Sequence[ManifestEntry], buckets: frozenset[BucketKey]) -> IcebergFilesReader:
-        replaced = sorted(bucket.bucket_id for bucket in buckets & self._replaced)
+        left_out = sorted(bucket.bucket_id for bucket in buckets & self._left_out)
         return IcebergFilesReader(
             state=self._state,
             path=self._table.path,
@@ -178,7 +182,7 @@ class _Planning:
             sequence_numbers=tuple(entry.sequence_number or 0 for entry in entries),
             deletes=tuple(files.deletes),
             equality_deletes=tuple(files.equality_deletes),
-            replaced=tuple(replaced),
-            bucket_keys=bucket_keys(self._table) if replaced else (),
+            left_out=tuple(left_out),
+            bucket_keys=bucket_keys(self._table) if left_out else (),
             bucket_count=self._table.bucket_count,
         )

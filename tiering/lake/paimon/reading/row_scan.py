@@ -41,9 +41,10 @@ def bucket_readers(
     view: LakeView | None,
     snapshot_id: int,
     buckets: Mapping[BucketKey, str | None],
-    replaced: Collection[BucketKey] = (),
+    left_out: Collection[BucketKey] = (),
+    conditions: Sequence[Condition] = (),
 ) -> list[BucketRows]:
-    """Returns the readers of all live rows of a primary-key table at the snapshot (`RowScan.bucket_readers`)."""
+    """Returns the readers of the live rows of a primary-key table, whatever the conditions (`RowScan.bucket_readers`)."""
     files, entries = _entries(table, view, snapshot_id)
     schema = cast(LoadedTable, cast(LakeView, view).handle).schema
     stored = pa.schema([column.with_type(written_type(column.type)) for column in schema.columns])
@@ -59,7 +60,7 @@ def bucket_readers(
     rows: list[BucketRows] = []
     for place, members in by_place.items():
         bucket_key = places.get(place)
-        if bucket_key is None or bucket_key not in replaced:
+        if bucket_key is None or bucket_key not in left_out:
             reader = PaimonBucketReader(files, key, stored, _runs(table, members))
             rows.append(BucketRows(frozenset() if bucket_key is None else frozenset((bucket_key,)), (reader,)))
     return rows
