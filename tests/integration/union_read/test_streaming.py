@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,31 +14,24 @@ import pytest
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process
 from support.spark.stream_driver import DriverPlan, batches
+from tiering.cli.spark.properties import CATALOG, catalog_properties, plugin_jar
 from tiering.model.tables import TablePath
 
 MAX_RECORDS = 25
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    deployment = Deployment(tmp_path_factory.mktemp("service"))
-    try:
-        deployment.start_coordinator()
-        deployment.start_inline_tierer("tierer")
-        yield deployment
-    finally:
-        deployment.close()
-
-
-@pytest.fixture(params=["data source"])
+@pytest.fixture(params=["data source", "catalog"])
 def query(request: pytest.FixtureRequest, service: Deployment, tmp_path: Path) -> DriverPlan:
-    """A query that has not begun, by either way to read a table."""
-    path = TablePath("sales", request.node.name.split("[")[0])
-    return DriverPlan(str(tmp_path), options={"table": str(path), "uri": service.uri})
+    """A query that has not begun, by either way to read a table. Its path has the name of the test."""
+    name = f"{request.node.originalname}_{request.param.replace(' ', '_')}".removeprefix("test_")
+    if request.param == "data source":
+        return DriverPlan(str(tmp_path), options={"table": f"sales.{name}", "uri": service.uri})
+    properties = {**catalog_properties(service.uri, plugin_jar()), f"spark.sql.catalog.{CATALOG}.plain-name": "fresh"}
+    return DriverPlan(str(tmp_path), f"{CATALOG}.sales.{name}", properties=properties)
 
 
 def path_of(query: DriverPlan) -> TablePath:
-    return TablePath(*query.options["table"].split("."))
+    return TablePath("sales", (query.table or query.options["table"]).split(".")[-1])
 
 
 def run(service: Deployment, query: DriverPlan, **changes: Any) -> Process:

@@ -5,7 +5,9 @@ import io.lakeward.spark.fresh.FreshSource;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -75,6 +77,12 @@ final class FreshTable extends ReadOnlyTable {
     return user.isEmpty() ? id : id + "/" + user;
   }
 
+  /** A table can be read as a stream, too. */
+  @Override
+  public Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ);
+  }
+
   /** Each loaded table is a version of its own, so Spark loads a new one for each execution. */
   @Override
   public String version() {
@@ -83,7 +91,7 @@ final class FreshTable extends ReadOnlyTable {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new FreshScanBuilder(source, schema());
+    return new FreshScanBuilder(source, schema(), options);
   }
 
   @Override

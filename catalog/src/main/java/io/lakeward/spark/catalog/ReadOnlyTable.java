@@ -64,7 +64,7 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
   }
 
   @Override
-  public final Set<TableCapability> capabilities() {
+  public Set<TableCapability> capabilities() {
     return Set.of(TableCapability.BATCH_READ);
   }
 

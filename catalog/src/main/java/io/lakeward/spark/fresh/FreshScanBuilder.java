@@ -25,6 +25,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Collects columns, conditions and limit of one scan for both lake and log. Spark filters again,
@@ -47,9 +48,16 @@ public final class FreshScanBuilder
   private StructType required;
   private OptionalLong rowCount;
   private boolean counted;
+  private final StreamBatches stream;
+  private boolean isBatch;
 
-  /** {@code schema} has all columns of the table. */
-  public FreshScanBuilder(FreshSource source, StructType schema) {
+  /**
+   * @param schema all columns of the table
+   * @param options of the statement
+   */
+  public FreshScanBuilder(
+      FreshSource source, StructType schema, CaseInsensitiveStringMap options) {
+    this.stream = source.stream(options);
     this.source = source;
     this.whole = schema;
     this.required = schema;
@@ -60,6 +68,7 @@ public final class FreshScanBuilder
   /** Keeps at least one column, because Python sends the number of rows only with a column. */
   @Override
   public void pruneColumns(StructType requiredSchema) {
+    isBatch = true; // Spark pushes nothing down for a streaming query
     if (counted) {
       return;
     }
@@ -131,9 +140,12 @@ public final class FreshScanBuilder
 
   @Override
   public Scan build() {
-    return counted
-        ? new RowCountScan(source.table(), rowCount().getAsLong())
-        : unchecked(this::rows);
+    if (counted) {
+      return new RowCountScan(source.table(), rowCount().getAsLong());
+    }
+    return isBatch
+        ? unchecked(this::rows)
+        : new StreamScan(source.table(), whole, stream, this::rows);
   }
 
   private FreshScan rows() throws LakewardException {

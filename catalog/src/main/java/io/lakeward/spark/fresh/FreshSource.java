@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Optional;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The rows of one table object, as of the moment of its first scan. All scans read that moment.
@@ -62,6 +63,11 @@ public final class FreshSource {
 
   String table() {
     return path.getDatabaseName() + "." + path.getTableName();
+  }
+
+  /** The batches of a stream of the rows, for a query with these options. */
+  StreamBatches stream(CaseInsensitiveStringMap options) {
+    return new StreamBatches(service, user, path, part, options);
   }
 
   /**

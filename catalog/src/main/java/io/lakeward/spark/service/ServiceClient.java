@@ -11,8 +11,10 @@ import io.grpc.stub.MetadataUtils;
 import io.lakeward.rpc.v1.CallProcedureRequest;
 import io.lakeward.rpc.v1.CallProcedureResponse;
 import io.lakeward.rpc.v1.CloseReadRequest;
+import io.lakeward.rpc.v1.NextBatchRequest;
 import io.lakeward.rpc.v1.OpenReadRequest;
 import io.lakeward.rpc.v1.OpenReadResponse;
+import io.lakeward.rpc.v1.PlanBatchRequest;
 import io.lakeward.rpc.v1.PlanReadRequest;
 import io.lakeward.rpc.v1.RenewReadRequest;
 import io.lakeward.rpc.v1.RenewReadResponse;
@@ -188,6 +190,23 @@ public final class ServiceClient {
           ScanPlan.Joiner plan = new ScanPlan.Joiner();
           stub.planRead(request).forEachRemaining(plan::add);
           return plan.joined();
+        });
+  }
+
+  /** The end of the next batch of a stream. */
+  public String nextBatch(String user, NextBatchRequest request) throws LakewardException {
+    return ofReads(user, stub -> stub.nextBatch(request).getOffset());
+  }
+
+  /** The tasks of one batch of a stream. */
+  public List<ByteString> planBatch(String user, PlanBatchRequest request)
+      throws LakewardException {
+    return ofReads(
+        user,
+        stub -> {
+          ScanPlan.Joiner plan = new ScanPlan.Joiner();
+          stub.planBatch(request).forEachRemaining(plan::add);
+          return plan.joined().tasks();
         });
   }
 

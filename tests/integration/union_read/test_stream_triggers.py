@@ -1,0 +1,160 @@
+"""Streaming queries in one Spark session: triggers, options, partitions, deletions, and a log that was cut behind a stopped query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from support.lake_kinds.kinds import ICEBERG
+from support.running.cluster_of_processes import Deployment
+from support.services.served_reads import reads_at_uri
+from support.worlds.lake_world import LakeWorld
+from tiering.cli.spark.properties import CATALOG
+from tiering.cluster.writable import TableSpec
+from tiering.coordinator.readers.streams import STREAM_TTL
+from tiering.model.tables import TablePath
+
+LOG_TTL_S = 60
+VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
+ACCOUNTS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A streaming query over a table, by the catalog or by the data source. `run` starts it from its checkpoint."""
+
+    spark: SparkSession
+    uri: str
+    path: TablePath
+    checkpoint: Path
+    by_catalog: bool
+
+    def run(self, suffix: str = "", **options: Any) -> list[list[Row]]:
+        """Reads everything that exists. Returns the rows of each batch."""
+        batches: list[list[Row]] = []
+
+        def collect(frame: DataFrame, batch: int) -> None:
+            batches.append(frame.collect())
+
+        reader = self.spark.readStream.options(**options)
+        if self.by_catalog:
+            frame = reader.table(f"{CATALOG}.{self.path.database_name}.`{self.path.table_name}{suffix}`")
+        else:
+            frame = reader.format("lakeward").option("table", f"{self.path}{suffix}").option("uri", self.uri).load()
+        writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(self.checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return batches
+
+    def ids(self, **options: Any) -> list[int]:
+        return sorted(row.id for batch in self.run(**options) for row in batch)
+
+
+@pytest.fixture(params=["catalog", "data source"])
+def query(request: pytest.FixtureRequest, service: Deployment, fresh_spark: SparkSession, tmp_path: Path) -> Query:
+    path = TablePath("sales", f"{request.node.originalname}_{request.param.replace(' ', '_')}".removeprefix("test_"))
+    return Query(fresh_spark, service.uri, path, tmp_path / "checkpoint", request.param == "catalog")
+
+
+def test_available_now_reads_lake_and_log_and_continues_at_the_next_start(service: Deployment, query: Query) -> None:
+    service.create(query.path, freshness="1 h")
+    service.append(query.path, 0, 60)
+    service.lakeward("tier", str(query.path))
+    service.append(query.path, 60, 30)
+    limit = {"maxRecordsPerTrigger": 25} if query.by_catalog else {}
+
+    first = query.run(**limit)
+    service.append(query.path, 90, 10)
+    service.lakeward("tier", str(query.path))
+    second = query.ids(**limit)
+
+    assert sorted(row.id for batch in first for row in batch) == list(range(90))
+    assert second == list(range(90, 100))
+    assert query.ids() == []
+    if query.by_catalog:
+        assert [len(batch) for batch in first] == [20, 20, 25, 25]
+
+
+def test_a_stream_from_the_latest_offset_has_only_later_rows(service: Deployment, query: Query) -> None:
+    service.create(query.path, freshness="1 h")
+    service.append(query.path, 0, 60)
+
+    assert query.ids(startingOffsets="latest") == []
+    service.append(query.path, 60, 30)
+    assert query.ids(startingOffsets="latest") == list(range(60, 90))
+
+
+def test_partitions_come_and_go_between_two_starts(service: Deployment, query: Query) -> None:
+    with service.cluster() as cluster:
+        cluster.create_database(query.path.database_name, ignore_if_exists=True)
+        cluster.create_table(query.path, TableSpec(VISITS, 1, partition_keys=("region",), properties=LAKE))
+        rows = [pa.record_batch({"id": [number], "region": [region]}, schema=VISITS) for number, region in enumerate(("n", "s", "n", "w"))]
+        cluster.append(query.path, rows[0], "writer", 0)
+        cluster.append(query.path, rows[1], "writer", 1)
+        assert query.ids() == [0, 1]
+        cluster.append(query.path, rows[2], "writer", 2)
+        cluster.append(query.path, rows[3], "writer", 3)
+        cluster.drop_partition(query.path, "s")
+
+    with pytest.raises(StreamingQueryException, match=r"partition of bucket .* was dropped"):
+        query.run(failOnDataLoss="true")
+    assert query.ids() == [2, 3]
+
+
+def test_a_deletion_in_a_primary_key_table_is_an_error_or_ignored(service: Deployment, query: Query) -> None:
+    with service.cluster() as cluster:
+        cluster.create_database(query.path.database_name, ignore_if_exists=True)
+        cluster.create_table(query.path, TableSpec(ACCOUNTS, 1, primary_key=("id",), properties=LAKE))
+        cluster.upsert(query.path, pa.record_batch({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=ACCOUNTS), "writer", 0)
+        service.lakeward("tier", str(query.path))
+        cluster.upsert(query.path, pa.record_batch({"id": [2], "text": ["d"]}, schema=ACCOUNTS), "writer", 1)
+        assert [(row.id, row.text) for batch in query.run() for row in batch] == [(1, "a"), (2, "b"), (3, "c"), (2, "d")]
+        cluster.delete(query.path, pa.record_batch({"id": [1]}, schema=pa.schema([ACCOUNTS.field("id")])), "writer", 2)
+        cluster.upsert(query.path, pa.record_batch({"id": [4], "text": ["e"]}, schema=ACCOUNTS), "writer", 3)
+
+    with pytest.raises(StreamingQueryException, match=r"changelog"):
+        query.run()
+    assert query.ids(ignoreDeletes="true") == [4]
+
+
+def test_wrong_options_are_refused(service: Deployment, query: Query) -> None:
+    service.create(query.path, freshness="1 h")
+
+    for options in ({"maxRecordsPerTrigger": "many"}, {"failOnDataLoss": "perhaps"}, {"startingOffsets": "newest"}):
+        with pytest.raises(Exception, match=f"{next(iter(options))}|{next(iter(options.values()))}"):
+            query.run(**options)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    lake_world = LakeWorld(tmp_path / "world", kind=ICEBERG)
+    yield lake_world
+    lake_world.close()
+
+
+def test_a_log_that_was_cut_behind_a_stopped_query_ends_it_with_the_offsets(
+    world: LakeWorld, fresh_spark: SparkSession, tmp_path: Path
+) -> None:
+    table = world.table("orders", buckets=1, log_ttl=f"{LOG_TTL_S} s")
+    world.append(table, 0, 10)
+    with reads_at_uri(world) as uri:
+        query = Query(fresh_spark, uri, table.path, tmp_path / "checkpoint", False)
+        assert query.ids() == list(range(10))
+        world.append(table, 10, 6)
+        world.tier(table)
+        world.clock.advance((STREAM_TTL + timedelta(seconds=LOG_TTL_S + 1)).total_seconds())
+        world.coordinator.reads.open_reads.expire()
+        world.storage.maintenance.run()
+
+        for _ in range(2):
+            with pytest.raises(StreamingQueryException, match=r"\[LogTruncated\] bucket 0 .* up to offset 10, .* starts at 16"):
+                query.run()
+        assert replace(query, checkpoint=tmp_path / "other").ids() == list(range(16))
