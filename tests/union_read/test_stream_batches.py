@@ -13,7 +13,7 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, TableMismatch
-from tiering.model.reading.scans import ReadScan
+from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.plan import base_without_coordinator
 from tiering.union_read.stream import BatchLimit
@@ -304,6 +304,25 @@ def test_a_deletion_is_an_error_unless_it_is_ignored(world: LakeWorld) -> None:
     assert "`accounts$changelog`" in raised.value.hint
     accounts.options = replace(accounts.options, ignore_deletes=True)
     assert sorted(accounts.run()) == [1, 2, 3]
+
+
+def test_a_stream_of_a_changelog_has_every_change_of_the_log_once(world: LakeWorld) -> None:
+    table = world.primary_key_table("accounts", buckets=1)
+    accounts = query(world, table, changelog=True)
+    upsert(world, table, [1, 2], 0)
+    world.tier(table)
+    upsert(world, table, [2, 3], 1)
+    world.storage.delete(table.path, pa.record_batch({"id": [1]}, schema=pa.schema([table.schema.field("id")])), "writer", 2)
+
+    changes = []
+    while (end := accounts.end(2)) != accounts.checkpoint:
+        scan = ReadScan(ReadPart.CHANGELOG)
+        readers = accounts.streamed.plan_batch(accounts.options, scan, decode(accounts.checkpoint), decode(end) or accounts.fail())
+        columns = ["_log_offset", "_change_type", "id"]
+        changes.append([tuple(row.values()) for reader in readers for batch in reader.read(columns) for row in batch.to_pylist()])
+        accounts.checkpoint = end
+
+    assert changes == [[(0, "+I", 1), (1, "+I", 2)], [(2, "-U", 2), (3, "+U", 2)], [(4, "+I", 3), (5, "-D", 1)]]
 
 
 def test_the_first_rows_of_a_primary_key_table_that_only_a_kv_snapshot_has_are_not_left_out(world: LakeWorld) -> None:

@@ -20,6 +20,8 @@ from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, TIMESTAMP_CO
 CHANGE_TYPE = pa.field("_change_type", pa.string(), nullable=False)
 LOG_OFFSET = pa.field("_log_offset", pa.int64(), nullable=False)
 COMMIT_TIMESTAMP = pa.field("_commit_timestamp", pa.timestamp("us", tz="UTC"), nullable=False)
+CHANGELOG_COLUMNS = (CHANGE_TYPE, LOG_OFFSET, COMMIT_TIMESTAMP)
+"""The columns in front of the table's own."""
 
 _TEXTS = {
     ChangeType.APPEND: "+A",
@@ -42,7 +44,7 @@ def changelog_schema(table: TableInfo) -> pa.Schema:
                 table_path=table.path,
                 column=name,
             )
-    return pa.schema([CHANGE_TYPE, LOG_OFFSET, COMMIT_TIMESTAMP, *table.schema])
+    return pa.schema([*CHANGELOG_COLUMNS, *table.schema])
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class ChangelogRows:
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         has_kinds = self.table_type is TableType.PRIMARY_KEY
         stored = [_STORED.get(name, name) for name in columns if has_kinds or name != CHANGE_TYPE.name]
-        whole = pa.schema([CHANGE_TYPE, LOG_OFFSET, COMMIT_TIMESTAMP, *self.columns])
+        whole = pa.schema([*CHANGELOG_COLUMNS, *self.columns])
         schema = pa.schema([whole.field(name) for name in columns])
         for batch in read_columns(self.reader, stored or [OFFSET_COLUMN]):
             arrays = [_change_types(batch) if name == CHANGE_TYPE.name else batch.column(_STORED.get(name, name)) for name in columns]

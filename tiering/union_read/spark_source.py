@@ -3,7 +3,8 @@
 Spark creates the source and plans the read in Python processes of the driver; its executors run `UnionReader.read`. The module is light
 on import, because Spark imports it once per session whether or not a statement uses it.
 
-Options: `table` (`database.table`), and `uri` of the service (default: LAKEWARD_URI, else the default address).
+Options: `table` (`database.table`, or `database.table$changelog` for the records of its log),
+and `uri` of the service (default: LAKEWARD_URI, else the default address).
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tiering.model.reading.scans import ReadPart
+    from tiering.model.tables import TablePath
     from tiering.union_read.read_client import ReadClient
 
 NAME = "lakeward"
 TABLE, URI = "table", "uri"
 """Names of the options."""
+
+CHANGELOG_SUFFIX = "$changelog"
+"""Suffix of the name of a table that means the records of its log."""
 
 
 class ReadFailed(Exception):
@@ -51,16 +57,20 @@ class LakewardSource(DataSource):
 
     def schema(self) -> StructType:
         """Returns the columns of the source table. Raises the errors of the service."""
+        import pyarrow as pa
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from tiering.model.names import parse_table_path
+        from tiering.model.reading.scans import ReadPart
+        from tiering.union_read.changelog import CHANGELOG_COLUMNS
 
         with errors_for_spark():
             options = read_options(self.options)
+            path, part = table_and_part(options[TABLE])
             with read_client(options[URI]) as client:
-                read = client.open(parse_table_path(options[TABLE]))
+                read = client.open(path)
                 client.close(read.ticket)
-            return from_arrow_schema(read.schema, prefer_timestamp_ntz=True)
+            added = CHANGELOG_COLUMNS if part is ReadPart.CHANGELOG else ()
+            return from_arrow_schema(pa.schema([*added, *read.schema]), prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> UnionReader:
         with errors_for_spark():
@@ -93,14 +103,14 @@ class UnionReader(DataSourceReader):
 
         The read stays open until it expires: the Python process that planned it ends before the tasks run. A read without a task is closed.
         """
-        from tiering.model.names import parse_table_path
         from tiering.model.reading.scans import ReadScan
         from tiering.union_read.task_codec import encode
         from tiering.union_read.tasks import ReadTask
 
         with errors_for_spark(), read_client(self._options[URI]) as client:
-            read = client.open(parse_table_path(self._options[TABLE]))
-            tasks = client.plan(read.ticket, ReadScan(columns=tuple(self._columns)))
+            path, part = table_and_part(self._options[TABLE])
+            read = client.open(path)
+            tasks = client.plan(read.ticket, ReadScan(part, tuple(self._columns)))
             if not tasks:
                 client.close(read.ticket)
         return [ReadPartition(task) for task in tasks or [encode(ReadTask((), ()))]]
@@ -122,6 +132,15 @@ def read_client(uri: str) -> Iterator[ReadClient]:
 
     with Connection(uri) as connection:
         yield ReadClient(connection, "python")
+
+
+def table_and_part(name: str) -> tuple[TablePath, ReadPart]:
+    """Returns the table that `database.table` or `database.table$changelog` names, and the rows that it means. Raises InvalidName."""
+    from tiering.model.names import parse_table_path
+    from tiering.model.reading.scans import ReadPart
+
+    table = name.removesuffix(CHANGELOG_SUFFIX)
+    return parse_table_path(table), ReadPart.ROWS if table == name else ReadPart.CHANGELOG
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, str]:

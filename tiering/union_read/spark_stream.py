@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from tiering.union_read.spark_source import TABLE, URI, ReadPartition, errors_for_spark, read_options
+from tiering.union_read.spark_source import TABLE, URI, ReadPartition, errors_for_spark, read_options, table_and_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,15 +72,17 @@ class StreamReader(DataSourceStreamReader):
 
 def stream_client(options: Mapping[str, str]) -> StreamClient:
     """Returns the client for the options of a stream. Raises InvalidArgument."""
-    from tiering.model.names import parse_table_path
+    from tiering.model.reading.scans import ReadPart
     from tiering.union_read.stream import EARLIEST
     from tiering.union_read.stream_batches import StreamOptions
     from tiering.union_read.stream_client import StreamClient
 
     basic = read_options(options)
+    path, part = table_and_part(basic[TABLE])
     stream = StreamOptions(
-        parse_table_path(basic[TABLE]),
+        path,
         options.get(STARTING_OFFSETS) or EARLIEST,
+        changelog=part is ReadPart.CHANGELOG,
         fail_on_data_loss=_flag(options, FAIL_ON_DATA_LOSS),
         ignore_deletes=_flag(options, IGNORE_DELETES),
     )

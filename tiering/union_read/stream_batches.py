@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
+from tiering.cluster.skipping import reader_without
 from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, SourceChanged
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
+from tiering.union_read.changelog import ChangelogRows
 from tiering.union_read.plan import NO_LAKE, PLAN_ATTEMPTS, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, plan_scan
 from tiering.union_read.readers import LogRows, RowReader
 from tiering.union_read.stream import EARLIEST, BatchLimit, Log, batch_between, begin_at, check_continues, check_same_table, next_offset
@@ -25,12 +28,12 @@ from tiering.union_read.stream_offsets import RESTART_HINT, LakePart, StreamOffs
 
 
 @runtime_checkable
-class CountedRows(Protocol):
-    """A `RowReader` that knows its number of rows; deleted rows count."""
+class StoredRecords(Protocol):
+    """A `RowReader` that knows how many records it reads. Those that deletes or later records replace count, too."""
 
     @property
     def records(self) -> int:
-        """The number of rows."""
+        """The number of records."""
 
 
 @dataclass(frozen=True)
@@ -153,20 +156,26 @@ class StreamedTable:
             starts, stops = ({bucket: bounds[side] for bucket, bounds in ranges.items()} for side in (0, 1))
             moment = ReadMoment(table.path, table.table_id, None, starts, stops)
             return plan_scan(self.cluster, self.open_lake, moment, replace(scan, part=ReadPart.LOG_ROWS), self.skipped)
-        if options.changelog:
-            raise InvalidArgument(f"this version cannot stream the changelog of {table.path}", table_path=table.path)
-        names = {partition.partition_id: partition.partition_name for partition in self.cluster.partitions(table)}
+        names: dict[int | None, str | None] = {None: None}
+        names |= {partition.partition_id: partition.partition_name for partition in self.cluster.partitions(table)}
         readers = list[RowReader]()
-        for bucket, (first, stop) in ranges.items():
-            split = TieringLogSplit(table.path, bucket, names.get(bucket.partition_id), first, stop, None)  # type: ignore[arg-type]
-            size = int((log[bucket].bytes_per_record or UNSIZED_RECORD_BYTES) * (stop - first))
-            readers.append(RowsAfterChanges(LogRows(self.cluster.reader(table, split), size), table.path, options.ignore_deletes))
+        for bucket, bounds in ranges.items():
+            if bucket.partition_id not in names:
+                message = f"a partition of {table.path} was dropped while a batch was planned"
+                raise SourceChanged(message, hint="Start the query again.", table_path=table.path, bucket=bucket)
+            split = TieringLogSplit(table.path, bucket, names[bucket.partition_id], *bounds, None)
+            changes = reader_without(partial(self.cluster.reader, table), split, (self.skipped or {}).get(bucket, ()))
+            size = int((log[bucket].bytes_per_record or UNSIZED_RECORD_BYTES) * split.records)
+            if options.changelog:
+                readers.append(ChangelogRows(changes, table.schema, table.table_type, size))
+            else:
+                readers.append(RowsAfterChanges(LogRows(changes, size), table.path, options.ignore_deletes))
         return readers
 
 
 def _records(reader: RowReader) -> int:
-    """Returns the number of rows of a reader, or an estimate from its size."""
-    return reader.records if isinstance(reader, CountedRows) else max(1, reader.size_bytes // UNSIZED_RECORD_BYTES)
+    """Returns the number of records of a reader, or an estimate from its size."""
+    return reader.records if isinstance(reader, StoredRecords) else max(1, reader.size_bytes // UNSIZED_RECORD_BYTES)
 
 
 def _log_start(table: TableInfo, bucket: BucketKey, ends: BucketOffsets) -> int:
