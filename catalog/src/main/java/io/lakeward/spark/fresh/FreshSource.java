@@ -93,7 +93,7 @@ public final class FreshSource {
             .setEngine(ENGINE)
             .setApplicationId(SparkContext.getOrCreate().applicationId())
             .build();
-    return new OpenedRead(service, user, service.openRead(user, request));
+    return new OpenedRead(service, user, table(), service.openRead(user, request));
   }
 
   /** The lake copy at the moment of the read, if Spark can read it by itself. */

@@ -25,12 +25,14 @@ final class OpenedRead {
 
   private static final String ICEBERG = "iceberg";
 
+  private final String table;
   private final OpenReadResponse opened;
   private final Ticket ticket;
   private volatile boolean used;
 
-  /** {@code user} opened the read at {@code service}. */
-  OpenedRead(ServiceClient service, String user, OpenReadResponse opened) {
+  /** {@code user} opened the read of {@code table} at {@code service}. */
+  OpenedRead(ServiceClient service, String user, String table, OpenReadResponse opened) {
+    this.table = table;
     this.opened = opened.toBuilder().clearTicket().build();
     this.ticket = new Ticket(service, user, opened.getTicket());
   }
@@ -113,6 +115,11 @@ final class OpenedRead {
             .setScan(scan)
             .setCount(count)
             .build());
+  }
+
+  /** The table, as {@code database.table}. */
+  String table() {
+    return table;
   }
 
   boolean hasPrimaryKey() {

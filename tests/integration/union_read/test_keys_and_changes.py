@@ -1,0 +1,96 @@
+"""Primary-key tables and `t$changelog` through the plugin."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from support.running.cluster_of_processes import Deployment
+from tiering.cli.spark.properties import CATALOG
+from tiering.cluster.writable import TableSpec
+from tiering.model.tables import TablePath
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+STOCK = TablePath("sales", "stock")
+NAME = f"{CATALOG}.{STOCK}"
+
+
+def upsert(service: Deployment, keys: range, text: str) -> None:
+    with service.cluster() as cluster:
+        rows = pa.table({"id": keys, "text": [f"{text} {key}" for key in keys]}, schema=SCHEMA)
+        cluster.upsert(STOCK, rows, f"{text}-{keys.start}", 0)
+
+
+def delete(service: Deployment, keys: range) -> None:
+    with service.cluster() as cluster:
+        cluster.delete(STOCK, pa.table({"id": keys}, schema=pa.schema([SCHEMA.field("id")])), f"deletes-{keys.start}", 0)
+
+
+@pytest.fixture(scope="module")
+def stock(service: Deployment) -> dict[int, str]:
+    """The rows of a table whose keys 0 to 29 are in the lake; some of them were changed or deleted since, and others were added."""
+    with service.cluster() as cluster:
+        cluster.create_database(STOCK.database_name, ignore_if_exists=True)
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
+        cluster.create_table(STOCK, TableSpec(SCHEMA, 2, properties=properties, primary_key=("id",)))
+    upsert(service, range(30), "old")
+    service.lakeward("tier", str(STOCK))
+    upsert(service, range(10), "new")
+    upsert(service, range(5), "newest")
+    upsert(service, range(30, 33), "new")
+    delete(service, range(20, 25))
+    return (
+        {key: f"old {key}" for key in range(10, 30) if not 20 <= key < 25}
+        | {key: f"new {key}" for key in (*range(5, 10), *range(30, 33))}
+        | {key: f"newest {key}" for key in range(5)}
+    )
+
+
+def test_the_last_change_of_a_key_replaces_its_row_in_the_lake(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
+    rows = fresh_spark.sql(f"SELECT id, text FROM {NAME}").collect()
+    assert sorted((row.id, row.text) for row in rows) == sorted(stock.items())
+    [row] = fresh_spark.sql(f"SELECT count(*) AS total FROM {NAME}").collect()
+    assert row.total == len(stock)
+    [row] = fresh_spark.sql(f"SELECT count(*) AS total FROM {CATALOG}.sales.`stock$lake`").collect()
+    assert row.total == 30
+
+
+@pytest.mark.parametrize(
+    "condition", ["text = 'old 3'", "text LIKE 'old%'", "id = 3", "id = 22", "id > 28", "text IS NULL", "text = 'new 7'"]
+)
+def test_a_condition_sees_only_the_last_row_of_a_key(fresh_spark: SparkSession, stock: dict[int, str], condition: str) -> None:
+    everything = fresh_spark.createDataFrame(list(stock.items()), "id BIGINT, text STRING")
+
+    rows = fresh_spark.sql(f"SELECT id, text FROM {NAME} WHERE {condition}").collect()
+
+    assert sorted(rows) == sorted(everything.where(condition).collect())
+
+
+@pytest.mark.parametrize("column", ["id", "text"])
+def test_one_column_has_the_values_of_all_rows(fresh_spark: SparkSession, stock: dict[int, str], column: str) -> None:
+    values = [row[0] for row in fresh_spark.sql(f"SELECT {column} FROM {NAME}").collect()]
+    assert sorted(values) == sorted(stock) if column == "id" else sorted(values) == sorted(stock.values())
+
+
+def test_a_limit_returns_rows_of_the_table(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
+    for limit in (1, 25, 100):
+        rows = fresh_spark.sql(f"SELECT id, text FROM {NAME} LIMIT {limit}").collect()
+        assert len(rows) == min(limit, len(stock))
+        assert {(row.id, row.text) for row in rows} <= set(stock.items())
+
+
+def test_the_changelog_has_each_change_with_its_kind(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
+    rows = fresh_spark.sql(f"SELECT _change_type, id, text FROM {CATALOG}.sales.`stock$changelog` WHERE id IN (3, 22)").collect()
+    changes = sorted((row.id, row._change_type, row.text) for row in rows)
+    assert changes == sorted(
+        [
+            (3, "+I", "old 3"),
+            (3, "-U", "old 3"),
+            (3, "+U", "new 3"),
+            (3, "-U", "new 3"),
+            (3, "+U", "newest 3"),
+            (22, "+I", "old 22"),
+            (22, "-D", "old 22"),
+        ]
+    )
