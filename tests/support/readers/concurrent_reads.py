@@ -40,7 +40,7 @@ REGIONS = ("eu", "us", "asia")
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("region", pa.string())])
 KEYS = 24
 OPEN_READS = 3
-EVENTS = (1, 1, 1, 30)
+EVENTS = (1,) * 29 + (30,)
 """Numbers of events between two calls of a read. The highest has time for a whole round, from the plan to the commit."""
 BETWEEN = 0.1
 """Probability that something happens between two calls of a read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from support.services.served_reads import reads_at_uri
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.query.reading import statement_view_of
+from tiering.cli.sql import fresh_reads
 from tiering.cli.sql.fresh_reads import reads_of_service
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakeRolledBack, SchemaDrift, ServiceUnreachable
+from tiering.model.reading.scans import ReadScan
+from tiering.union_read.read_client import ReadClient
 from tiering.wire.channel import Connection
 
 
@@ -121,3 +125,26 @@ def test_a_lake_column_that_was_renamed_is_an_error_and_not_null(served: Served)
 
     with pytest.raises(SchemaDrift):
         served.rows("SELECT text FROM sales.orders")
+
+
+@pytest.mark.parametrize("served", [ICEBERG], indirect=True, ids=lambda kind: kind.name)
+def test_a_long_statement_renews_its_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh_reads, "RENEW_SECONDS", 0.01)
+    orders = served.world.table("orders")
+    served.world.append(orders, 0, 4)
+    renewed, renew = threading.Event(), ReadClient.renew
+
+    def noted(client: ReadClient, ticket: bytes) -> bytes:
+        answer = renew(client, ticket)
+        renewed.set()
+        return answer
+
+    def plan_after_a_renewal(client: ReadClient, ticket: bytes, scan: ReadScan) -> list[bytes]:
+        assert renewed.wait(60)
+        return plan(client, ticket, scan)
+
+    plan = ReadClient.plan
+    monkeypatch.setattr(ReadClient, "renew", noted)
+    monkeypatch.setattr(ReadClient, "plan", plan_after_a_renewal)
+
+    assert served.rows("SELECT count(*) FROM sales.orders") == [(4,)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ from tiering.union_read.plan import CheckedBase, LakeOpener, base_without_coordi
 from tiering.union_read.read_client import OpenedRead, ReadClient
 from tiering.union_read.task_codec import decode
 from tiering.wire.channel import Connection
+
+RENEW_SECONDS = 60.0
+"""Time between two renewals of a read. A read expires five minutes after the last one."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class ServiceRead:
 
     client: ReadClient
     opened: OpenedRead
+    ticket: _RenewedTicket
     table: TableInfo
 
     @property
@@ -101,7 +106,7 @@ class ServiceRead:
 
     def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a scan (`FreshRead.rows`)."""
-        for task in self.client.plan(self.opened.ticket, scan):
+        for task in self.client.plan(self.ticket.current, scan):
             yield from decode(task).read()
 
 
@@ -112,10 +117,30 @@ def reads_of_service(connection: Connection, tables: TableCatalog) -> OpenRead:
     @contextmanager
     def opened(path: TablePath) -> Iterator[ServiceRead]:
         read = client.open(path)
-        try:
-            yield ServiceRead(client, read, tables.table(path))
-        finally:
-            with suppress(LakewardError):  # the read expires by itself
-                client.close(read.ticket)
+        with closing(_RenewedTicket(client, read.ticket)) as ticket:
+            yield ServiceRead(client, read, ticket, tables.table(path))
 
     return opened
+
+
+class _RenewedTicket:
+    """The ticket of an open read. A thread renews it until `close`, so that the service keeps what the read needs."""
+
+    def __init__(self, client: ReadClient, ticket: bytes) -> None:
+        self.current = ticket
+        self._client = client
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="renew-read", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops the renewals, and ends the read. If that fails, the read ends when it expires."""
+        self._ended.set()
+        self._thread.join()
+        with suppress(LakewardError):
+            self._client.close(self.current)
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEW_SECONDS):
+            with suppress(LakewardError):  # the next renewal may succeed
+                self.current = self._client.renew(self.current)
