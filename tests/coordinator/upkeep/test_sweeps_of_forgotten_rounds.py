@@ -11,6 +11,7 @@ from support.upkeep.expiring_tables import expiring_table, tier
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.sweep_lake import sweep_lake
+from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.tables import TableInfo
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
 from tiering.round.steps import actions as act
@@ -49,6 +50,7 @@ def test_expired_files_go_though_their_rounds_were_forgotten_and_the_coordinator
     assert sweep(world, table).removed == 0, "they were dead for no time yet"
     dead = stored(world, table) - live(world, table)
     world.restart()
+    world.clock.advance(READ_TTL.total_seconds())  # until then the coordinator does not know which reads are open
     forget(world)
     tier(world, table, 3, first=6)
     sweep(world, table)
