@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tiering.errors import InvalidArgument, LogBehindLake, LogTruncated, TableMismatch
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
-from tiering.union_read.stream import Batch, BatchLimit, batch_between, begin_at, check_continues, divided, next_offset
-from tiering.union_read.stream_offsets import BEGINNING, LakePart, StreamOffset, decode, encode
+from tiering.union_read.streams.offsets import BEGINNING, LakePart, StreamOffset, decode, encode
+from tiering.union_read.streams.planning import Batch, BatchLimit, batch_between, begin_at, check_continues, divided, next_offset
 
 TABLE = TableInfo(
     7, TablePath("sales", "orders"), TableType.LOG, pa.schema([pa.field("id", pa.int64())]), 3, datetime(2026, 1, 1, tzinfo=UTC)

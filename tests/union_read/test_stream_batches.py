@@ -16,9 +16,9 @@ from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, Table
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.plan import base_without_coordinator
-from tiering.union_read.stream import BatchLimit
-from tiering.union_read.stream_batches import StreamedTable, StreamOptions
-from tiering.union_read.stream_offsets import decode, encode
+from tiering.union_read.streams.batches import StreamedTable, StreamOptions
+from tiering.union_read.streams.offsets import decode, encode
+from tiering.union_read.streams.planning import BatchLimit
 
 LOG_TTL_S = 60
 VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])

@@ -20,7 +20,7 @@ from tiering.union_read.spark_source import TABLE, URI, ReadPartition, errors_fo
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tiering.union_read.stream_client import StreamClient
+    from tiering.union_read.streams.client import StreamClient
 
 STARTING_OFFSETS, MAX_RECORDS = "startingOffsets", "maxRecordsPerTrigger"
 FAIL_ON_DATA_LOSS, IGNORE_DELETES = "failOnDataLoss", "ignoreDeletes"
@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> Offset:
         """Returns a constant: the end of the first batch tells where the stream begins, because Spark stores only that."""
-        from tiering.union_read.stream_offsets import BEGINNING
+        from tiering.union_read.streams.offsets import BEGINNING
 
         return _fields(BEGINNING)
 
@@ -52,7 +52,7 @@ class StreamReader(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> list[ReadPartition]:
         """Returns the tasks of a batch; none for an empty range, with which Spark tells the offset of the checkpoint."""
-        from tiering.union_read.stream_offsets import BEGINNING
+        from tiering.union_read.streams.offsets import BEGINNING
 
         self._end = _text(end) if _text(end) != BEGINNING else None
         if start == end:
@@ -73,9 +73,9 @@ class StreamReader(DataSourceStreamReader):
 def stream_client(options: Mapping[str, str]) -> StreamClient:
     """Returns the client for the options of a stream. Raises InvalidArgument."""
     from tiering.model.reading.scans import ReadPart
-    from tiering.union_read.stream import EARLIEST
-    from tiering.union_read.stream_batches import StreamOptions
-    from tiering.union_read.stream_client import StreamClient
+    from tiering.union_read.streams.batches import StreamOptions
+    from tiering.union_read.streams.client import StreamClient
+    from tiering.union_read.streams.planning import EARLIEST
 
     basic = read_options(options)
     path, part = table_and_part(basic[TABLE])

@@ -16,9 +16,9 @@ from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.streams import STREAM_TTL
 from tiering.errors import InvalidArgument, LogTruncated, UnknownTable
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.union_read.stream_batches import StreamOptions
-from tiering.union_read.stream_client import StreamClient
-from tiering.union_read.stream_offsets import BEGINNING
+from tiering.union_read.streams.batches import StreamOptions
+from tiering.union_read.streams.client import StreamClient
+from tiering.union_read.streams.offsets import BEGINNING
 from tiering.union_read.task_codec import decode as decode_task
 
 BUCKET = BucketKey(None, 0)

@@ -30,7 +30,7 @@ from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks, snapshots_to_lease
-from tiering.union_read.stream_batches import StreamedTable
+from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 
 TICKET_KEY = "read-tickets"

@@ -18,9 +18,9 @@ from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.rpc.v1 import reads_pb2 as pb
 from tiering.union_read.plan import scan_columns
-from tiering.union_read.stream import EARLIEST, BatchLimit
-from tiering.union_read.stream_batches import StreamOptions
-from tiering.union_read.stream_offsets import StreamOffset, decode, encode
+from tiering.union_read.streams.batches import StreamOptions
+from tiering.union_read.streams.offsets import StreamOffset, decode, encode
+from tiering.union_read.streams.planning import EARLIEST, BatchLimit
 from tiering.union_read.tasks import ReadTask, pack_tasks
 
 STREAM_TTL = timedelta(hours=1)

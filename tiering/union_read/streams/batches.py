@@ -23,8 +23,17 @@ from tiering.planning.check_log import check_reachable
 from tiering.union_read.changelog import ChangelogRows
 from tiering.union_read.plan import NO_LAKE, PLAN_ATTEMPTS, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, plan_scan
 from tiering.union_read.readers import LogRows, RowReader
-from tiering.union_read.stream import EARLIEST, BatchLimit, Log, batch_between, begin_at, check_continues, check_same_table, next_offset
-from tiering.union_read.stream_offsets import RESTART_HINT, LakePart, StreamOffset
+from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
+from tiering.union_read.streams.planning import (
+    EARLIEST,
+    BatchLimit,
+    Log,
+    batch_between,
+    begin_at,
+    check_continues,
+    check_same_table,
+    next_offset,
+)
 
 
 @runtime_checkable

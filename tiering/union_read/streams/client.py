@@ -10,7 +10,7 @@ from tiering.rpc.v1 import reads_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.rpc.v1.reads_pb2_grpc import TableReadsStub
 from tiering.union_read.read_client import PLAN_SECONDS
-from tiering.union_read.stream_batches import StreamOptions
+from tiering.union_read.streams.batches import StreamOptions
 from tiering.union_read.task_codec import TaskJoiner
 from tiering.wire.channel import Connection
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tiering.errors import InvalidArgument, LogBehindLake, LogTruncated, TableMismatch
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
-from tiering.union_read.stream_offsets import RESTART_HINT, LakePart, StreamOffset
+from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
 
 EARLIEST, LATEST = "earliest", "latest"
 """Values of `startingOffsets`. Earliest: the lake copy and then the log."""
