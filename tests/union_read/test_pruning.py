@@ -25,6 +25,7 @@ from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.sql_types import Instant
 from tiering.model.tables import TableInfo
 from tiering.union_read.readers import LogRows, RowReader
+from tiering.wire.read_scans import scan_from_pb, scan_to_pb
 
 SCHEMA = pa.schema(
     [
@@ -158,6 +159,12 @@ def test_the_number_of_rows_of_partitions_is_known_without_reading(
     read: PlannedRead, all_rows: pa.Table, conditions: list[Condition]
 ) -> None:
     assert read.count(ReadScan(conditions=tuple(conditions))) == len(matching(all_rows, conditions))
+
+
+@given(conditions=CONDITIONS)
+def test_conditions_are_the_same_after_their_way_over_the_wire(conditions: list[Condition]) -> None:
+    scan = ReadScan(conditions=tuple(conditions), limit=3)
+    assert repr(scan_from_pb(scan_to_pb(scan))) == repr(scan)
 
 
 def test_a_condition_on_a_partition_reads_only_its_files_and_buckets(read: PlannedRead) -> None:

@@ -71,6 +71,13 @@ class ReadClient:
                 joiner.add(answer.tasks, answer.last_task_continues)
         return joiner.tasks
 
+    def count(self, ticket: bytes, scan: ReadScan) -> int | None:
+        """Returns the exact number of rows of a scan; None if only reading the rows tells it."""
+        request = pb.PlanReadRequest(ticket=ticket, scan=scan_to_pb(scan), count=True)
+        with self._connection.calling():
+            answers = list(self._stub.PlanRead(request, timeout=PLAN_SECONDS))
+        return next((answer.row_count for answer in answers if answer.HasField("row_count")), None)
+
     def renew(self, ticket: bytes) -> bytes:
         """Extends the time of a read, and returns its new ticket."""
         with self._connection.calling():

@@ -10,16 +10,17 @@ and `uri` of the service (default: LAKEWARD_URI, else the default address).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tiering.model.reading.conditions import Condition
     from tiering.model.reading.scans import ReadPart
     from tiering.model.tables import TablePath
     from tiering.union_read.read_client import ReadClient
@@ -73,8 +74,11 @@ class LakewardSource(DataSource):
             return from_arrow_schema(pa.schema([*added, *read.schema]), prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> UnionReader:
+        from tiering.union_read.pushdown.spark_filters import is_filter_worker
+
         with errors_for_spark():
-            return UnionReader(read_options(self.options), schema.fieldNames())
+            kind = FilteringReader if is_filter_worker() else UnionReader
+            return kind(read_options(self.options), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from tiering.union_read.spark_stream import StreamReader
@@ -97,6 +101,7 @@ class UnionReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str], columns: list[str]) -> None:
         self._options = dict(options)
         self._columns = columns
+        self._conditions: tuple[Condition, ...] = ()
 
     def partitions(self) -> list[ReadPartition]:
         """Fixes the lake snapshot and the log ends, and returns the tasks. Without rows there is one task without readers.
@@ -110,7 +115,7 @@ class UnionReader(DataSourceReader):
         with errors_for_spark(), read_client(self._options[URI]) as client:
             path, part = table_and_part(self._options[TABLE])
             read = client.open(path)
-            tasks = client.plan(read.ticket, ReadScan(part, tuple(self._columns)))
+            tasks = client.plan(read.ticket, ReadScan(part, tuple(self._columns), self._conditions))
             if not tasks:
                 client.close(read.ticket)
         return [ReadPartition(task) for task in tasks or [encode(ReadTask((), ()))]]
@@ -122,6 +127,17 @@ class UnionReader(DataSourceReader):
         assert isinstance(partition, ReadPartition)
         with errors_for_spark():
             yield from decode(partition.task).read()
+
+
+class FilteringReader(UnionReader):
+    """A reader that also uses the filters of the statement."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Uses the filters to read less. Returns all of them, so that Spark filters again."""
+        from tiering.union_read.pushdown.spark_filters import conditions_of
+
+        self._conditions = conditions_of(filters)
+        return filters
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Reads the conditions of a request (`Filter` and `Condition` of common.proto), and limits their size."""
+"""Reads and writes the conditions of a request (`Filter` and `Condition` of common.proto), and limits their size."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from tiering.errors import InvalidArgument
 from tiering.model.names import check_length
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Value
+from tiering.model.sql_types import Instant, Value
 from tiering.rpc.v1 import common_pb2 as pb
-from tiering.wire.procedure_calls import literal_from_pb
+from tiering.wire.procedure_calls import literal_from_pb, literal_to_pb
 
 _DEEPEST = 50
 """Deepest nesting of conditions: people never write deeper ones, and Python's stack is finite."""
@@ -68,6 +68,26 @@ class ConditionReader:
                 f"the conditions of the read have more than {MAX_VALUES} values",
                 hint="Ask with a shorter IN list, or without it, and filter the answer.",
             )
+
+
+def condition_to_pb(condition: Condition) -> pb.Condition:
+    """Returns the message of a condition."""
+    match condition:
+        case Filter(column, operator, values):
+            operator_value = pb.Filter.Operator.Value(operator.name)
+            return pb.Condition(filter=pb.Filter(column=column, operator=operator_value, values=map(_literal, values)))
+        case AllOf(parts):
+            return pb.Condition(all=pb.Conditions(conditions=map(condition_to_pb, parts)))
+        case AnyOf(parts):
+            return pb.Condition(any=pb.Conditions(conditions=map(condition_to_pb, parts)))
+        case Not(part):
+            return pb.Condition(negated=condition_to_pb(part))
+
+
+def _literal(value: Value) -> pb.Literal:
+    if isinstance(value, Instant):
+        return pb.Literal(timestamp_us=value.microseconds)
+    return literal_to_pb(value) or pb.Literal()  # NULL has no value
 
 
 def _value(literal: pb.Literal) -> Value:

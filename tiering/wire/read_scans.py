@@ -6,7 +6,7 @@ from tiering.errors import InvalidArgument
 from tiering.model.names import check_length
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.rpc.v1 import reads_pb2 as pb
-from tiering.wire.conditions import ConditionReader
+from tiering.wire.conditions import ConditionReader, condition_to_pb
 
 MAX_COLUMNS = 10_000
 """Columns of one scan at most."""
@@ -32,5 +32,6 @@ def scan_from_pb(message: pb.ReadScan) -> ReadScan:
 
 
 def scan_to_pb(scan: ReadScan) -> pb.ReadScan:
-    """Returns the message of a scan without conditions, which only the plugin sends."""
-    return pb.ReadScan(part=pb.ReadScan.Part.Value(scan.part.name), columns=scan.columns, limit=scan.limit)
+    """Returns the message of a scan."""
+    part = pb.ReadScan.Part.Value(scan.part.name)
+    return pb.ReadScan(part=part, columns=scan.columns, conditions=map(condition_to_pb, scan.conditions), limit=scan.limit)

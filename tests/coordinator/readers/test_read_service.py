@@ -13,6 +13,7 @@ from support.services.served import at_uri
 from support.services.served_reads import reads_at_uri
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, LakeRolledBack, ReadExpired, SourceChanged, UnknownTable
+from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo, TablePath
@@ -59,6 +60,32 @@ def test_a_read_has_the_rows_of_lake_and_log_of_its_opening(service: Service) ->
     assert read.schema.names == ["id", "text"]
     assert service.ids(read) == service.ids(read) == list(range(14))
     assert service.ids(service.open(table)) == list(range(20))
+
+
+def test_the_number_of_rows_is_told_without_tasks_where_it_is_known(service: Service) -> None:
+    world, table = service.world, service.world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+    read = service.open(table)
+    world.append(table, 14, 6)
+    by_id = ReadScan(conditions=(Filter("id", Operator.LESS, (3,)),))
+
+    assert service.client.count(read.ticket, ReadScan()) == 14
+    assert service.client.count(read.ticket, by_id) is None
+
+
+def test_conditions_of_a_scan_reach_its_tasks(service: Service) -> None:
+    world, table = service.world, service.world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+    read = service.open(table)
+
+    scan = ReadScan(columns=("text",), conditions=(Filter("id", Operator.IN, (3, 12)),))
+    tasks = [decode(task) for task in service.client.plan(read.ticket, scan)]
+
+    assert sorted(text for task in tasks for batch in task.read() for text in batch.column("text").to_pylist()) == ["row 12", "row 3"]
 
 
 def test_a_table_without_a_lake_copy_is_read_from_its_log(service: Service) -> None:

@@ -62,3 +62,21 @@ def test_a_read_has_each_row_of_lake_and_log_once_as_of_its_planning(service: De
 def test_an_unknown_table_is_an_error_with_its_class(service: Deployment, spark: SparkSession) -> None:
     with pytest.raises(PySparkException, match=r"\[UnknownTable\].*sales\.nothing"):
         load(spark, service, TablePath("sales", "nothing"))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_filters_reach_the_tasks_where_spark_pushes_them(service: Deployment, spark: SparkSession, enabled: bool) -> None:
+    path = TablePath("sales", f"filtered_{enabled}".lower())
+    service.create(path, freshness="1 h")
+    service.append(path, 0, 60)
+    service.lakeward("tier", str(path))
+    service.append(path, 60, 30)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", enabled)
+    spark.conf.set("spark.sql.adaptive.enabled", False)
+
+    frame = load(spark, service, path).where("id IN (3, 72) AND text LIKE 'row%'").select("text")
+
+    assert sorted(row.text for row in frame.collect()) == ["row 3", "row 72"]
+    scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    assert scan.metrics().apply("numOutputRows").value() == (2 if enabled else 90)
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")

@@ -87,7 +87,11 @@ class ReadService(TableReadsServicer):
         return _answers(self._streams.plan_batch(StreamCall.of_plan(request, scan), scan, request.start_offset, request.end_offset))
 
     def _planned(self, request: pb.PlanReadRequest) -> Iterator[pb.PlanReadResponse]:
-        return _answers(self._reads.plan(request.ticket, scan_from_pb(request.scan)))
+        scan = scan_from_pb(request.scan)
+        row_count = self._reads.count(request.ticket, scan) if request.count else None
+        if row_count is not None:
+            return iter([pb.PlanReadResponse(row_count=row_count)])
+        return _answers(self._reads.plan(request.ticket, scan))
 
 
 def _answers(tasks: Sequence[ReadTask]) -> Iterator[pb.PlanReadResponse]:

@@ -29,6 +29,7 @@ from tiering.lake.rules.base_check import Base
 from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
+from tiering.union_read.count import count_rows
 from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks, snapshots_to_lease
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
@@ -147,6 +148,14 @@ class Reads:
         with _hint_at_the_copy(table.path):
             readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
         return scan_tasks(table, readers, scan)
+
+    def count(self, ticket: bytes, scan: ReadScan) -> int | None:
+        """Returns the exact number of rows of a scan; None if only reading the rows tells it. Raises the errors of `plan`."""
+        read = self._allowed(ticket)
+        self.open_reads.check(read)
+        table = self._cluster.table(read.moment.path)
+        with _hint_at_the_copy(table.path):
+            return count_rows(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
 
     def streamed(self, path: TablePath) -> tuple[StreamedTable, TableInfo]:
         """Returns the parts with which batches of a stream of the table are planned, and the table. Raises UnknownTable, ServiceBusy."""
