@@ -18,7 +18,10 @@ FOLDER = ROOT / "sql_examples"
 EXAMPLES = load_examples(FOLDER)
 REGISTRY = default_registry()
 SYSTEM_TABLES = {table.name: {field.name: spark_type(field.type) for field in table.schema} for table in REGISTRY.tables}
-DATA_TABLES = {"flights": {"id": "BIGINT", "text": "STRING", "__bucket": "INT", "__offset": "BIGINT", "__timestamp": "TIMESTAMP"}}
+FLIGHTS = {"id": "BIGINT", "text": "STRING"}
+HIDDEN = {"__bucket": "INT", "__offset": "BIGINT", "__timestamp": "TIMESTAMP"}
+CHANGELOG = {"_change_type": "STRING", "_log_offset": "BIGINT", "_commit_timestamp": "TIMESTAMP"}
+DATA_TABLES = {"flights": FLIGHTS | HIDDEN, "flights$lake": FLIGHTS | HIDDEN, "flights$changelog": CHANGELOG | FLIGHTS}
 """Tables of the setting that can be read (sql_examples/README.md)."""
 CATALOG = {"fluss": {"sys": SYSTEM_TABLES, "demo": DATA_TABLES}}
 
