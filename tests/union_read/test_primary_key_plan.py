@@ -20,9 +20,9 @@ from tiering.lake.iceberg.reading import bucket_scan
 from tiering.lake.writing import keys
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey, ChangeType, TableBucket, TableInfo
-from tiering.union_read import primary_key
-from tiering.union_read.key_merge import MergedRows
 from tiering.union_read.plan import NO_LAKE, open_read, snapshots_to_lease
+from tiering.union_read.primary_key import bucket_merges
+from tiering.union_read.primary_key.key_merge import MergedRows
 
 KEY_SCHEMA = pa.schema([PRIMARY_KEY_SCHEMA.field("id")])
 
@@ -112,8 +112,8 @@ def test_a_bucket_that_is_divided_among_tasks_has_each_row_once(
     world: LakeWorld, key: tuple[str, ...], many_keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "MANY_KEYS", many_keys)
-    monkeypatch.setattr(primary_key, "TASK_BYTES", 1)
-    monkeypatch.setattr(primary_key, "LAKE_SHARE", 0)
+    monkeypatch.setattr(bucket_merges, "TASK_BYTES", 1)
+    monkeypatch.setattr(bucket_merges, "LAKE_SHARE", 0)
     monkeypatch.setattr(bucket_scan, "READER_BYTES", 1)
     schema = pa.schema([PRIMARY_KEY_SCHEMA.field("id"), PRIMARY_KEY_SCHEMA.field("text").with_nullable(False), ("number", pa.int32())])
     table = world.primary_key_table("accounts", schema=schema, key=key)

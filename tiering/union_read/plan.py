@@ -27,7 +27,7 @@ from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
 from tiering.planning.plan_splits import Plan, cut_splits, plan_round, replaced_buckets
 from tiering.union_read.changelog import ChangelogRows, changelog_schema
-from tiering.union_read.primary_key import BucketChanges, merged_readers
+from tiering.union_read.primary_key.bucket_merges import BucketChanges, merged_readers
 from tiering.union_read.pushdown.pruning import pruning_for
 from tiering.union_read.pushdown.row_filter import conjuncts
 from tiering.union_read.readers import LogRows, RowReader

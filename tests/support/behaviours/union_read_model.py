@@ -1,4 +1,4 @@
-"""What a union read must return in a story, and the moments of former reads, which must return the same rows again."""
+"""The rows that a union read must return in a story, and the moments of former reads, which must return the same rows again."""
 
 from __future__ import annotations
 

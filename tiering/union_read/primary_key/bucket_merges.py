@@ -12,7 +12,7 @@ from tiering.cluster.base import SplitReader
 from tiering.lake.file_lists import BucketRows
 from tiering.model.reading.scans import ReadPart
 from tiering.model.tables import BucketKey, TableInfo
-from tiering.union_read.key_merge import MergedRows, SnapshotRows, Yields
+from tiering.union_read.primary_key.key_merge import MergedRows, SnapshotRows, Yields
 from tiering.union_read.readers import RowReader
 from tiering.union_read.tasks import TASK_BYTES
 
