@@ -7,7 +7,7 @@ fresh       `fluss.db.t` with `plain-name=fresh`: the lake copy and the log
 iceberg     `lake.db.t`, Iceberg's own catalog without the plugin
 
 A real coordinator process, a real tierer that tiers the first part, and one Spark session (`local[2]`) with two cores. Two statements:
-**all** computes a hash over every column of every row, **one column** a sum. The ways take turns, every other time in the opposite order;
+**all** computes a hash over every column of every row, **one column** a sum. The names take turns, every other time in the opposite order;
 medians. **Log part** is the fresh read of a table that is in the log alone, in rows per second and core. **Point query** selects one row
 by its key. Of the primary-key table 1 % of the keys were changed after the round. Prints a table with the machine's load before and after;
 the last line is one JSON object. `--fluss` uses a Fluss cluster instead of the embedded one. The bench creates a database in it.
@@ -58,11 +58,11 @@ LOG_PART_TARGET = 1e6
 POINT_TARGET_MS = 300.0
 STATEMENTS = {"all": "SELECT sum(hash(*)) FROM {}", "one column": "SELECT sum(distance_km) FROM {}"}
 Scan = dict[str, dict[str, float]]
-"""Milliseconds by statement and way."""
+"""Milliseconds by statement and name of the table."""
 
 
-def ways(table: str) -> dict[str, str]:
-    """The names of a table in SQL."""
+def sql_names(table: str) -> dict[str, str]:
+    """Returns the names of a table in SQL: of its lake copy, of the fresh read, and in Iceberg's own catalog."""
     return {"lake": f"{CATALOG}.{DATABASE}.`{table}$lake`", "fresh": f"{CATALOG}.{DATABASE}.{table}", "iceberg": f"lake.{DATABASE}.{table}"}
 
 
@@ -112,23 +112,23 @@ def milliseconds(spark: SparkSession, sql: str) -> tuple[float, object]:
 
 
 def scan(spark: SparkSession, table: str, times: int) -> Scan:
-    """Measures the statements on a table in each way."""
+    """Measures the statements on a table by each of its names."""
     taken: Scan = {}
     for name, sql in STATEMENTS.items():
-        runs: dict[str, list[float]] = {way: [] for way in ways(table)}
+        runs: dict[str, list[float]] = {label: [] for label in sql_names(table)}
         for number in range(times + 1):
-            turn = list(ways(table).items())
-            for way, full_name in turn if number % 2 else reversed(turn):
+            turn = list(sql_names(table).items())
+            for label, full_name in turn if number % 2 else reversed(turn):
                 spent, _ = milliseconds(spark, sql.format(full_name))
                 if number:  # the first run warms up
-                    runs[way].append(spent)
-        taken[name] = {way: statistics.median(run) for way, run in runs.items()}
+                    runs[label].append(spent)
+        taken[name] = {label: statistics.median(run) for label, run in runs.items()}
     return taken
 
 
 def check(spark: SparkSession, table: str, fresh: int, lake: int) -> None:
     """A benchmark of a wrong answer is worth nothing."""
-    counts = [milliseconds(spark, f"SELECT count(tail_number) FROM {ways(table)[way]}")[1] for way in ("fresh", "lake")]
+    counts = [milliseconds(spark, f"SELECT count(tail_number) FROM {sql_names(table)[label]}")[1] for label in ("fresh", "lake")]
     if counts != [fresh, lake]:
         raise SystemExit(f"{table}: fresh and lake have {counts} rows instead of {[fresh, lake]}")
 
@@ -155,7 +155,7 @@ def measure(bench: Bench, spark: SparkSession, rows: int, keys: int, times: int)
         figures[f"log {share:.0%}"] = scan(spark, "flights", times)
     bench.create("in_log")
     bench.append("in_log", max(int(rows * SHARES[-1]), 1))
-    sql = STATEMENTS["all"].format(ways("in_log")["fresh"])
+    sql = STATEMENTS["all"].format(sql_names("in_log")["fresh"])
     taken = median_ms(lambda: milliseconds(spark, sql)[0], times)
     figures["log_part_rows_per_second_per_core"] = max(int(rows * SHARES[-1]), 1) / (taken / 1_000) / CORES
     bench.create("keyed", primary_key=("flight_id",))
@@ -165,7 +165,7 @@ def measure(bench: Bench, spark: SparkSession, rows: int, keys: int, times: int)
     bench.upsert("keyed", changed)
     check(spark, "keyed", keys, keys)
     figures["keys 1%"] = scan(spark, "keyed", times)
-    point = f"SELECT * FROM {ways('keyed')['fresh']} WHERE flight_id = {int(changed[0])}"
+    point = f"SELECT * FROM {sql_names('keyed')['fresh']} WHERE flight_id = {int(changed[0])}"
     figures["point_query_ms"] = median_ms(lambda: milliseconds(spark, point)[0], times * 3)
     return figures
 
@@ -199,7 +199,7 @@ def show(figures: dict[str, object]) -> None:
     for name, scans in figures.items():
         if isinstance(scans, dict):
             for statement, taken in scans.items():
-                times = [f"{taken[way]:.0f}" for way in ("lake", "fresh", "iceberg")]
+                times = [f"{taken[label]:.0f}" for label in ("lake", "fresh", "iceberg")]
                 table.add_row(name, statement, *times, f"{ratio(scans, statement):.2f}")
     console.print(table)
     rate, point = float(str(figures["log_part_rows_per_second_per_core"])), float(str(figures["point_query_ms"]))

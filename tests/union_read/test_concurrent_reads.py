@@ -24,7 +24,8 @@ from tiering.errors import LogBehindLake
 from tiering.lake.marker import TieredRange
 from tiering.model.reading.scans import ReadMoment
 from tiering.model.tables import ChangeType
-from tiering.union_read import key_merge, plan
+from tiering.union_read import plan
+from tiering.union_read.primary_key import key_merge
 
 pytestmark = pytest.mark.usefixtures("often")
 

@@ -36,6 +36,7 @@ UNIT = (
     "tests/round",
     "tests/sys_tables",
     "tests/telemetry",
+    "tests/union_read",
     "tests/wire",
     "tests/test_bench_figures.py",
     "tests/test_bench_lag.py",

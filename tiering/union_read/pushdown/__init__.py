@@ -1,1 +1,1 @@
-"""What the conditions of a read leave out: partitions and buckets before the read (`pruning`), rows in its tasks (`row_filter`)."""
+"""Applies the conditions of a read: to partitions and buckets before the read (`pruning`), and to rows in its tasks (`row_filter`)."""
