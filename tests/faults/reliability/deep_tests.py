@@ -17,6 +17,7 @@ LAKE_TABLES = (
     "tests/behaviours/test_log_tables.py",
     "tests/behaviours/test_other_tools.py",
     "tests/behaviours/test_primary_key_tables.py",
+    "tests/behaviours/test_union_reads.py",
     "tests/cluster/embedded/kv/test_primary_key_stories.py",
     "tests/lake/iceberg/test_fuzzed_rounds.py",
     "tests/lake/iceberg/primary_key/test_stories.py",
@@ -39,6 +40,7 @@ VALUES = (
     "tests/coordinator/decisions",
     "tests/coordinator/memory/test_deadlines.py",
     "tests/coordinator/memory/test_waiting_queue.py",
+    "tests/coordinator/readers/test_tickets.py",
     "tests/files/test_crc32.py",
     "tests/ingest/test_csv_files.py",
     "tests/ingest/test_csv_quotes.py",
@@ -52,6 +54,7 @@ VALUES = (
     "tests/lake/rules",
     "tests/lake/test_column_names.py",
     "tests/lake/test_marker.py",
+    "tests/lake/writing/test_key_sets.py",
     "tests/lake/writing/test_serializers.py",
     "tests/lake/writing/test_required_values.py",
     "tests/planning",
@@ -61,6 +64,7 @@ VALUES = (
     "tests/sys_tables/procedures/test_fuzzed_calls.py",
     "tests/sys_tables/query/test_scan.py",
     "tests/telemetry/test_traces.py",
+    "tests/union_read",
     "tests/wire/test_delays_of_others.py",
 )
 """Tests of properties of drawn values, messages and texts."""

@@ -192,12 +192,14 @@ def test_over_all_histories_nothing_goes_that_must_stay(
     tiered, head = min(tiered, count - 1), max(min(head, count - 1), min(tiered, count - 1))
     named = [TableReference(min(number, count - 1), branch, age, least) for number, branch, age, least in references]
     former = data.draw(st.sets(st.integers(0, count - 1)))
-    table = TableHistory(snapshots, head, tiered, named, former, user_max_age_ms)
+    read = data.draw(st.sets(st.integers(0, count - 1)))
+    table = TableHistory(snapshots, head, tiered, named, former, read, user_max_age_ms)
     retention = SnapshotRetention(max_age_ms, min_count)
     gone = expired_snapshots(table, retention, NOW, limit=limit)
     assert len(gone) <= max(limit, len(table.snapshots) // 2)
     assert gone == sorted(gone)
     lost = set(gone)
+    assert not lost & read
     assert not lost & {head, tiered, *(reference.snapshot_id for reference in named)}
     assert all(number < tiered for number in lost)
     main = on_main(table)
