@@ -13,7 +13,7 @@ from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath
 from tiering.name_matching import nearest_names
 
-_LISTED = 30
+_LISTED = 20
 """Names a hint lists in full; of more, only the nearest."""
 _NEAR = 5
 
