@@ -18,7 +18,7 @@ from sqlglot import exp
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
-from sys_tables.offline.fresh_rows import ATTEMPTS, STALE_MOMENT, OpenRead, StatementReads
+from sys_tables.offline.fresh_rows import OpenRead, StatementReads
 from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, UseStatement, parse
 from sys_tables.offline.relations import Relations, ResolvedTable, resolve
 from sys_tables.offline.show_and_describe import describe, show, used_database
@@ -29,6 +29,7 @@ from tiering.errors import StatementFailed
 from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock
 from tiering.procedures.arguments import SessionNames
+from tiering.union_read.plan import plan_again_if_stale
 
 DEFAULT_MEMORY_LIMIT = "1GB"
 
@@ -92,19 +93,15 @@ class OfflineEngine:
     def _query(self, tree: exp.Query, view: StatementView) -> Answer:
         full, tables = qualified(tree, lambda parts: resolve(self._named(parts), view.names, self._registry))
         sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._run(sql, view, tables, mentioned, hidden)
-            except StatementFailed as error:
-                if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
-                    raise
-                # Run once more with all columns, so that the error can list them.
-                return self._run(sql, view, tables, None, hidden)
-            except STALE_MOMENT:
-                if attempt == ATTEMPTS - 1:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            return self._run(sql, view, tables, mentioned, hidden)
+        except StatementFailed as error:
+            if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
+                raise
+            # Run once more with all columns, so that the error can list them.
+            return self._run(sql, view, tables, None, hidden)
 
+    @plan_again_if_stale  # a coordinator may cut the log between the plan and the read
     def _run(self, sql: str, view: StatementView, tables: list[ResolvedTable], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
         with StatementReads(self._source.open_read) as reads, self._connection() as connection:
             check_statement(connection, sql)

@@ -11,15 +11,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tiering.errors import KvSnapshotGone, LogTruncated, SourceChanged
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo, TablePath
-
-ATTEMPTS = 3
-"""Attempts of a statement. A coordinator may cut the log between the plan and the read; the next attempt has a new moment."""
-
-STALE_MOMENT = (LogTruncated, SourceChanged, KvSnapshotGone)
-"""Errors after which a new moment may succeed."""
 
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of rows that are passed to DuckDB at once, so that many small segments cost little and memory stays bounded."""

@@ -132,7 +132,7 @@ def test_equality_deletes_apply_to_older_rows_alone(world: LakeWorld, key: tuple
     upsert(world, table, rows([6], "c"))
 
     deleted = set(range(8)) - set(ids(rows_of(world, table)))
-    assert deleted <= {1}  # of the two buckets the delete applies to one
+    assert deleted <= {1}  # the delete applies to one of the two buckets
     assert [row for row in rows_of(world, table) if row[0] != 1] == sorted(rows([0, 2, 3, 4, 7], "a") + rows([5], "b") + rows([6], "c"))
 
 

@@ -2,7 +2,7 @@
 a scan.
 
 The lake has the records below L of each bucket, and the log part is `[L, E)`. So each row is read once, and a task that is retried reads
-the same rows. The base check of a round decides whether L describes the lake's head.
+the same rows. The base check of a round decides whether the offsets L belong to the newest snapshot of the lake table.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+import tenacity
 
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import DenseOffsets, KeyBuckets
@@ -36,6 +37,14 @@ from tiering.union_read.tasks import ReadTask, pack_tasks
 PLAN_ATTEMPTS = 3
 """A round that commits during the planning may let the cluster cut the log behind its offsets. The next attempt sees the new snapshot."""
 
+STALE_PLAN = (LogTruncated, SourceChanged, KvSnapshotGone)
+"""Errors after which a new plan may succeed: a round, retention or a change of partitions came between two of its reads."""
+
+plan_again_if_stale = tenacity.retry(
+    stop=tenacity.stop_after_attempt(PLAN_ATTEMPTS), retry=tenacity.retry_if_exception_type(STALE_PLAN), reraise=True
+)
+"""Decorates a function that plans from the present state. Raises the error of the last attempt."""
+
 UNSIZED_RECORD_BYTES = 270
 """Size of a record whose cluster does not tell it, as in `plan_splits.UNSIZED_SPLIT_RECORDS`."""
 
@@ -51,17 +60,13 @@ LeaseSnapshots = Callable[[Mapping[TableBucket, int]], Collection[TableBucket]]
 NO_LAKE = Base(None, None, False)
 
 
+@plan_again_if_stale
 def open_read(source: SplitSource, path: TablePath, checked_base: CheckedBase, lease: LeaseSnapshots | None = None) -> ReadMoment:
     """Returns the moment of a read of the table `path` as of now. `lease` None: the KV snapshots of the moment are not leased.
 
     Raises UnknownTable, the errors of `checked_base`, LogTruncated (the log no longer has the records behind the lake's offsets),
     KvSnapshotGone, ClusterUnavailable.
     """
-    for _ in range(PLAN_ATTEMPTS - 1):
-        try:
-            return _moment(source, source.table(path), checked_base, lease)
-        except (LogTruncated, SourceChanged, KvSnapshotGone):
-            continue
     return _moment(source, source.table(path), checked_base, lease)
 
 

@@ -49,6 +49,14 @@ def errors_for_spark() -> Iterator[None]:
         raise ReadFailed(f"[{error.error_class}] {error.message}{hint}") from None
 
 
+def rows_of_task(task: bytes) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a task on an executor. Raises ReadFailed."""
+    from tiering.union_read.task_codec import decode
+
+    with errors_for_spark():
+        yield from decode(task).read()
+
+
 class LakewardSource(DataSource):
     """The data source. Spark makes an object of it for each `load()`."""
 
@@ -122,11 +130,8 @@ class UnionReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task."""
-        from tiering.union_read.task_codec import decode
-
         assert isinstance(partition, ReadPartition)
-        with errors_for_spark():
-            yield from decode(partition.task).read()
+        return rows_of_task(partition.task)
 
 
 class FilteringReader(UnionReader):

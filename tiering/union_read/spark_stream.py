@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from tiering.union_read.spark_source import TABLE, URI, ReadPartition, errors_for_spark, read_options, table_and_part
+from tiering.union_read.spark_source import TABLE, URI, ReadPartition, errors_for_spark, read_options, rows_of_task, table_and_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,11 +63,8 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task."""
-        from tiering.union_read.task_codec import decode
-
         assert isinstance(partition, ReadPartition)
-        with errors_for_spark():
-            yield from decode(partition.task).read()
+        return rows_of_task(partition.task)
 
 
 def stream_client(options: Mapping[str, str]) -> StreamClient:

@@ -23,9 +23,7 @@ def read_command(schema: str) -> tuple[Callable[[Iterable[pa.RecordBatch]], Iter
 
 def read_task(task: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the rows of one task, whose bytes are the only value of `task`. Raises ReadFailed."""
-    from tiering.union_read.spark_source import errors_for_spark
-    from tiering.union_read.task_codec import decode
+    from tiering.union_read.spark_source import rows_of_task
 
     [data] = [value.as_py() for batch in task for value in batch.column(0)]
-    with errors_for_spark():
-        yield from decode(data).read()
+    yield from rows_of_task(data)

@@ -116,8 +116,6 @@ def test_the_outlook_of_an_expiry_names_open_reads(world: LakeWorld) -> None:
 
 
 def test_rows_of_an_open_read_are_the_same_after_rounds_and_sweeps(world: LakeWorld) -> None:
-    if world.lake_format != "iceberg":
-        pytest.skip("this version reads no rows of a Paimon table")
     table = tiered(world)
     world.append(table, 10, 4)
     ticket = opened(world, table).ticket

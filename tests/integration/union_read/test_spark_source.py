@@ -16,17 +16,6 @@ ORDERS = TablePath("sales", "orders")
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    deployment = Deployment(tmp_path_factory.mktemp("service"))
-    try:
-        deployment.start_coordinator()
-        deployment.start_inline_tierer("tierer")
-        yield deployment
-    finally:
-        deployment.close()
-
-
-@pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session without the plugin."""
     with spark_session(tmp_path_factory.mktemp("warehouse"), {}) as session:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import InlineDeployment
-from tiering.coordinator.readers.read_service import ReadService
+from tiering.coordinator.server.read_service import ReadService
+from tiering.coordinator.server.services import Pools
 from tiering.rpc.v1.reads_pb2_grpc import add_TableReadsServicer_to_server
 from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.server import open_server
@@ -22,7 +23,8 @@ def reads_at_uri(world: World | InlineDeployment) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     coordinator = world.coordinator
-    service = ReadService(coordinator.reads)
+    pools = Pools()
+    service = ReadService(coordinator.reads, pools)
 
     async def start() -> tuple[object, int]:
         server = open_server(behind_guard=[CallGrants(coordinator.grants, coordinator.visible_tables, coordinator.audit)])
@@ -36,7 +38,7 @@ def reads_at_uri(world: World | InlineDeployment) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         asyncio.run_coroutine_threadsafe(server.stop(0), loop).result(60)  # type: ignore[attr-defined]
-        service.close()
+        pools.close()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)
         loop.close()

@@ -12,14 +12,12 @@ import pyarrow as pa
 from sys_tables.offline.fresh_rows import OpenRead
 from tiering.cluster.base import SplitSource, TableCatalog
 from tiering.cluster.skipping import still_skipped
-from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import LakewardError
-from tiering.lake.rules.base_check import Base
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import SkippedRecords, TableInfo, TablePath
-from tiering.union_read.plan import CheckedBase, LakeOpener, base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks
+from tiering.union_read.plan import LakeOpener, open_read, plan_scan, scan_tasks
 from tiering.union_read.read_client import OpenedRead, ReadClient
 from tiering.union_read.task_codec import decode
 from tiering.wire.channel import Connection
@@ -58,31 +56,17 @@ class LocalRead:
 def reads_of_folder(store: Store, cluster: SplitSource, open_lake: LakeOpener) -> OpenRead:
     """Returns the reads of a data folder. The base check and the skipped records are those of the coordinator, from its records."""
     lakes = Lakes(cluster, open_lake)
-    without_record = base_without_coordinator(cluster, open_lake)
 
     @contextmanager
     def opened(path: TablePath) -> Iterator[LocalRead]:
         # The order of reads is the coordinator's: its records, the cluster's record, the lake, the partitions, the log.
         records = {record.table_id: record for record in store.load()}
-        moment = open_read(cluster, path, _checked_by(lakes, records, without_record))
+        moment = open_read(cluster, path, lambda table: lakes.base_for_reading(records.get(table.table_id), table))
         table, record = cluster.table(path), records.get(moment.table_id)
         skipped = {} if record is None else still_skipped(cluster, table, record.lake.skipped_records)
         yield LocalRead(cluster, open_lake, table, moment, skipped)
 
     return opened
-
-
-def _checked_by(lakes: Lakes, records: dict[int, TableRecord], without_record: CheckedBase) -> CheckedBase:
-    def checked_base(table: TableInfo) -> Base:
-        record = records.get(table.table_id)
-        if record is None:
-            return without_record(table)
-        base = lakes.base(record, table)
-        check_columns(lakes.of(table.lake_format), table, base)
-        lakes.check_log(table, base)
-        return base
-
-    return checked_base
 
 
 @dataclass(frozen=True)

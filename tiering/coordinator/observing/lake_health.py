@@ -17,11 +17,12 @@ import structlog
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
-from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
+from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.health.measure import MeasuredLake
 from tiering.lake.health.table_health import HealthObservation
 from tiering.model.tables import TableInfo
 from tiering.throttle import Throttling, unthrottled
+from tiering.union_read.plan import LakeOpener
 
 _log = structlog.get_logger(__name__)
 

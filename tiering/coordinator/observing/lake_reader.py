@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiering.cluster.base import SplitSource
@@ -20,9 +20,7 @@ from tiering.lake.rules.base_check import Base, ExpectedLake, check_base, needs_
 from tiering.model.assignments import ServiceMode
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 from tiering.planning.check_log import check_same_log, kept_ends, rewritten_ends
-
-LakeOpener = Callable[[str], Lake]
-"""Opens the lake of a format, such as `iceberg`."""
+from tiering.union_read.plan import LakeOpener, base_without_coordinator, check_columns
 
 
 class Lakes:
@@ -95,6 +93,18 @@ class Lakes:
             view = self.walked(expected, info, view)
         report_side(Side.CLUSTER)
         return check_base(view, self.with_living(expected, info, view))
+
+    def base_for_reading(self, record: TableRecord | None, info: TableInfo) -> Base:
+        """Reads and checks the lake table for a reader of its rows, who also needs its columns and its log to be those of the source.
+
+        `record` None: the coordinator has none of the table. Raises the errors of `base`, SchemaDrift, LogRewritten.
+        """
+        if record is None:
+            return base_without_coordinator(self._cluster, self._open)(info)
+        base = self.base(record, info)
+        check_columns(self.of(info.lake_format), info, base)
+        self.check_log(info, base)
+        return base
 
     def check_log(self, info: TableInfo, base: Base, log: Mapping[BucketKey, BucketOffsets] | None = None) -> None:
         """Checks that the log is still the one from which the lake table was tiered, as far as the marker has traces.

@@ -106,7 +106,10 @@ class OpenReads:
         with self._lock:
             now = self._now()
             self._closed = {read_id: until for read_id, until in self._closed.items() if until > now}
-            return [self._reads_taken(read) for read in list(self._reads.values()) if read.expires_at <= now]
+            expired = [read for read in self._reads.values() if read.expires_at <= now]
+            for read in expired:
+                self._take(read.read_id)
+            return expired
 
     def all(self) -> tuple[OpenRead, ...]:
         """Returns the open reads, the oldest first."""
@@ -156,8 +159,4 @@ class OpenReads:
             self._of_principals[read.principal] -= 1
             if not self._of_principals[read.principal]:
                 del self._of_principals[read.principal]
-        return read
-
-    def _reads_taken(self, read: OpenRead) -> OpenRead:
-        self._take(read.read_id)
         return read

@@ -30,7 +30,7 @@ from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
-from tiering.union_read.plan import base_without_coordinator, check_columns, open_read, plan_scan, scan_tasks, snapshots_to_lease
+from tiering.union_read.plan import open_read, plan_scan, scan_tasks, snapshots_to_lease
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 
@@ -172,13 +172,7 @@ class Reads:
         return self._cluster.acquire_lease(lease_of(read_id), LEASE_MS, snapshots, owner=LEASE_OWNER)
 
     def _checked_base(self, table: TableInfo) -> Base:
-        record = self._record(table)
-        if record is None:
-            return base_without_coordinator(self._cluster, self._lakes.of)(table)
-        base = self._lakes.base(record, table)
-        check_columns(self._lakes.of(table.lake_format), table, base)
-        self._lakes.check_log(table, base)
-        return base
+        return self._lakes.base_for_reading(self._record(table), table)
 
     def _record(self, table: TableInfo) -> TableRecord | None:
         record = self._table_records.get(table.table_id)

@@ -33,7 +33,7 @@ from tiering.coordinator.observing.discovery import CHUNK, Discovery, VisibleTab
 from tiering.coordinator.observing.idle_checks import IdleChecks
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_health import LakeHealthObserver
-from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
+from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.options import CoordinatorOptions
@@ -46,6 +46,7 @@ from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
 from tiering.coordinator.tierers.progress import Progress
+from tiering.union_read.plan import LakeOpener
 
 
 class Coordinator:

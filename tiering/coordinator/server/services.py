@@ -60,9 +60,21 @@ class Wait(StrEnum):
     READER = "readers"
     LOOKUP = "lookups"
     """Readers' requests to the cluster: no commit waits for them."""
+    OPEN_READ = "open-read"
+    """Calls of readers of data tables that read a few files of a lake, which may hang."""
+    PLAN_READ = "plan-read"
+    """Calls that read all manifests of a lake snapshot, mostly in Python. Few threads leave time for heartbeats."""
 
 
-_THREADS = {Wait.STORE: 8, Wait.PROGRESS: 2, Wait.CLUSTER: 4, Wait.READER: 8, Wait.LOOKUP: 4}
+_THREADS = {
+    Wait.STORE: 8,
+    Wait.PROGRESS: 2,
+    Wait.CLUSTER: 4,
+    Wait.READER: 8,
+    Wait.LOOKUP: 4,
+    Wait.OPEN_READ: 8,
+    Wait.PLAN_READ: 2,
+}
 
 
 class Pools:

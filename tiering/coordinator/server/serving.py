@@ -13,9 +13,9 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 
 from tiering import crash_points
 from tiering.access.loopback import connected_host
-from tiering.coordinator.readers.read_service import ReadService
 from tiering.coordinator.server.background import Background
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.read_service import ReadService
 from tiering.coordinator.server.services import Pools, StatusService, TiererService
 from tiering.errors import Fenced, SetupError
 from tiering.rpc.v1 import coordinator_pb2_grpc, reads_pb2_grpc, status_pb2_grpc
@@ -35,19 +35,13 @@ class RunningServer:
     """A server that answers. `host` and `port` are the real ones."""
 
     def __init__(
-        self,
-        server: grpc.aio.Server,
-        coordinator: Coordinator,
-        close_threads: Sequence[Callable[[], None]],
-        health: HealthService,
-        host: str,
-        port: int,
+        self, server: grpc.aio.Server, coordinator: Coordinator, pools: Pools, health: HealthService, host: str, port: int
     ) -> None:
         self.host = host
         self.port = port
         self._server = server
         self._coordinator = coordinator
-        self._close_threads = close_threads
+        self._pools = pools
         self._ended = asyncio.Event()
         self._stop_once: asyncio.Task[None] | None = None
         self._health = health
@@ -85,8 +79,7 @@ class RunningServer:
         self._coordinator.end_waits()
         await self._server.stop(STOP_SECONDS)
         await asyncio.to_thread(self._coordinator.close)
-        for close in self._close_threads:
-            close()
+        self._pools.close()
         self._ended.set()
 
 
@@ -111,8 +104,7 @@ async def serve(
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
-    reads = ReadService(coordinator.reads)
-    reads_pb2_grpc.add_TableReadsServicer_to_server(reads, server)
+    reads_pb2_grpc.add_TableReadsServicer_to_server(ReadService(coordinator.reads, pools), server)
     for register in extra:
         register(server)
     health = _add_health(server)
@@ -121,7 +113,6 @@ async def serve(
         bound = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
         pools.close()
-        reads.close()
         raise SetupError(
             f"cannot open port {port} on {host}: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
         ) from error
@@ -129,7 +120,7 @@ async def serve(
     crash_points.reach(crash_points.TAKE_OVER_COMPARED)
     await server.start()
     crash_points.reach(crash_points.TAKE_OVER_SERVING)
-    return RunningServer(server, coordinator, [pools.close, reads.close], health, host, bound)
+    return RunningServer(server, coordinator, pools, health, host, bound)
 
 
 _STATUS = health_pb2.HealthCheckResponse

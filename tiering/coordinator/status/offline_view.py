@@ -18,12 +18,12 @@ from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of, observe_log
 from tiering.coordinator.observing.lake_health import observed_health
-from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.status.live_view import StatusSource, View
 from tiering.coordinator.status.status_columns import StatusColumns
 from tiering.errors import LakewardError, UnknownTable
 from tiering.lake.health.table_health import HealthObservation
 from tiering.model.tables import TableInfo
+from tiering.union_read.plan import LakeOpener
 
 
 class OfflineSource(StatusSource, LogOffsets, Protocol):

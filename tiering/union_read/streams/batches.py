@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
 from tiering.cluster.skipping import reader_without
-from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, SourceChanged
+from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
 from tiering.union_read.changelog import ChangelogRows
-from tiering.union_read.plan import NO_LAKE, PLAN_ATTEMPTS, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, plan_scan
+from tiering.union_read.plan import NO_LAKE, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, plan_again_if_stale, plan_scan
 from tiering.union_read.readers import LogRows, RowReader
 from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
 from tiering.union_read.streams.planning import (
@@ -67,19 +67,12 @@ class StreamedTable:
     checked_base: CheckedBase
     skipped: SkippedRecords | None = None
 
+    @plan_again_if_stale
     def next_batch(self, options: StreamOptions, start: StreamOffset | None, limit: BatchLimit) -> StreamOffset:
         """Returns where the batch ends that begins at `start`, or at the beginning of the stream if `start` is None.
 
         Raises UnknownTable, the errors of `checked_base`, of `begin_at` and of `check_continues`, LakeUnavailable, SourceChanged.
         """
-        for _ in range(PLAN_ATTEMPTS - 1):
-            try:
-                return self._next_batch(options, start, limit)
-            except (LogTruncated, SourceChanged):
-                continue  # a round that commits, or a partition that is created or dropped, may come between two reads
-        return self._next_batch(options, start, limit)
-
-    def _next_batch(self, options: StreamOptions, start: StreamOffset | None, limit: BatchLimit) -> StreamOffset:
         table = self.cluster.table(options.path)
         begin = start or (None if limit.last is None else limit.last.begin) or self._beginning(table, options)
         check_same_table(table, begin)

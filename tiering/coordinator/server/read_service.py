@@ -1,15 +1,12 @@
 """The gRPC service TableReads (proto/tiering/rpc/v1/reads.proto).
 
-Opening and planning read lakes and clusters, which may take seconds or hang. So each has threads of its own, apart from those of tierers
-and of system tables, and few, so that the planning of large tables leaves time for heartbeats.
+Opening and planning read lakes and clusters, which may take seconds or hang. So each has threads of its own (`Wait`).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -17,9 +14,8 @@ import grpc.aio
 from tiering.access.request_bounds import informative
 from tiering.coordinator.readers.reads import OpenedRead, Reads
 from tiering.coordinator.readers.streams import StreamCall, Streams
+from tiering.coordinator.server.services import Pools, Wait
 from tiering.instants import to_milliseconds
-from tiering.library_guards.panics import contained
-from tiering.log_context import carried
 from tiering.model.names import table_path
 from tiering.model.tables import TableType
 from tiering.rpc.v1 import reads_pb2 as pb
@@ -29,45 +25,33 @@ from tiering.union_read.tasks import ReadTask
 from tiering.wire.model_codecs import BUCKET
 from tiering.wire.read_scans import scan_from_pb
 
-_OPENING_THREADS = 8
-"""Threads for calls that read a few files of a lake."""
-_PLANNING_THREADS = 2
-"""Threads for calls that read all manifests of a snapshot, mostly in Python. They share the processor with heartbeats."""
-
-Result = TypeVar("Result")
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ReadService(TableReadsServicer):
-    """The service. Call `close` after the server has stopped."""
+    """The service."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, pools: Pools) -> None:
         self._reads = reads
         self._streams = Streams(reads)
-        self._opening = ThreadPoolExecutor(_OPENING_THREADS, thread_name_prefix="open-read")
-        self._planning = ThreadPoolExecutor(_PLANNING_THREADS, thread_name_prefix="plan-read")
-
-    def close(self) -> None:
-        """Stops its threads. Running work ends by itself."""
-        for threads in (self._opening, self._planning):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._pools = pools
 
     async def OpenRead(self, request: pb.OpenReadRequest, context: _Context) -> pb.OpenReadResponse:
         path = table_path(request.table_path.database_name, request.table_path.table_name)
         engine, application_id = informative(request.engine), informative(request.application_id)
-        return await _run(self._opening, lambda: _opened_to_pb(self._reads.open(path, engine, application_id)))
+        return await self._pools.run(Wait.OPEN_READ, lambda: _opened_to_pb(self._reads.open(path, engine, application_id)))
 
     async def RenewRead(self, request: pb.RenewReadRequest, context: _Context) -> pb.RenewReadResponse:
-        read, ticket = await _run(self._opening, lambda: self._reads.renew(request.ticket))
+        read, ticket = await self._pools.run(Wait.OPEN_READ, lambda: self._reads.renew(request.ticket))
         return pb.RenewReadResponse(expires_at_ms=to_milliseconds(read.expires_at), ticket=ticket)
 
     async def CloseRead(self, request: pb.CloseReadRequest, context: _Context) -> pb.CloseReadResponse:
-        await _run(self._opening, lambda: self._reads.close(request.ticket))
+        await self._pools.run(Wait.OPEN_READ, lambda: self._reads.close(request.ticket))
         return pb.CloseReadResponse()
 
     async def PlanRead(self, request: pb.PlanReadRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:
-        answers = await _run(self._planning, lambda: self._planned(request))
-        while (answer := await _run(self._planning, lambda: next(answers, None))) is not None:
+        answers = await self._pools.run(Wait.PLAN_READ, lambda: self._planned(request))
+        while (answer := await self._pools.run(Wait.PLAN_READ, lambda: next(answers, None))) is not None:
             yield answer
 
     async def NextBatch(self, request: pb.NextBatchRequest, context: _Context) -> pb.NextBatchResponse:
@@ -75,11 +59,13 @@ class ReadService(TableReadsServicer):
         max_records = request.max_records if request.HasField("max_records") else None
         last = request.last_offset if request.HasField("last_offset") else None
         call = StreamCall.of_next(request)
-        return pb.NextBatchResponse(offset=await _run(self._opening, lambda: self._streams.next_batch(call, offset, max_records, last)))
+        return pb.NextBatchResponse(
+            offset=await self._pools.run(Wait.OPEN_READ, lambda: self._streams.next_batch(call, offset, max_records, last))
+        )
 
     async def PlanBatch(self, request: pb.PlanBatchRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:
-        answers = await _run(self._planning, lambda: self._batch(request))
-        while (answer := await _run(self._planning, lambda: next(answers, None))) is not None:
+        answers = await self._pools.run(Wait.PLAN_READ, lambda: self._batch(request))
+        while (answer := await self._pools.run(Wait.PLAN_READ, lambda: next(answers, None))) is not None:
             yield answer
 
     def _batch(self, request: pb.PlanBatchRequest) -> Iterator[pb.PlanReadResponse]:
@@ -88,18 +74,13 @@ class ReadService(TableReadsServicer):
 
     def _planned(self, request: pb.PlanReadRequest) -> Iterator[pb.PlanReadResponse]:
         scan = scan_from_pb(request.scan)
-        row_count = self._reads.count(request.ticket, scan) if request.count else None
-        if row_count is not None:
-            return iter([pb.PlanReadResponse(row_count=row_count)])
+        if request.count:
+            return iter([pb.PlanReadResponse(row_count=self._reads.count(request.ticket, scan))])
         return _answers(self._reads.plan(request.ticket, scan))
 
 
 def _answers(tasks: Sequence[ReadTask]) -> Iterator[pb.PlanReadResponse]:
     return (pb.PlanReadResponse(tasks=piece, last_task_continues=continues) for piece, continues in pieces(tasks))
-
-
-def _run(threads: ThreadPoolExecutor, work: Callable[[], Result]) -> asyncio.Future[Result]:
-    return asyncio.get_running_loop().run_in_executor(threads, carried(contained(work)))
 
 
 def _opened_to_pb(opened: OpenedRead) -> pb.OpenReadResponse:
