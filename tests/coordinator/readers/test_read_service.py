@@ -46,11 +46,17 @@ def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]
         world.close()
 
 
-def test_a_read_has_the_rows_of_lake_and_log_of_its_opening(service: Service) -> None:
-    world, table = service.world, service.world.table("orders")
+def orders_in_lake_and_log(world: LakeWorld) -> TableInfo:
+    """Returns a table with ten rows in the lake, and four more in the log."""
+    table = world.table("orders")
     world.append(table, 0, 10)
     world.tier(table)
     world.append(table, 10, 4)
+    return table
+
+
+def test_a_read_has_the_rows_of_lake_and_log_of_its_opening(service: Service) -> None:
+    world, table = service.world, orders_in_lake_and_log(service.world)
 
     read = service.open(table)
     world.append(table, 14, 6)
@@ -63,10 +69,7 @@ def test_a_read_has_the_rows_of_lake_and_log_of_its_opening(service: Service) ->
 
 
 def test_the_number_of_rows_is_told_without_tasks_where_it_is_known(service: Service) -> None:
-    world, table = service.world, service.world.table("orders")
-    world.append(table, 0, 10)
-    world.tier(table)
-    world.append(table, 10, 4)
+    world, table = service.world, orders_in_lake_and_log(service.world)
     read = service.open(table)
     world.append(table, 14, 6)
     by_id = ReadScan(conditions=(Filter("id", Operator.LESS, (3,)),))
@@ -76,10 +79,7 @@ def test_the_number_of_rows_is_told_without_tasks_where_it_is_known(service: Ser
 
 
 def test_conditions_of_a_scan_reach_its_tasks(service: Service) -> None:
-    world, table = service.world, service.world.table("orders")
-    world.append(table, 0, 10)
-    world.tier(table)
-    world.append(table, 10, 4)
+    table = orders_in_lake_and_log(service.world)
     read = service.open(table)
 
     scan = ReadScan(columns=("text",), conditions=(Filter("id", Operator.IN, (3, 12)),))
