@@ -51,9 +51,10 @@ def errors_for_spark() -> Iterator[None]:
 
 def rows_of_task(task: bytes) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a task on an executor. Raises ReadFailed."""
+    from tiering.library_guards.spark_process import between_tasks
     from tiering.union_read.task_codec import decode
 
-    with errors_for_spark():
+    with between_tasks(), errors_for_spark():
         yield from decode(task).read()
 
 
