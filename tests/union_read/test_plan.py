@@ -11,7 +11,7 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.errors import LakeRolledBack
+from tiering.errors import LakeRolledBack, SchemaDrift
 from tiering.lake.base import LakeView
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo, TablePath
@@ -94,6 +94,21 @@ def test_a_lake_table_that_was_rolled_back_is_refused(world: LakeWorld) -> None:
 
     with pytest.raises(LakeRolledBack):
         plan(world, table)
+
+
+def test_a_column_that_a_user_renames_in_the_lake_since_the_read_began_is_an_error(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.append(table, 10, 4)
+    read = plan(world, table)
+    world.iceberg(table).update_schema().rename_column("text", "words").commit()
+
+    with pytest.raises(SchemaDrift, match="'text' renamed to 'words'"):
+        read.rows()
+
+    world.iceberg(table).update_schema().rename_column("words", "text").commit()
+    assert ids(read) == list(range(14))
 
 
 def test_a_column_that_the_lake_does_not_have_yet_is_null_there(world: LakeWorld) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import LakeWorld
-from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, TableMismatch
+from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, SchemaDrift, TableMismatch
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.plan import base_without_coordinator
@@ -231,6 +231,23 @@ def test_a_lake_part_that_is_gone_is_an_error(world: LakeWorld) -> None:
 
     with pytest.raises(LakeUnavailable, match=f"no longer has the snapshot {begun.lake.snapshot_id}"):
         orders.run(10)
+
+
+def test_a_column_that_a_user_renames_while_the_lake_part_is_read_is_an_error(world: LakeWorld) -> None:
+    if world.lake_format != "iceberg":
+        pytest.skip("the test changes the lake table through Iceberg")
+    table = world.table("orders", buckets=1)
+    for start in range(0, 20, 10):
+        world.append(table, start, 10)
+        world.due()
+        world.tier(table)
+    orders = query(world, table)
+    orders.run(10)
+    end = orders.end(10)
+    world.iceberg(table).update_schema().rename_column("id", "number").commit()
+
+    with pytest.raises(SchemaDrift, match="'id' renamed to 'number'"):
+        orders.read(end)
 
 
 def test_partitions_come_and_go(world: LakeWorld) -> None:

@@ -119,19 +119,19 @@ def base_without_coordinator(source: SplitSource, open_lake: LakeOpener) -> Chec
         living = frozenset(partition.partition_id for partition in source.partitions(table))
         copies = () if recorded is None else (recorded,)
         base = check_base(view, ExpectedLake(source.cluster_id, table.table_id, None, None, copies, living, table.path))
-        check_columns(open_lake(table.lake_format), table, base)
+        check_columns(open_lake(table.lake_format), table, view)
         return base
 
     return checked_base
 
 
-def check_columns(lake: Lake, table: TableInfo, base: Base) -> None:
+def check_columns(lake: Lake, table: TableInfo, view: LakeView | None) -> None:
     """Raises SchemaDrift if the lake table's columns no longer fit the source, as a round does.
 
     A lake column that a user renamed would otherwise be read as if the lake did not have it yet: as NULL.
     """
-    if base.view is not None and isinstance(lake, ColumnCheck):
-        lake.new_columns(table, base.view)
+    if view is not None and isinstance(lake, ColumnCheck):
+        lake.new_columns(table, view)
 
 
 def scan_columns(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:
@@ -208,7 +208,10 @@ def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment, scan
 
 
 def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tuple[RowScan, LakeView | None, int] | None:
-    """Returns the lake, the view of the table and the snapshot that the moment has; None without a lake copy."""
+    """Returns the lake, the view of the table and the snapshot that the moment has; None without a lake copy.
+
+    Files are read with the newest columns of the lake table, so a column may have been renamed since the read began. Raises SchemaDrift.
+    """
     if moment.lake_snapshot_id is None:
         return None
     lake = open_lake(table.lake_format)
@@ -218,7 +221,9 @@ def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tup
             hint="Read the lake copy with `lakeward sql --engine duckdb`.",
             table_path=table.path,
         )
-    return lake, lake.view(table.path), moment.lake_snapshot_id
+    view = lake.view(table.path)
+    check_columns(lake, table, view)
+    return lake, view, moment.lake_snapshot_id
 
 
 def is_dense(source: SplitSource, table: TableInfo) -> bool:

@@ -102,7 +102,7 @@ class Lakes:
         if record is None:
             return base_without_coordinator(self._cluster, self._open)(info)
         base = self.base(record, info)
-        check_columns(self.of(info.lake_format), info, base)
+        check_columns(self.of(info.lake_format), info, base.view)
         self.check_log(info, base)
         return base
 
