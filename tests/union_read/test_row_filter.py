@@ -20,8 +20,8 @@ from tiering.union_read.pushdown.row_filter import applicable, filtered
 EPOCH = datetime(1970, 1, 1)
 TEXTS = st.sampled_from(["", "a", "ab", "abc", "b", "B", "ä", "\U0001f600", "\uffff", "%", "a_"])
 MILLISECONDS = st.integers(-2, 2).map(lambda number: EPOCH + timedelta(milliseconds=number))
-REALS = st.sampled_from([0.0, -0.0, 1.5, 2.0**53, math.inf, -math.inf, math.nan, 1e-300, 0.1])
-SINGLES = st.sampled_from([0.0, -0.0, 1.5, 0.10000000149011612, math.nan, math.inf])
+REALS = st.sampled_from([0.0, -0.0, 1.5, 2.0**53, math.inf, -math.inf, math.nan, -math.nan, 1e-300, 0.1])
+SINGLES = st.sampled_from([0.0, -0.0, 1.5, 0.10000000149011612, math.nan, -math.nan, math.inf])
 
 
 def whole(bits: int) -> st.SearchStrategy[int]:
@@ -92,6 +92,13 @@ def test_the_rows_are_those_for_which_all_conditions_are_true(rows: list[dict[st
     assert [tuple(map(repr, row.values())) for row in kept.to_pylist()] == [
         tuple(map(repr, row.values())) for row in pa.RecordBatch.from_pylist(expected, schema=SCHEMA).to_pylist()
     ]
+
+
+def test_nan_is_in_a_list_with_nan_whatever_its_bits() -> None:
+    batch = pa.record_batch({"real": [math.nan, -math.nan, 1.0, None]}, schema=pa.schema([("real", pa.float64())]))
+
+    assert filtered(batch, [Filter("real", Operator.IN, (math.nan, 2.0))]).num_rows == 2
+    assert filtered(batch, [Not(Filter("real", Operator.IN, (math.nan, 2.0)))]).column("real").to_pylist() == [1.0]
 
 
 UNKNOWN: dict[str, tuple[pa.DataType, Any, Any]] = {

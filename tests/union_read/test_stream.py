@@ -55,7 +55,9 @@ def test_the_beginning_has_a_json_of_its_own() -> None:
     [
         *("", "{}", "[]", "7", '{"v":2,"table_id":1,"buckets":{}}', '{"v":1,"table_id":1}', '{"v":1,"table_id":1,"buckets":{"x":1}}'),
         *(f'{{"v":1,"table_id":1,"buckets":{{"0":{value}}}}}' for value in ("-1", "true", '"1"', "1.5", "null")),
+        *("[" * 10_000, '{"v":1,"table_id":1,"buckets":{},"begin":' * 10_000),
     ],
+    ids=lambda text: text[:40],
 )
 def test_other_text_is_not_an_offset(text: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot be read"):

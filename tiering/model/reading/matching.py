@@ -156,7 +156,10 @@ def _in_set(values: AnyArray, members: Sequence[Value]) -> Truth:
     if pa.types.is_floating(kind):
         # The sum makes 0.0 of -0.0. An integer that no double is exactly equals none.
         reals = [float(member) + 0.0 for member in members if isinstance(member, (int, float)) and _is_double(member)]
-        return pc.is_in(pc.add(values, 0.0), value_set=pa.array(reals, kind))
+        true: Truth = pc.is_in(pc.add(values, 0.0), value_set=pa.array(reals, kind))
+        # Arrow compares the bits of NaN, which differ: 0.0 * inf is another NaN than that of a literal.
+        nan: Truth = pc.is_nan(values)
+        return pc.or_(true, pc.fill_null(nan, False)) if any(map(math.isnan, reals)) else true
     return pc.is_in(values, value_set=pa.array(members, kind))
 
 

@@ -68,7 +68,7 @@ def decode(text: str | None) -> StreamOffset | None:
         if isinstance(fields, dict) and fields.get("v") not in (None, VERSION):
             _refuse(text, f"its version is {fields['v']}, and this service knows version {VERSION}")
         return None if fields == {"v": VERSION} else _offset(fields)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         _refuse(text, str(error), error)
 
 

@@ -60,7 +60,7 @@ def begin_at(table: TableInfo, starting_offsets: str, log: Log) -> StreamOffset:
 def _named_offsets(text: str) -> dict[BucketKey, int]:
     try:
         named = {BucketKey.parse(key): value for key, value in json.loads(text).items()}
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         named = {}
     if not named or any(type(value) is not int for value in named.values()):
         message = f"`startingOffsets` of a stream is {EARLIEST}, {LATEST} or JSON, not {text[:200]!r}"
