@@ -12,12 +12,12 @@ import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import LakeWorld
-from tiering.errors import InvalidArgument, LakeUnavailable, LogTruncated, SchemaDrift, TableMismatch
+from tiering.errors import InvalidArgument, LakeUnavailable, LogBehindLake, LogTruncated, SchemaDrift, TableMismatch
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.plan import base_without_coordinator
 from tiering.union_read.streams.batches import StreamedTable, StreamOptions
-from tiering.union_read.streams.offsets import decode, encode
+from tiering.union_read.streams.offsets import StreamOffset, decode, encode
 from tiering.union_read.streams.planning import BatchLimit
 
 LOG_TTL_S = 60
@@ -197,6 +197,18 @@ def test_a_log_that_was_cut_behind_a_stopped_stream_is_an_error_with_the_offsets
         with pytest.raises(LogTruncated, match=r"bucket 0 .* up to offset 10, .* starts at 16"):
             orders.read(end)
     assert sorted(query(world, table).run()) == list(range(16))
+
+
+@pytest.mark.parametrize("changelog", [False, True])
+@pytest.mark.parametrize("offset", [5, 10**15, 10**30])
+def test_a_batch_that_ends_behind_the_log_is_an_error_with_the_offsets(world: LakeWorld, changelog: bool, offset: int) -> None:
+    table = world.table("orders", buckets=1)
+    world.append(table, 0, 4)
+    options = replace(StreamOptions(table.path), changelog=changelog)
+    start, end = (StreamOffset(table.table_id, {BucketKey(None, 0): stop}) for stop in (0, offset))
+
+    with pytest.raises(LogBehindLake, match=f"up to offset {offset}, but the log ends at 4"):
+        query(world, table).streamed.plan_batch(options, ReadScan(columns=("id",)), start, end)
 
 
 def test_a_recreated_table_is_an_error(world: LakeWorld) -> None:

@@ -129,9 +129,10 @@ class StreamedTable:
         lake = self._lake_readers(table, batch.lake, scan)
         first = 0 if batch.lake is None else batch.lake.files_done
         log = self._log(table, end)
-        begin = StreamOffset(end.table_id, {bucket: bounds[0] for bucket, bounds in batch.ranges.items()})
-        needed = {bucket: ends for bucket, ends in log.items() if bucket in begin.buckets}
-        check_continues(table, begin, needed, fail_on_data_loss=options.fail_on_data_loss)
+        needed = {bucket: ends for bucket, ends in log.items() if bucket in batch.ranges}
+        for side in (0, 1):
+            offset = StreamOffset(end.table_id, {bucket: bounds[side] for bucket, bounds in batch.ranges.items()})
+            check_continues(table, offset, needed, fail_on_data_loss=options.fail_on_data_loss)
         ranges = {bucket: bounds for bucket, bounds in batch.ranges.items() if bucket in log}
         return [*lake[: batch.files[1] - first], *self._log_readers(table, options, scan, ranges, log)]
 
