@@ -3,7 +3,7 @@
     .venv/bin/python bench/fresh_read.py [--rows 20000000] [--keys 10000000] [--fluss HOST:PORT]
 
 lake        `fluss.db.t$lake`, the lake copy through the plugin
-fresh       `fluss.db.t` with `plain-name=fresh`: the lake copy and the log
+fresh       `fluss.db.t`: the lake copy and the log
 iceberg     `lake.db.t`, Iceberg's own catalog without the plugin
 
 A real coordinator process, a real tierer that tiers the first part, and one Spark session (`local[2]`) with two cores. Two statements:
@@ -232,7 +232,7 @@ def main() -> None:
     ):
         cluster.create_database(DATABASE, ignore_if_exists=True)
         lake = catalog_lake_properties(service_lake(uri).properties)
-        properties = {**catalog_properties(uri, plugin_jar()), **lake, f"spark.sql.catalog.{CATALOG}.plain-name": "fresh"}
+        properties = {**catalog_properties(uri, plugin_jar()), **lake}
         with spark_session(Path(name) / "warehouse", properties, "bench") as spark:
             figures = measure(Bench(uri, cluster, Path(name)), spark, arguments.rows, arguments.keys, arguments.times)
     sizes = {"bench": "fresh_read", "rows": arguments.rows, "keys": arguments.keys, "cores": CORES, "fluss": arguments.fluss is not None}

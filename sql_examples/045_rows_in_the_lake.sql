@@ -3,7 +3,7 @@
 
 SELECT s.table_name, s.lake_records, f.rows_found, s.pending_records
 FROM fluss.sys.lake_tiering_status AS s
-JOIN (SELECT 'flights' AS table_name, count(*) AS rows_found FROM fluss.demo.flights) AS f ON f.table_name = s.table_name
+JOIN (SELECT 'flights' AS table_name, count(*) AS rows_found FROM fluss.demo.`flights$lake`) AS f ON f.table_name = s.table_name
 WHERE s.database_name = 'demo';
 
 -- Expected:

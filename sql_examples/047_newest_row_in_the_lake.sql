@@ -3,7 +3,7 @@
 
 SELECT s.table_name, f.newest_row, s.last_tiered_time, s.last_tiered_time >= f.newest_row AS tiered_after
 FROM fluss.sys.lake_tiering_status AS s
-CROSS JOIN (SELECT max(__timestamp) AS newest_row FROM fluss.demo.flights) AS f
+CROSS JOIN (SELECT max(__timestamp) AS newest_row FROM fluss.demo.`flights$lake`) AS f
 WHERE s.database_name = 'demo' AND s.table_name = 'flights';
 
 -- Expected:

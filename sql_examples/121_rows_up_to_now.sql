@@ -1,6 +1,6 @@
 -- Title: Rows of a table up to now
 -- Answers: how many rows does the table have, those included that are only in its log?
---   In DuckDB the name means lake and log. In Spark the option plain-name of the catalog says what it means.
+--   The name means lake and log, in DuckDB and in Spark, unless the option plain-name of Spark's catalog is lake.
 
 SELECT count(*) AS flights, max(id) AS last_flight
 FROM fluss.demo.flights;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_the_jar_is_on_the_drivers_class_path_and_nowhere_else() -> None:
         "spark.sql.cli.print.header": "true",
         "spark.sql.defaultCatalog": "fluss",
     }
+
+
+def test_executors_read_the_log_with_the_python_of_this_environment_or_with_the_one_that_is_named() -> None:
+    name = "spark.sql.catalog.fluss.python"
+
+    assert printed("--uri", UNREACHABLE)[name] == sys.executable
+    assert printed("--uri", UNREACHABLE, "--jar", str(JAR), "--python", "/opt/venv/bin/python")[name] == "/opt/venv/bin/python"
+    assert name not in printed("--uri", UNREACHABLE, "--jar", str(JAR)), "a driver on another machine has other paths"
 
 
 def test_the_default_catalog_stays_what_it_is_unless_asked_for() -> None:

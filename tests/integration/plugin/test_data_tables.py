@@ -1,4 +1,7 @@
-"""Data tables in the catalog `fluss`: described by the service, read from a real Iceberg lake, never written."""
+"""The lake copies of data tables in the catalog `fluss`: described by the service, read from a real Iceberg lake, never written.
+
+In most tests the option `plain-name` is `lake`, so plain names mean the lake copy. The last tests describe the names of the default.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def shop(serve: Serve, session: Session, tmp_path: Path) -> Shop:
     ]
     coordinator = MemoryCoordinator(infos, statuses)
     server = serve(coordinator)
-    spark = session(server.uri, lake="lake")
+    spark = session(server.uri, lake="lake", plain_name="lake")
     for name, value in lake_properties_for_spark(lake.properties).items():
         if name.startswith("spark.sql.catalog."):
             spark.conf.set(name, value)
@@ -228,7 +231,7 @@ def test_a_table_without_rows_to_read_is_described_all_the_same(shop: Shop) -> N
 def test_a_lake_that_is_not_named_rightly_is_an_error_that_names_the_option(
     lake: str | None, words: list[str], shop: Shop, session: Session
 ) -> None:
-    spark = session(shop.server.uri, **({} if lake is None else {"lake": lake}))
+    spark = session(shop.server.uri, plain_name="lake", **({} if lake is None else {"lake": lake}))
     spark.conf.set("spark.sql.catalog.broken", "com.example.NoSuchCatalog")
 
     message = complaint(spark, "SELECT * FROM fluss.sales.orders")
@@ -280,3 +283,56 @@ def test_a_data_table_is_not_written_through_the_catalog(sql: str, shop: Shop) -
     assert "fluss.sales.orders: this catalog is read-only" in message
     assert "lakeward ingest" in message
     assert shop.lake.offsets_in_lake(shop.orders) == [(number, offset) for number in (0, 1) for offset in range(ROWS // 2)]
+
+
+@pytest.fixture
+def default_shop(shop: Shop, session: Session) -> Shop:
+    """The same shop in a session without the option `plain-name`. The service has no reads, so nothing here may open one."""
+    spark = session(shop.server.uri, lake="lake")
+    for name, value in lake_properties_for_spark(shop.lake.properties).items():
+        if name.startswith("spark.sql.catalog."):
+            spark.conf.set(name, value)
+    return replace(shop, spark=spark)
+
+
+def test_the_default_describes_a_table_with_its_lake_copy_and_the_types_of_the_source(default_shop: Shop) -> None:
+    shop = default_shop
+    shop.describe_orders(schema=shop.orders.schema.append(LATE), partition_keys=("name",))
+    extended = shop.rows("DESCRIBE TABLE EXTENDED fluss.sales.orders")
+    described = {row.col_name: row.data_type for row in extended}
+    properties = dict(shop.rows("SHOW TBLPROPERTIES fluss.sales.orders"))
+
+    assert shop.spark.table("fluss.sales.orders").schema.simpleString() == "struct<id:bigint,name:string,small:smallint,late:string>"
+    assert extended[0].comment == "The id."
+    assert (described["Name"], described["Comment"], described["Provider"]) == ("fluss.sales.orders", "All orders.", "lakeward")
+    assert re.search(r"/lake/sales/orders-[0-9a-f]{12}$", described["Location"])
+    assert described["primary_key"] == "PRIMARY KEY (id) NOT ENFORCED"
+    names = [row.col_name for row in extended]
+    assert names[names.index("# Partition Information") + 2] == "name"
+    assert {name: properties[name] for name in ("lake.table", "lake.format", "lake.missing-columns", "lake.status", "bucket.num")} == {
+        "lake.table": "lake.sales.orders",
+        "lake.format": "iceberg",
+        "lake.missing-columns": "late",
+        "lake.status": "Tiered",
+        "bucket.num": "2",
+    }
+    assert "sales.fresh is not in the lake yet" in dict(shop.rows("SHOW TBLPROPERTIES fluss.sales.fresh"))["lake.unreadable"]
+
+
+def test_the_name_of_the_lake_copy_and_versions_mean_the_lake_by_default_too(default_shop: Shop) -> None:
+    shop = default_shop
+    [first] = shop.rows("SELECT snapshot_id FROM lake.sales.orders.snapshots")
+
+    assert shop.rows("SELECT __bucket, __offset, id FROM fluss.sales.`orders$lake` WHERE id >= 490 ORDER BY id") == [
+        (0, 49, 490),
+        (1, 49, 491),
+    ]
+    assert shop.rows(f"SELECT count(*) FROM fluss.sales.orders VERSION AS OF {first.snapshot_id}") == [(ROWS,)]
+    assert shop.rows("SELECT count(*) FROM fluss.sales.orders TIMESTAMP AS OF now()") == [(ROWS,)]
+    assert "not in the lake yet" in complaint(shop.spark, "SELECT * FROM fluss.sales.`fresh$lake`")
+
+
+@pytest.mark.parametrize("name", ["orders", "`orders$lake`", "`orders$changelog`"])
+def test_no_name_of_a_table_is_written(name: str, default_shop: Shop) -> None:
+    for sql in (f"INSERT INTO fluss.sales.{name} VALUES (1)", f"DELETE FROM fluss.sales.{name}", f"TRUNCATE TABLE fluss.sales.{name}"):
+        assert "this catalog is read-only" in complaint(default_shop.spark, sql), sql

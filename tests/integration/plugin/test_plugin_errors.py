@@ -138,7 +138,7 @@ def test_a_service_without_the_catalog_is_said_to_be_none(session: Session) -> N
         ("SELECT * FROM fluss.a.b.c", "TABLE_OR_VIEW_NOT_FOUND", ["namespace.table"]),
         ("CALL fluss.nope.p()", "ROUTINE_NOT_FOUND", ["no namespace nope", "demo, sys"]),
         ("CALL fluss.demo.tier_table('a')", "ROUTINE_NOT_FOUND", ["fluss.demo.tier_table", "none"]),
-        ("SELECT * FROM fluss.demo.flights", None, ["fluss.demo.Flights", "lakeward lake-conf"]),
+        ("SELECT * FROM fluss.demo.`flights$lake`", None, ["fluss.demo.Flights", "lakeward lake-conf"]),
         ("SELECT * FROM fluss.sys.broken", None, ["[StoreError] the state store is locked", "Is another coordinator running?"]),
     ],
 )

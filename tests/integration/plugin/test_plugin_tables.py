@@ -116,7 +116,7 @@ def test_a_listing_with_details_makes_a_call_a_page_and_opens_no_lake_table(serv
             information = rows[1_499].information.replace(", ", "")  # Spark 4.1 puts a comma behind each character of the properties
             assert "Comment: Table 1499." in information
             assert "lake.table=a_catalog_that_cannot_be_opened.wide.t1499" in information
-            assert "Provider: iceberg" in information
+            assert "Provider: lakeward" in information
             assert " |-- flight: long" in information
             assert "lake.unreadable" not in information
         assert len(server.lookups) <= 4, f"{listed}: {len(server.lookups)} calls"
@@ -136,7 +136,7 @@ def test_a_listing_shows_what_is_there_now_and_a_query_after_it_opens_the_lake(s
         spark, "SHOW TABLES IN fluss.sys LIKE 'tier*'", "tableName"
     )
     with pytest.raises(AnalysisException, match="a_catalog_that_cannot_be_opened, which this Spark does not have"):
-        spark.sql("SELECT * FROM fluss.wide.b").collect()
+        spark.sql("SELECT * FROM fluss.wide.`b$lake`").collect()
 
 
 def test_describe_shows_columns_types_and_comments(flights: Any, session: Session) -> None:

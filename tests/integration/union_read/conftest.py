@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from support.running.cluster_of_processes import Deployment
 from support.running.spark_sessions import spark_session
-from tiering.cli.spark.properties import CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
+from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +26,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="module")
 def fresh_spark(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with the catalog of the lake, in which plain names are fresh."""
+    """A session with the catalog of the lake."""
     properties = {
         **catalog_properties(service.uri, plugin_jar()),
         **catalog_lake_properties(service.lake_properties),
-        f"spark.sql.catalog.{CATALOG}.plain-name": "fresh",
     }
     with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
         yield session

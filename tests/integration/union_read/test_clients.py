@@ -38,7 +38,6 @@ def options(service: Deployment) -> list[str]:
     properties = {
         **catalog_properties(service.uri, plugin_jar()),
         **catalog_lake_properties(service.lake_properties),
-        f"spark.sql.catalog.{CATALOG}.plain-name": "fresh",
         "spark.ui.enabled": "false",
     }
     return [f"{name}={value}" for name, value in properties.items()]

@@ -26,7 +26,7 @@ def query(request: pytest.FixtureRequest, service: Deployment, tmp_path: Path) -
     name = f"{request.node.originalname}_{request.param.replace(' ', '_')}".removeprefix("test_")
     if request.param == "data source":
         return DriverPlan(str(tmp_path), options={"table": f"sales.{name}", "uri": service.uri})
-    properties = {**catalog_properties(service.uri, plugin_jar()), f"spark.sql.catalog.{CATALOG}.plain-name": "fresh"}
+    properties = catalog_properties(service.uri, plugin_jar())
     return DriverPlan(str(tmp_path), f"{CATALOG}.sales.{name}", properties=properties)
 
 

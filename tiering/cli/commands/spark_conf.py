@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,14 @@ def spark_conf(
         Path | None,
         typer.Option(metavar="FILE", help="Path of the plugin jar on the Spark driver's machine. Default: its path on this machine."),
     ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Python with the package lakeward, at the same path on driver and executors, which read the log with it."
+            " Default: the Python of this environment; none with --jar.",
+        ),
+    ] = None,
     default_catalog: Annotated[
         bool, typer.Option("--default-catalog", help="Make `fluss` the default catalog, so that `sys.x` means `fluss.sys.x`.")
     ] = False,
@@ -47,7 +56,9 @@ def spark_conf(
     Example: lakeward spark-conf --uri 127.0.0.1:7707 --default-catalog --lake > fluss.conf
     """
     service_addresses(uri)  # reports a wrong address here, instead of later in each Spark
-    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog) | access_properties()
+    if python is None and jar is None:
+        python = Path(sys.executable)
+    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog, python) | access_properties()
     properties |= HEADER
     if session_catalog:
         properties |= session_catalog_properties(uri)

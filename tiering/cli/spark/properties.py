@@ -41,9 +41,10 @@ def plugin_jar() -> Path:
     return jar
 
 
-def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, str]:
+def catalog_properties(uri: str, jar: Path, default: bool = False, python: Path | None = None) -> dict[str, str]:
     """Returns the properties of the catalog `fluss`, for a Spark that can read `jar`. `default` makes it the default catalog.
 
+    `python` is the Python with which executors read the log; None = the one that PYSPARK_PYTHON names in the driver's environment.
     The jar goes on the driver's class path: Spark loads `spark.jars` too late for a default catalog, and the session would fail with
     ClassNotFoundException.
     """
@@ -52,6 +53,8 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
         f"spark.sql.catalog.{CATALOG}": CATALOG_CLASS,
         f"spark.sql.catalog.{CATALOG}.uri": uri,
     }
+    if python is not None:
+        properties[f"spark.sql.catalog.{CATALOG}.python"] = str(python)
     return {**properties, "spark.sql.defaultCatalog": CATALOG} if default else properties
 
 

@@ -126,6 +126,6 @@ def local_path(file: DataFile, places: AllowedLocations) -> str:
     if location.scheme not in ("", "file"):
         raise InvalidArgument(
             f"{file.file_path} is not a local file: DuckDB reads only lake files on this machine",
-            hint="Read the table with Spark (`SELECT * FROM fluss.<database>.<table>`). `lakeward validate` copies the files it reads.",
+            hint="Read it in Spark: SELECT * FROM fluss.<database>.`<table>$lake`. `lakeward validate` copies the files it reads.",
         )
     return places.local_path(file.file_path)

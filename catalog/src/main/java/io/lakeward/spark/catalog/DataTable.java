@@ -82,10 +82,19 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
     return new DataTable(name, described, source, source, Optional.empty(), why, properties);
   }
 
-  /** A table of a listing, whose copy {@code lakeTable} was not opened; empty if it has none. */
+  /**
+   * A table of a listing, whose copy {@code lakeTable} was not opened; empty if it has none. {@code
+   * fresh}: its name means the rows of the log, too.
+   */
   static DataTable listed(
-      String name, DescribeTableResponse described, StructType source, String lakeTable) {
-    String format = lakeTable.isEmpty() ? "" : described.getPropertiesOrDefault(LAKE_FORMAT, "");
+      String name,
+      DescribeTableResponse described,
+      StructType source,
+      String lakeTable,
+      boolean fresh) {
+    String lakeFormat =
+        lakeTable.isEmpty() ? "" : described.getPropertiesOrDefault(LAKE_FORMAT, "");
+    String format = fresh ? FreshTable.PROVIDER : lakeFormat;
     Map<String, String> properties =
         Map.of(LAKE_TABLE, lakeTable, TableCatalog.PROP_PROVIDER, format);
     return new DataTable(name, described, source, source, Optional.empty(), LISTED, properties);
@@ -98,6 +107,11 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
     all.putAll(super.properties());
     all.values().removeIf(String::isEmpty);
     return all;
+  }
+
+  /** The properties about the lake copy: its table and place, or why it cannot be read. */
+  Map<String, String> lakeProperties() {
+    return lakeProperties;
   }
 
   /** The partition columns of the store: each value of them is a partition. */

@@ -68,7 +68,8 @@ final class DataTables {
         fullName,
         described.get(),
         source(fullName, described.get()),
-        lake.tableName(described.get().getLakePathList()));
+        lake.tableName(described.get().getLakePathList()),
+        options.plainName() == PlainName.FRESH);
   }
 
   private Optional<DescribeTableResponse> listed(String user, String namespace, String name) {
@@ -107,6 +108,7 @@ final class DataTables {
         // A row that a foreign writer put into the lake may have a NULL in any column.
         (part == Part.CHANGELOG ? Changelog.schema(schema) : schema).asNullable(),
         user,
+        () -> open(fullName, described, schema, LakeCatalog.NEWEST).lakeProperties(),
         new FreshSource(
             service,
             user,
@@ -147,7 +149,14 @@ final class DataTables {
       throws LakewardException {
     DescribeTableResponse described = service.describeTable(user, namespace, name.table());
     String fullName = fullName(namespace, described) + name.suffix();
-    StructType source = source(fullName, described);
+    return open(fullName, described, source(fullName, described), version);
+  }
+
+  private DataTable open(
+      String fullName,
+      DescribeTableResponse described,
+      StructType source,
+      LakeCatalog.Version version) {
     String reason = described.getNotInLake();
     try {
       Optional<LakeCopy> copy = copy(described, version);

@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Supplier;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
@@ -27,32 +28,41 @@ final class FreshTable extends ReadOnlyTable {
   /** Property of the service with the id of the table, which a table of the same name never has. */
   private static final String TABLE_ID = "table-id";
 
+  /** What Spark shows as the provider of the rows. */
+  static final String PROVIDER = "lakeward";
+
   private final DescribeTableResponse described;
   private final String user;
+  private final Supplier<Map<String, String>> lakeProperties;
   private final FreshSource source;
   private final String version = UUID.randomUUID().toString();
 
   /**
    * @param name with catalog and namespace
    * @param user for whom the table is loaded
+   * @param lakeProperties opens the lake copy to tell its properties
    */
   FreshTable(
       String name,
       DescribeTableResponse described,
       StructType schema,
       String user,
+      Supplier<Map<String, String>> lakeProperties,
       FreshSource source) {
     super(name, described.getComment(), schema);
     this.described = described;
     this.user = user;
+    this.lakeProperties = lakeProperties;
     this.source = source;
   }
 
+  /** Spark calls this to describe the table, not to read it. */
   @Override
   public Map<String, String> properties() {
     Map<String, String> all = new HashMap<>(described.getPropertiesMap());
+    all.putAll(lakeProperties.get());
     all.putAll(super.properties());
-    all.put(TableCatalog.PROP_PROVIDER, "lakeward");
+    all.put(TableCatalog.PROP_PROVIDER, PROVIDER);
     all.values().removeIf(String::isEmpty);
     return all;
   }

@@ -91,7 +91,7 @@ final class FreshStream implements MicroBatchStream, SupportsTriggerAvailableNow
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return PythonRunner.factory(schema);
+    return batches.readers(schema);
   }
 
   /** Each call of the service moves what it holds, so a commit has nothing to tell. */

@@ -10,6 +10,7 @@ import io.lakeward.spark.service.ScanPlan;
 import io.lakeward.spark.service.ServiceClient;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -120,6 +121,11 @@ final class OpenedRead {
   /** The table, as {@code database.table}. */
   String table() {
     return table;
+  }
+
+  /** The Python of executors; empty = Spark's. */
+  Optional<String> python() {
+    return ticket.service.python();
   }
 
   boolean hasPrimaryKey() {

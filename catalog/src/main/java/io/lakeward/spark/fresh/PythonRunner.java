@@ -1,14 +1,22 @@
 package io.lakeward.spark.fresh;
 
 import com.google.protobuf.ByteString;
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.scan.ScalaSequences;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.api.python.PythonUtils$;
+import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -20,8 +28,8 @@ import scala.Option;
 
 /**
  * Runs tasks of the service in the Python processes of executors, with Spark's runner for Python
- * data sources. No Python runs on the driver. All that the plugin uses of Spark's internal classes
- * for Python is in this file.
+ * data sources. On the driver Python only tells its version. All that the plugin uses of Spark's
+ * internal classes for Python is in this file.
  */
 final class PythonRunner {
 
@@ -34,12 +42,14 @@ final class PythonRunner {
   private static final byte CALL = 'R';
   private static final byte END = '.';
 
-  /** Created by the first use, because Spark asks the driver's Python for its version then. */
-  private static final class Source {
-    /** It names Spark's Python. Executors never load its own function, which is empty. */
-    private static final UserDefinedPythonDataSource SOURCE =
-        new UserDefinedPythonDataSource(PythonUtils$.MODULE$.createPythonFunction(new byte[0]));
-  }
+  /** The variable with the Python of executors, in the environment of the driver. */
+  private static final String PYSPARK_PYTHON = "PYSPARK_PYTHON";
+
+  private static final String PYTHON_PATH = "PYTHONPATH";
+  private static final String VERSION = "import sys; print('%d.%d' % sys.version_info[:2])";
+
+  /** The versions of the Pythons that were asked, because a start takes some milliseconds. */
+  private static final Map<String, String> VERSIONS = new ConcurrentHashMap<>();
 
   private PythonRunner() {}
 
@@ -52,12 +62,20 @@ final class PythonRunner {
     return partitions;
   }
 
-  /** A factory of readers that return rows with the columns {@code schema}. */
-  static PartitionReaderFactory factory(StructType schema) {
+  /**
+   * A factory of readers that return rows with the columns {@code schema}.
+   *
+   * @param python of executors; empty = the one that PYSPARK_PYTHON names, else python3
+   * @throws IOException if the driver does not have that Python
+   */
+  static PartitionReaderFactory factory(Optional<String> python, StructType schema)
+      throws IOException {
+    String program =
+        python.orElseGet(() -> System.getenv().getOrDefault(PYSPARK_PYTHON, "python3"));
     Option<JobArtifactState> artifacts =
         JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
     return new PythonPartitionReaderFactory(
-        Source.SOURCE,
+        source(program, version(program)),
         command(schema.json()),
         schema,
         artifacts.isEmpty() ? Option.empty() : Option.apply(artifacts.get().uuid()),
@@ -66,7 +84,43 @@ final class PythonRunner {
 
   /** The metrics that the readers report. */
   static CustomMetric[] metrics() {
-    return Source.SOURCE.createPythonMetrics();
+    return source("", "").createPythonMetrics();
+  }
+
+  /** It names a Python. Executors never load its own function, which is empty. */
+  private static UserDefinedPythonDataSource source(String program, String version) {
+    String path =
+        PythonUtils$.MODULE$.mergePythonPaths(
+            ScalaSequences.of(
+                PythonUtils$.MODULE$.sparkPythonPath(),
+                System.getenv().getOrDefault(PYTHON_PATH, "")));
+    return new UserDefinedPythonDataSource(
+        new SimplePythonFunction(
+            new byte[0],
+            new HashMap<>(Map.of(PYTHON_PATH, path)),
+            List.of(),
+            program,
+            version,
+            List.of(),
+            null));
+  }
+
+  /** The minor version, because Spark's Python processes refuse the work of another one. */
+  private static String version(String program) throws IOException {
+    String version = VERSIONS.get(program);
+    if (version == null) {
+      Process process =
+          new ProcessBuilder(program, "-c", VERSION)
+              .redirectError(ProcessBuilder.Redirect.DISCARD)
+              .start();
+      process.getOutputStream().close();
+      version = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).trim();
+      if (version.isEmpty()) {
+        throw new IOException("Cannot run program \"%s\": it prints no version".formatted(program));
+      }
+      VERSIONS.put(program, version);
+    }
+    return version;
   }
 
   /** The call of the function as a pickle, which Spark's Python processes load. */

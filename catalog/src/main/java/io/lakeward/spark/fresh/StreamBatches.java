@@ -12,6 +12,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.types.StructType;
@@ -84,6 +85,12 @@ final class StreamBatches {
       request.setLastOffset(last);
     }
     return service.nextBatch(user, request.build());
+  }
+
+  /** The readers of the tasks of a batch. */
+  PartitionReaderFactory readers(StructType schema) {
+    return TaskReaders.of(
+        service.python(), schema, path.getDatabaseName() + "." + path.getTableName());
   }
 
   /** The tasks of the batch between two offsets, which return the columns of {@code schema}. */

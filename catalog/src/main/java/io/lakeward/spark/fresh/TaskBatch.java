@@ -3,9 +3,6 @@ package io.lakeward.spark.fresh;
 import static io.lakeward.spark.error.LakewardException.unchecked;
 
 import io.lakeward.rpc.v1.ReadScan;
-import java.nio.file.Path;
-import java.security.CodeSource;
-import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -25,18 +22,6 @@ record TaskBatch(OpenedRead read, ReadScan request, StructType schema) implement
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory readers = PythonRunner.factory(schema);
-    return executorsHavePlugin() ? new TaskReaders(readers, read.table()) : readers;
-  }
-
-  /** Whether executors can load the classes of this plugin, which only a driver needs otherwise. */
-  private static boolean executorsHavePlugin() {
-    SparkContext context = SparkContext.getOrCreate();
-    CodeSource jar = TaskBatch.class.getProtectionDomain().getCodeSource();
-    if (context.isLocal() || jar == null) {
-      return context.isLocal();
-    }
-    String name = Path.of(jar.getLocation().getPath()).getFileName().toString();
-    return context.listJars().exists(sent -> sent.endsWith("/" + name));
+    return TaskReaders.of(read.python(), schema, read.table());
   }
 }

@@ -2,12 +2,17 @@ package io.lakeward.spark.fresh;
 
 import io.lakeward.spark.error.LakewardException;
 import java.io.IOException;
+import java.nio.file.Path;
+import java.security.CodeSource;
 import java.util.Locale;
+import java.util.Optional;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * Spark's readers of Python tasks, with an error that names the remedy if an executor has no Python
@@ -23,8 +28,40 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
   /** The error of Python for a package that is not installed. */
   private static final String NO_MODULE = "No module named 'tiering";
 
+  /** The error of a Python without any package, before Spark's own program starts. */
+  private static final String NO_PYSPARK = "No module named 'pyspark";
+
   /** The error of Python for a package that is older than this plugin. */
   private static final String NO_FUNCTION = "tiering.union_read";
+
+  /**
+   * Readers of the tasks of {@code table} with the columns {@code schema}. Throws LakewardException
+   * if the driver does not have the Python.
+   *
+   * @param python of executors; empty = Spark's
+   */
+  static PartitionReaderFactory of(Optional<String> python, StructType schema, String table) {
+    try {
+      PartitionReaderFactory readers = PythonRunner.factory(python, schema);
+      return executorsHavePlugin() ? new TaskReaders(readers, table) : readers;
+    } catch (IOException error) {
+      throw unavailable(
+          "the driver has no such Python as executors need (%s)".formatted(error.getMessage()),
+          table,
+          error);
+    }
+  }
+
+  /** Whether executors can load the classes of this plugin, which only a driver needs otherwise. */
+  private static boolean executorsHavePlugin() {
+    SparkContext context = SparkContext.getOrCreate();
+    CodeSource jar = TaskReaders.class.getProtectionDomain().getCodeSource();
+    if (context.isLocal() || jar == null) {
+      return context.isLocal();
+    }
+    String name = Path.of(jar.getLocation().getPath()).getFileName().toString();
+    return context.listJars().exists(sent -> sent.endsWith("/" + name));
+  }
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
@@ -67,21 +104,31 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
     if (problem == null) {
       return error;
     }
+    throw unavailable(problem, table, error);
+  }
+
+  private static RuntimeException unavailable(String problem, String table, Exception cause) {
     String message =
-        ("[FreshReadUnavailable] %s, which reads the log of %s. Let PYSPARK_PYTHON name such a"
-                + " Python on each executor (spark.executorEnv.PYSPARK_PYTHON; spark.archives sends"
-                + " one there), or read the lake copy alone: its name is that of the table with the"
-                + " suffix $lake")
-            .formatted(problem, table);
-    throw new LakewardException(message, error).unchecked();
+        ("[FreshReadUnavailable] cannot read the rows of %s up to now: %s. Install the package"
+                + " lakeward for a Python that driver and executors have at the same path, and name"
+                + " it in the option python of this catalog, or in PYSPARK_PYTHON in the driver's"
+                + " environment. Without it read the lake copy alone: by the name %s, or with the"
+                + " option plain-name=lake of this catalog")
+            .formatted(table, problem, lakeName(table));
+    return new LakewardException(message, cause).unchecked();
+  }
+
+  private static String lakeName(String table) {
+    int dot = table.indexOf('.') + 1;
+    return table.substring(0, dot) + "`" + table.substring(dot) + "$lake`";
   }
 
   private static String problem(String message) {
     if (message.toLowerCase(Locale.ROOT).contains(NO_PROGRAM)) {
       return "an executor has no Python with the package lakeward";
     }
-    if (message.contains(NO_MODULE)) {
-      return message.contains(NO_MODULE + "'")
+    if (message.contains(NO_MODULE) || message.contains(NO_PYSPARK)) {
+      return message.contains(NO_MODULE + "'") || message.contains(NO_PYSPARK)
           ? "the Python of an executor does not have the package lakeward"
           : "the Python of an executor has another version of the package lakeward";
     }

@@ -19,9 +19,10 @@ import java.util.regex.Pattern;
  * @param target {@code host:port} of the service, or several with commas between them
  * @param timeout how long a read may take; a CALL has no such limit
  * @param retryTimeout how long a running CALL waits for a service that went away
- * @param lake name of the Spark catalog with the lake's tables; without it data tables are
- *     described, not read
+ * @param lake name of the Spark catalog with the lake's tables; without it no lake copy is read by
+ *     the lake's own library
  * @param plainName the rows that the plain name of a data table means
+ * @param python the Python that executors run; empty = Spark's
  * @param limits of one answer
  * @param access the files with the token and for TLS
  */
@@ -31,6 +32,7 @@ public record CatalogOptions(
     Duration retryTimeout,
     Optional<String> lake,
     PlainName plainName,
+    Optional<String> python,
     ReadLimits limits,
     ClientAccess access) {
 
@@ -58,17 +60,24 @@ public record CatalogOptions(
   public static final String RETRY_TIMEOUT = "retry-timeout";
 
   /**
-   * Name of Spark's catalog with the lake's tables, such as {@code lake}. The plugin reads data
-   * tables there.
+   * Name of Spark's catalog with the lake's tables, such as {@code lake}. The plugin reads lake
+   * copies there.
    */
   public static final String LAKE = "lake";
 
   /**
-   * The rows that the plain name of a data table means: {@code lake} for its lake copy, {@code
-   * fresh} for the lake copy and the log. {@code fresh} needs the package lakeward in Spark's
-   * Python.
+   * The rows that the plain name of a data table means: {@code fresh} for all rows up to now, from
+   * the lake copy and the log, {@code lake} for the lake copy alone. {@code fresh} needs the package
+   * lakeward in the Python of executors.
    */
   public static final String PLAIN_NAME = "plain-name";
+
+  /**
+   * The Python with the package lakeward, which executors run to read the log. The driver needs a
+   * Python of that name, too. Default: {@code PYSPARK_PYTHON} in the driver's environment, else
+   * {@code python3}.
+   */
+  public static final String PYTHON = "python";
 
   /** Most rows in one answer of the service. A larger answer is an error that names this option. */
   public static final String MAX_ROWS = "max-rows";
@@ -95,9 +104,9 @@ public record CatalogOptions(
   /** PEM file with the private key of {@code tls.cert}. Default: {@code LAKEWARD_TLS_KEY}. */
   public static final String TLS_KEY = "tls.key";
 
-  /** Options of the connection. Only the configuration at Spark's start may set them. */
-  private static final List<String> CONNECTION =
-      List.of(URI, TOKEN_FILE, TLS_CA, TLS_CERT, TLS_KEY);
+  /** Options that only the configuration at Spark's start may set. */
+  private static final List<String> START_UP =
+      List.of(URI, TOKEN_FILE, TLS_CA, TLS_CERT, TLS_KEY, PYTHON);
 
   private static final int DEFAULT_PORT = 7707;
   private static final String DEFAULT_TIMEOUT = "30s";
@@ -105,7 +114,7 @@ public record CatalogOptions(
   /** A coordinator restarts within seconds; more than a minute is an outage. */
   private static final String DEFAULT_RETRY_TIMEOUT = "60s";
 
-  private static final String DEFAULT_PLAIN_NAME = "lake";
+  private static final String DEFAULT_PLAIN_NAME = "fresh";
 
   /** Ten rows for each of 100,000 tables. */
   private static final String DEFAULT_MAX_ROWS = "1000000";
@@ -127,22 +136,28 @@ public record CatalogOptions(
 
   /**
    * Reads the options of the catalog {@code name}. Throws LakewardException for a wrong one, and
-   * for one of the connection that differs from {@code startUp}, the options at the start of Spark.
-   * Users of a shared Spark set options of their sessions, but the credentials belong to Spark.
+   * for one of the connection or of Python that differs from {@code startUp}, the options at the
+   * start of Spark. Users of a shared Spark set options of their sessions, but the credentials and
+   * the machines belong to Spark.
    */
   public static CatalogOptions parse(
       String name, Map<String, String> sessionOptions, Map<String, String> startUp)
       throws LakewardException {
     String prefix = prefix(name);
     Map<String, String> options = new HashMap<>(sessionOptions);
-    for (String option : CONNECTION) {
+    for (String option : START_UP) {
       String value = startUp.get(option);
       if (options.containsKey(option) && !options.get(option).equals(value)) {
         throw new LakewardException(
-            ("the option %s%s was set in this session: it decides where this Spark's token goes, so"
-                    + " it is read from the configuration that Spark was started with"
-                    + " (spark-defaults.conf, --properties-file, --conf)")
-                .formatted(prefix, option));
+            ("the option %s%s was set in this session: it decides %s, so it is read from the"
+                    + " configuration that Spark was started with (spark-defaults.conf,"
+                    + " --properties-file, --conf)")
+                .formatted(
+                    prefix,
+                    option,
+                    option.equals(PYTHON)
+                        ? "which program executors run"
+                        : "where this Spark's token goes"));
       }
       options.put(option, value);
     }
@@ -167,8 +182,9 @@ public record CatalogOptions(
         duration(prefix + TIMEOUT, options.getOrDefault(TIMEOUT, DEFAULT_TIMEOUT)),
         duration(
             prefix + RETRY_TIMEOUT, options.getOrDefault(RETRY_TIMEOUT, DEFAULT_RETRY_TIMEOUT)),
-        Optional.ofNullable(options.get(LAKE)).map(String::trim).filter(lake -> !lake.isEmpty()),
+        text(options, LAKE),
         plainName(prefix + PLAIN_NAME, options.getOrDefault(PLAIN_NAME, DEFAULT_PLAIN_NAME)),
+        text(options, PYTHON),
         new ReadLimits(
             prefix,
             number(
@@ -238,8 +254,12 @@ public record CatalogOptions(
     return switch (text.trim().toLowerCase(Locale.ROOT)) {
       case "lake" -> PlainName.LAKE;
       case "fresh" -> PlainName.FRESH;
-      default -> throw wrong(option, text, "lake or fresh");
+      default -> throw wrong(option, text, "fresh or lake");
     };
+  }
+
+  private static Optional<String> text(Map<String, String> options, String option) {
+    return Optional.ofNullable(options.get(option)).map(String::trim).filter(text -> !text.isEmpty());
   }
 
   /** Whether several coordinators are named, of which one leads. */

@@ -37,6 +37,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -91,6 +92,11 @@ public final class ServiceClient {
   /** The address of the service, {@code host:port}; several with commas between them. */
   public String target() {
     return options.target();
+  }
+
+  /** The Python with which executors read what the service has planned; empty = Spark's. */
+  public Optional<String> python() {
+    return options.python();
   }
 
   /** All namespaces, system tables and procedures. */

@@ -17,6 +17,7 @@ class TaskReadersTest {
       strings = {
         "Cannot run program \"python3\": error=2, No such file or directory",
         "ModuleNotFoundError: No module named 'tiering'",
+        "Error from python worker: (ModuleNotFoundError: No module named 'pyspark')",
         "ModuleNotFoundError: No module named 'tiering.union_read.spark_tasks'",
         "AttributeError: module 'tiering.union_read.spark_tasks' has no attribute 'read_command'"
       })
@@ -25,7 +26,7 @@ class TaskReadersTest {
         assertThrows(
             LakewardException.class,
             () -> TaskReaders.translated(new IOException(message), "sales.orders"));
-    for (String part : new String[] {"sales.orders", "PYSPARK_PYTHON", "spark.archives", "$lake"}) {
+    for (String part : new String[] {"sales.orders", "PYSPARK_PYTHON", "option python", "sales.`orders$lake`", "plain-name"}) {
       assertTrue(error.getMessage().contains(part), error.getMessage());
     }
   }

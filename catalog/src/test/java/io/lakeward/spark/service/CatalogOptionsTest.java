@@ -71,11 +71,11 @@ class CatalogOptionsTest {
   }
 
   @Test
-  void aPlainNameMeansTheLakeCopyByDefault() throws LakewardException {
-    assertEquals(CatalogOptions.PlainName.LAKE, parse(Map.of("uri", "a")).plainName());
+  void aPlainNameMeansAllRowsUpToNowByDefault() throws LakewardException {
+    assertEquals(CatalogOptions.PlainName.FRESH, parse(Map.of("uri", "a")).plainName());
     assertEquals(
-        CatalogOptions.PlainName.FRESH,
-        parse(Map.of("uri", "a", "plain-name", " Fresh ")).plainName());
+        CatalogOptions.PlainName.LAKE,
+        parse(Map.of("uri", "a", "plain-name", " Lake ")).plainName());
   }
 
   @Test
@@ -86,7 +86,7 @@ class CatalogOptionsTest {
     assertTrue(
         error
             .getMessage()
-            .contains("spark.sql.catalog.fluss.plain-name is 'new': write lake or fresh"));
+            .contains("spark.sql.catalog.fluss.plain-name is 'new': write fresh or lake"));
   }
 
   @Test
@@ -107,8 +107,8 @@ class CatalogOptionsTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"uri", "token-file", "tls.ca", "tls.cert", "tls.key"})
-  void aSessionCannotSayWithWhomThisSparkSpeaksAndWhatItShows(
+  @ValueSource(strings = {"uri", "token-file", "tls.ca", "tls.cert", "tls.key", "python"})
+  void aSessionCannotSayWithWhomThisSparkSpeaksAndWhatItRuns(
       String option, @TempDir Path folder) throws Exception {
     String file = Files.writeString(folder.resolve("token"), "lw_a_secret").toString();
     Map<String, String> startUp = Map.of("uri", "127.0.0.1:1", "token-file", file, "tls.ca", file);
