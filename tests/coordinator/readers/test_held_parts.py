@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from support.background import tick
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.decisions.records import Level
+from tiering.coordinator.readers.open_reads import OPENING_LIMIT
 from tiering.errors import LogTruncated
 from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.reading.scans import ReadScan
@@ -100,6 +102,27 @@ def test_after_a_restart_no_log_is_cut_until_unknown_reads_have_expired(world: L
     world.storage.maintenance.run()
     after = log_starts(world, table)
     assert all(after[bucket] > before[bucket] for bucket in before)
+
+
+def test_openings_that_overlap_without_a_gap_stop_the_retention_for_a_limited_time(world: LakeWorld) -> None:
+    table = table_with_old_rows(world)
+    world.tier(table)
+    world.clock.advance(TTL_S + 1)
+    before, reads = log_starts(world, table), world.coordinator.reads.open_reads
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(reads.opening(table.table_id))
+        world.clock.advance(OPENING_LIMIT.total_seconds() - 1)
+        second.enter_context(reads.opening(table.table_id))
+        first.close()
+        world.storage.maintenance.run()
+        assert log_starts(world, table) == before
+
+        world.clock.advance(1)
+        world.storage.maintenance.run()
+        after = log_starts(world, table)
+        assert all(after[bucket] > before[bucket] for bucket in before)
+    with reads.opening(table.table_id):
+        assert reads.kept_log(table.table_id) is None
 
 
 def test_a_read_of_the_plain_source_expires_without_an_event(world: LakeWorld) -> None:

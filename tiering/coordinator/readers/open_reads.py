@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tiering.errors import ReadExpired, ServiceBusy
 from tiering.model.reading.open_reads import READ_TTL, OpenRead
@@ -21,6 +21,10 @@ MAX_OPEN_READS = 20_000
 
 _SHARE = 2
 """One principal may have the total divided by this."""
+
+OPENING_LIMIT = timedelta(minutes=1)
+"""How long reads of a table that are being opened keep everything of the table. An opening takes seconds. Without a limit, openings that
+overlap without a gap, or one that hangs, would stop the retention of the log and the expiry of snapshots for ever."""
 
 AGAIN = "Run the statement again."
 """Hint for errors after which a new read succeeds."""
@@ -38,12 +42,15 @@ class OpenReads:
         self._closed: dict[str, datetime] = {}
         """The time until which a ticket of a closed read may be valid, by read id."""
         self._opening: Counter[int] = Counter()
+        self._opening_since: dict[int, datetime] = {}
+        """By table the time from which on at least one read was being opened."""
         self._of_principals: Counter[str] = Counter()
 
     @contextmanager
     def opening(self, table_id: int) -> Iterator[None]:
-        """Keeps everything of the table during the block, which plans a read of it. Raises ServiceBusy."""
+        """Keeps everything of the table during the block, which plans a read of it, but for no longer than OPENING_LIMIT."""
         with self._lock:
+            self._opening_since.setdefault(table_id, self._now())
             self._opening[table_id] += 1
         try:
             yield
@@ -51,7 +58,7 @@ class OpenReads:
             with self._lock:
                 self._opening[table_id] -= 1
                 if not self._opening[table_id]:
-                    del self._opening[table_id]
+                    del self._opening[table_id], self._opening_since[table_id]
 
     def check_room(self, principal: str) -> None:
         """Raises ServiceBusy if there are too many open reads, in total or of the principal."""
@@ -118,9 +125,14 @@ class OpenReads:
         return tuple(sorted(reads, key=lambda read: (read.opened_at, read.read_id)))
 
     def may_remove(self, table_id: int) -> bool:
-        """Returns whether all open reads of the table are known: none is being opened, and no earlier process can have opened one."""
+        """Returns whether all open reads of the table are known: none is being opened, and no earlier process can have opened one.
+
+        After OPENING_LIMIT, reads that are being opened no longer count. If they lose something, the opening fails or is repeated.
+        """
         with self._lock:
-            return table_id not in self._opening and self._now() >= self._unknown_until
+            now = self._now()
+            since = self._opening_since.get(table_id)
+            return now >= self._unknown_until and (since is None or now - since >= OPENING_LIMIT)
 
     def kept_snapshots(self, table_id: int) -> frozenset[int] | None:
         """Returns the lake snapshots that open reads of the table need; None = unknown."""
