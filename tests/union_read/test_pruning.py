@@ -236,8 +236,9 @@ def test_a_partition_that_was_dropped_since_is_an_error_whatever_the_condition(w
     world.storage.append(table.path, rows_at(0, 9), "writer", 0)
     read = plan(world, table)
     world.storage.drop_partition(table.path, "south")
-    with pytest.raises(SourceChanged, match=r"a partition of sales\.orders was dropped"):
+    with pytest.raises(SourceChanged, match=r"a partition of sales\.orders was dropped") as failure:
         read.rows(ReadScan(conditions=(Filter("region", Operator.EQUAL, ("south",)),)))
+    assert failure.value.hint == "Run the statement again."
 
 
 @pytest.mark.parametrize("limit", [0, 1, 9, 10, 11, 100])

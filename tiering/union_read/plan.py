@@ -45,6 +45,9 @@ plan_again_if_stale = tenacity.retry(
 )
 """Decorates a function that plans from the present state. Raises the error of the last attempt."""
 
+AGAIN = "Run the statement again."
+"""Hint for errors after which a new read succeeds."""
+
 UNSIZED_RECORD_BYTES = 270
 """Size of a record whose cluster does not tell it, as in `plan_splits.UNSIZED_SPLIT_RECORDS`."""
 
@@ -87,7 +90,7 @@ def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase, le
         bucket = min(missing, key=lambda place: place.bucket.sort_key()).bucket
         raise KvSnapshotGone(
             f"the KV snapshot {moment.kv_snapshots[bucket]} of bucket {bucket} of {table.path} was deleted while a read began",
-            hint="Run the statement again.",
+            hint=AGAIN,
             table_path=table.path,
             bucket=bucket,
         )
@@ -184,7 +187,8 @@ def plan_scan(
     """
     table = source.table(moment.path)
     if table.table_id != moment.table_id:
-        raise SourceChanged(f"{moment.path} was dropped and created again since the read began", table_path=moment.path)
+        message = f"{moment.path} was dropped and created again since the read began"
+        raise SourceChanged(message, hint=AGAIN, table_path=moment.path)
     scan_columns(table, scan)
     log = _LogPart(source, table, moment, skipped or {}, scan.conditions)
     if scan.part is ReadPart.CHANGELOG:
@@ -309,7 +313,8 @@ class _LogPart:
         path, needed = self._table.path, []
         for bucket in buckets:
             if bucket.partition_id not in self.names or bucket not in self._ends:
-                raise SourceChanged(f"a partition of {path} was dropped since the read began", table_path=path, bucket=bucket)
+                message = f"a partition of {path} was dropped since the read began"
+                raise SourceChanged(message, hint=AGAIN, table_path=path, bucket=bucket)
             if self._pruning.may_match(bucket):
                 needed.append(bucket)
         return needed

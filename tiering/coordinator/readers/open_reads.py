@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from tiering.errors import ReadExpired, ServiceBusy
 from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.tables import BucketKey
+from tiering.union_read.plan import AGAIN
 
 MAX_OPEN_READS = 20_000
 """Upper bound of open reads. A read without a close stays open for READ_TTL, so this is some 60 statements a second of such readers."""
@@ -25,9 +26,6 @@ _SHARE = 2
 OPENING_LIMIT = timedelta(minutes=1)
 """How long reads of a table that are being opened keep everything of the table. An opening takes seconds. Without a limit, openings that
 overlap without a gap, or one that hangs, would stop the retention of the log and the expiry of snapshots for ever."""
-
-AGAIN = "Run the statement again."
-"""Hint for errors after which a new read succeeds."""
 
 
 class OpenReads:

@@ -22,7 +22,7 @@ from tiering.coordinator.decisions.records import EventRecord, Level, TableRecor
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.coordinator.readers.open_reads import AGAIN, OpenReads
+from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.tickets import TicketSigner, unknown_ticket
 from tiering.errors import PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
@@ -30,7 +30,7 @@ from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
-from tiering.union_read.plan import open_read, plan_scan, scan_tasks, snapshots_to_lease
+from tiering.union_read.plan import AGAIN, open_read, plan_scan, scan_tasks, snapshots_to_lease
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 
