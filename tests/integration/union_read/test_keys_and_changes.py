@@ -56,6 +56,13 @@ def test_the_last_change_of_a_key_replaces_its_row_in_the_lake(fresh_spark: Spar
     assert row.total == 30
 
 
+def test_a_small_primary_key_table_is_broadcast(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
+    join = f"SELECT s.text FROM range(1000000000) r JOIN {NAME} s ON r.id = s.id"
+    [row] = fresh_spark.sql(f"EXPLAIN {join}").collect()
+    assert "BroadcastHashJoin" in row.plan
+    assert "SortMergeJoin" not in row.plan
+
+
 @pytest.mark.parametrize(
     "condition", ["text = 'old 3'", "text LIKE 'old%'", "id = 3", "id = 22", "id > 28", "text IS NULL", "text = 'new 7'"]
 )

@@ -5,6 +5,7 @@ import io.lakeward.rpc.v1.ReadScan;
 import java.util.Arrays;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -24,13 +25,23 @@ final class FreshScan implements SupportsReportStatistics {
   private final ReadScan request;
   private final StructType schema;
   private final Optional<LakeRows> lakeRows;
+  private final Supplier<Optional<Statistics>> lakeStatistics;
 
-  /** {@code schema} has the columns of {@code request}, in order. */
-  FreshScan(OpenedRead read, ReadScan request, StructType schema, Optional<LakeRows> lakeRows) {
+  /**
+   * @param schema has the columns of {@code request}, in order
+   * @param lakeStatistics of the rows in the lake; asked only for a join
+   */
+  FreshScan(
+      OpenedRead read,
+      ReadScan request,
+      StructType schema,
+      Optional<LakeRows> lakeRows,
+      Supplier<Optional<Statistics>> lakeStatistics) {
     this.read = read;
     this.request = request;
     this.schema = schema;
     this.lakeRows = lakeRows;
+    this.lakeStatistics = lakeStatistics;
   }
 
   Optional<LakeRows> lakeRows() {
@@ -50,7 +61,11 @@ final class FreshScan implements SupportsReportStatistics {
   /** The scan of the log part alone. */
   FreshScan logRows() {
     return new FreshScan(
-        read, request.toBuilder().setPart(Part.LOG_ROWS).build(), schema, Optional.empty());
+        read,
+        request.toBuilder().setPart(Part.LOG_ROWS).build(),
+        schema,
+        Optional.empty(),
+        Optional::empty);
   }
 
   @Override
@@ -74,17 +89,20 @@ final class FreshScan implements SupportsReportStatistics {
     return new TaskBatch(read, request, schema);
   }
 
-  /** The number of log records bounds that of log rows. The number of lake rows is unknown. */
+  /**
+   * The number of log records bounds that of log rows. The lake's library estimates the rows of the
+   * lake, so that Spark broadcasts a small table.
+   */
   @Override
   public Statistics estimateStatistics() {
     boolean isLog =
         !read.hasLakeCopy() || request.getPart() == Part.LOG_ROWS
             || request.getPart() == Part.CHANGED_KEYS;
-    OptionalLong rows = isLog ? OptionalLong.of(read.logRecords()) : OptionalLong.empty();
-    OptionalLong bytes =
-        rows.isPresent()
-            ? OptionalLong.of(rows.getAsLong() * (schema.defaultSize() + ROW_BYTES))
-            : rows;
+    Optional<Statistics> lake =
+        isLog || request.getPart() != Part.ROWS ? Optional.empty() : lakeStatistics.get();
+    long logBytes = read.logRecords() * (schema.defaultSize() + ROW_BYTES);
+    OptionalLong rows = sum(isLog, lake.map(Statistics::numRows), read.logRecords());
+    OptionalLong bytes = sum(isLog, lake.map(Statistics::sizeInBytes), logBytes);
     return new Statistics() {
       @Override
       public OptionalLong sizeInBytes() {
@@ -96,6 +114,15 @@ final class FreshScan implements SupportsReportStatistics {
         return rows;
       }
     };
+  }
+
+  private static OptionalLong sum(boolean isLog, Optional<OptionalLong> lake, long log) {
+    if (isLog) {
+      return OptionalLong.of(log);
+    }
+    return lake.isPresent() && lake.get().isPresent()
+        ? OptionalLong.of(lake.get().getAsLong() + log)
+        : OptionalLong.empty();
   }
 
   /** Bytes of a row beside its columns, as in Spark's own estimates. */

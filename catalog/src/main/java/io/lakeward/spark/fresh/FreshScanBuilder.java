@@ -19,6 +19,7 @@ import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
@@ -151,17 +152,29 @@ public final class FreshScanBuilder
   private FreshScan rows() throws LakewardException {
     OpenedRead read = source.read();
     ReadScan complete = scan.addAllColumns(Arrays.asList(required.fieldNames())).build();
-    FreshScan whole = new FreshScan(read, complete, required, Optional.empty());
+    FreshScan whole =
+        new FreshScan(
+            read, complete, required, Optional.empty(), () -> lakeStatistics(complete));
     if (complete.getPart() != Part.ROWS || read.hasPrimaryKey()) {
       return whole;
     }
     Optional<SupportsRead> copy = source.lakeCopy();
-    return copy.isEmpty()
-        ? whole
-        : new FreshScan(
-            read,
-            complete,
-            required,
-            Optional.of(LakeRows.of(copy.get(), required, predicates, complete)));
+    if (copy.isEmpty()) {
+      return whole;
+    }
+    LakeRows lake = LakeRows.of(copy.get(), required, predicates, complete);
+    return new FreshScan(read, complete, required, Optional.of(lake), lake::statistics);
+  }
+
+  /** The estimate for lake rows that Python reads; empty if this Spark cannot open the lake copy. */
+  private Optional<Statistics> lakeStatistics(ReadScan request) {
+    try {
+      Optional<SupportsRead> copy = source.lakeCopy();
+      return copy.isEmpty()
+          ? Optional.empty()
+          : LakeRows.of(copy.get(), required, predicates, request).statistics();
+    } catch (LakewardException unreadable) {
+      return Optional.empty(); // Python reads the files without a catalog of Spark
+    }
   }
 }

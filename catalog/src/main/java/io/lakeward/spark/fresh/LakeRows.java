@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -15,9 +16,11 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -74,6 +77,13 @@ record LakeRows(Scan scan) {
       limit.pushLimit((int) request.getLimit());
     }
     return new LakeRows(builder.build());
+  }
+
+  /** The size of the rows as the lake's library estimates it from its metadata. */
+  Optional<Statistics> statistics() {
+    return scan instanceof SupportsReportStatistics reporting
+        ? Optional.of(reporting.estimateStatistics())
+        : Optional.empty();
   }
 
   /** The lake may have a wider type than the source, such as INT for TINYINT. */
