@@ -31,6 +31,9 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
   /** The error of a Python without any package, before Spark's own program starts. */
   private static final String NO_PYSPARK = "No module named 'pyspark";
 
+  /** The error of Spark if its program in a Python process ends at once. */
+  private static final String NO_DAEMON = "pyspark.daemon's stdout";
+
   /** The error of Python for a package that is older than this plugin. */
   private static final String NO_FUNCTION = "tiering.union_read";
 
@@ -65,7 +68,16 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    return new Reader(readers.createReader(partition), table);
+    try {
+      return new Reader(readers.createReader(partition), table);
+    } catch (Exception error) { // Scala declares no checked exceptions
+      throw TaskReaders.<RuntimeException>unchecked(translated(error, table));
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Exception> RuntimeException unchecked(Exception error) throws E {
+    throw (E) error;
   }
 
   private record Reader(PartitionReader<InternalRow> rows, String table)
@@ -131,6 +143,9 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
       return message.contains(NO_MODULE + "'") || message.contains(NO_PYSPARK)
           ? "the Python of an executor does not have the package lakeward"
           : "the Python of an executor has another version of the package lakeward";
+    }
+    if (message.contains(NO_DAEMON)) {
+      return "the Python of an executor does not start Spark's own program, as without PySpark";
     }
     return message.contains(NO_FUNCTION) && message.contains("AttributeError")
         ? "the Python of an executor has another version of the package lakeward"

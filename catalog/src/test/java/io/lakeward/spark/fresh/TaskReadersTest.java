@@ -17,6 +17,7 @@ class TaskReadersTest {
       strings = {
         "Cannot run program \"python3\": error=2, No such file or directory",
         "ModuleNotFoundError: No module named 'tiering'",
+        "EOFException occurred while reading the port number from pyspark.daemon's stdout.",
         "Error from python worker: (ModuleNotFoundError: No module named 'pyspark')",
         "ModuleNotFoundError: No module named 'tiering.union_read.spark_tasks'",
         "AttributeError: module 'tiering.union_read.spark_tasks' has no attribute 'read_command'"
