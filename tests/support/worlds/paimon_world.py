@@ -15,19 +15,20 @@ from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.lake.paimon.lake import PaimonLake
-from tiering.lake.registry import local_lake_properties
 from tiering.model.tables import TableInfo, TablePath
 
 
 class PaimonWorld(FolderWorld):
     """`kit` is the folder of the lake, and pypaimon as another reader and writer of it."""
 
+    lake: Any
+
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
         self.kit = PaimonKit(folder)
-        self.lake: Any = PaimonLake(self.kit.warehouse)
-        self.lake_properties = local_lake_properties(folder)
-        self.restart()
+        super().__init__(folder)
+
+    def _open_lake(self) -> PaimonLake:
+        return PaimonLake(self.kit.warehouse)
 
     def _open_cluster(self, folder: Path) -> EmbeddedStorage:
         return EmbeddedStorage(folder, self.clock, RandomIds(), lambda table: self.lake.check_schema(table))
