@@ -105,6 +105,15 @@ def test_a_statement_that_writes_elsewhere_reads_one_moment(moving: Deployment, 
     assert row.a == row.b == row.total >= acknowledged
 
 
+def test_a_data_frame_that_is_collected_twice_shows_its_first_rows_again(moving: Deployment, fresh_spark: SparkSession) -> None:
+    frame = fresh_spark.table(NAME)
+    before = len(frame.collect())
+    moving.append(PATH, before, 5, pieces=1)
+
+    assert len(frame.collect()) == before
+    assert frame.select("id").count() == before + 5
+
+
 def test_a_view_reads_the_newest_moment_each_time(moving: Deployment, fresh_spark: SparkSession) -> None:
     fresh_spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW moving_view AS SELECT * FROM {NAME}")
     [before] = fresh_spark.sql("SELECT count(*) AS total FROM moving_view").collect()
