@@ -26,8 +26,11 @@ final class FreshScan implements SupportsReportStatistics {
   private final StructType schema;
   private final Optional<LakeRows> lakeRows;
   private final Supplier<Optional<Statistics>> lakeStatistics;
+  private final boolean asColumns;
 
   /**
+   * A scan that returns rows.
+   *
    * @param schema has the columns of {@code request}, in order
    * @param lakeStatistics of the rows in the lake; asked only for a join
    */
@@ -37,11 +40,22 @@ final class FreshScan implements SupportsReportStatistics {
       StructType schema,
       Optional<LakeRows> lakeRows,
       Supplier<Optional<Statistics>> lakeStatistics) {
+    this(read, request, schema, lakeRows, lakeStatistics, false);
+  }
+
+  private FreshScan(
+      OpenedRead read,
+      ReadScan request,
+      StructType schema,
+      Optional<LakeRows> lakeRows,
+      Supplier<Optional<Statistics>> lakeStatistics,
+      boolean asColumns) {
     this.read = read;
     this.request = request;
     this.schema = schema;
     this.lakeRows = lakeRows;
     this.lakeStatistics = lakeStatistics;
+    this.asColumns = asColumns;
   }
 
   Optional<LakeRows> lakeRows() {
@@ -58,14 +72,15 @@ final class FreshScan implements SupportsReportStatistics {
     read.setUsed();
   }
 
-  /** The scan of the log part alone. */
+  /** The scan of the log part alone. It returns columns, as the lake's own scan beside it does. */
   FreshScan logRows() {
     return new FreshScan(
         read,
         request.toBuilder().setPart(Part.LOG_ROWS).build(),
         schema,
         Optional.empty(),
-        Optional::empty);
+        Optional::empty,
+        TaskReaders.executorsHavePlugin());
   }
 
   @Override
@@ -78,15 +93,15 @@ final class FreshScan implements SupportsReportStatistics {
     return "LakewardScan(%s, %s)".formatted(request.getPart(), read);
   }
 
-  /** Python returns rows, not columns. Without this answer Spark would plan the tasks to learn it. */
+  /** Without this answer Spark would plan the tasks to learn it. */
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.UNSUPPORTED;
+    return asColumns ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
   }
 
   @Override
   public Batch toBatch() {
-    return new TaskBatch(read, request, schema);
+    return new TaskBatch(read, request, schema, asColumns);
   }
 
   /**

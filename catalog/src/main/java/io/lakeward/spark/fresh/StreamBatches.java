@@ -90,7 +90,7 @@ final class StreamBatches {
   /** The readers of the tasks of a batch. */
   PartitionReaderFactory readers(StructType schema) {
     return TaskReaders.of(
-        service.python(), schema, path.getDatabaseName() + "." + path.getTableName());
+        service.python(), schema, path.getDatabaseName() + "." + path.getTableName(), false);
   }
 
   /** The tasks of the batch between two offsets, which return the columns of {@code schema}. */

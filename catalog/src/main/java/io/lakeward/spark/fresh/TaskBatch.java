@@ -11,8 +11,11 @@ import org.apache.spark.sql.types.StructType;
 /**
  * The tasks of a scan, which the service plans when Spark executes it. Two batches are equal if
  * they return the same rows, so that Spark runs the same scan of one statement once.
+ *
+ * @param asColumns whether readers return columns, not rows
  */
-record TaskBatch(OpenedRead read, ReadScan request, StructType schema) implements Batch {
+record TaskBatch(OpenedRead read, ReadScan request, StructType schema, boolean asColumns)
+    implements Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
@@ -22,6 +25,6 @@ record TaskBatch(OpenedRead read, ReadScan request, StructType schema) implement
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return TaskReaders.of(read.python(), schema, read.table());
+    return TaskReaders.of(read.python(), schema, read.table(), asColumns);
   }
 }

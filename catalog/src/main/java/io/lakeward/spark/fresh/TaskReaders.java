@@ -13,14 +13,19 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
  * Spark's readers of Python tasks, with an error that names the remedy if an executor has no Python
  * or no package. Executors load this class.
  *
  * @param table whose rows are read
+ * @param schema of the rows
+ * @param asColumns whether readers return columns, not rows
  */
-record TaskReaders(PartitionReaderFactory readers, String table) implements PartitionReaderFactory {
+record TaskReaders(
+    PartitionReaderFactory readers, String table, StructType schema, boolean asColumns)
+    implements PartitionReaderFactory {
 
   /** Part of the message of Java for a program that does not exist. */
   private static final String NO_PROGRAM = "cannot run program";
@@ -42,11 +47,13 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
    * if the driver does not have the Python.
    *
    * @param python of executors; empty = Spark's
+   * @param asColumns whether readers return columns; only if {@link #executorsHavePlugin}
    */
-  static PartitionReaderFactory of(Optional<String> python, StructType schema, String table) {
+  static PartitionReaderFactory of(
+      Optional<String> python, StructType schema, String table, boolean asColumns) {
     try {
       PartitionReaderFactory readers = PythonRunner.factory(python, schema);
-      return executorsHavePlugin() ? new TaskReaders(readers, table) : readers;
+      return executorsHavePlugin() ? new TaskReaders(readers, table, schema, asColumns) : readers;
     } catch (IOException error) {
       throw unavailable(
           "the driver has no such Python as executors need (%s)".formatted(error.getMessage()),
@@ -56,7 +63,7 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
   }
 
   /** Whether executors can load the classes of this plugin, which only a driver needs otherwise. */
-  private static boolean executorsHavePlugin() {
+  static boolean executorsHavePlugin() {
     SparkContext context = SparkContext.getOrCreate();
     CodeSource jar = TaskReaders.class.getProtectionDomain().getCodeSource();
     if (context.isLocal() || jar == null) {
@@ -64,6 +71,16 @@ record TaskReaders(PartitionReaderFactory readers, String table) implements Part
     }
     String name = Path.of(jar.getLocation().getPath()).getFileName().toString();
     return context.listJars().exists(sent -> sent.endsWith("/" + name));
+  }
+
+  @Override
+  public boolean supportColumnarReads(InputPartition partition) {
+    return asColumns;
+  }
+
+  @Override
+  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    return new ColumnReader(createReader(partition), schema);
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.lakeward.spark.fresh;
 
 import io.lakeward.spark.scan.ScalaSequences;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -23,7 +24,11 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -42,9 +47,13 @@ public final class UnionRule extends Rule<LogicalPlan> {
     if (!plan.exists(node -> freshScan((LogicalPlan) node) != null)) {
       return plan;
     }
-    LogicalPlan changed = (LogicalPlan) plan.transformUp(new Replacement());
-    // Spark's rules for unions have run already.
-    return LimitPushDown.apply(PushProjectionThroughUnion.apply(PushDownPredicates.apply(changed)));
+    Replacement replacement = new Replacement();
+    LogicalPlan changed = (LogicalPlan) plan.transformUp(replacement);
+    // Spark's rules for unions have run already. The scans have the conditions.
+    return LimitPushDown.apply(
+        replacement.copiesRows
+            ? PushProjectionThroughUnion.apply(PushDownPredicates.apply(changed))
+            : changed);
   }
 
   /** The scan that is to be replaced, else null. */
@@ -57,6 +66,12 @@ public final class UnionRule extends Rule<LogicalPlan> {
   }
 
   private static final class Replacement extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+
+    /**
+     * Whether Spark copies the rows of a union. It does not if all parts return columns, and then
+     * nothing should be computed below the union. Iceberg returns rows if a type is nested.
+     */
+    private boolean copiesRows;
 
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
@@ -76,8 +91,18 @@ public final class UnionRule extends Rule<LogicalPlan> {
       for (AttributeReference column : columns(relation)) {
         output.add((AttributeReference) column.newInstance());
       }
-      LogicalPlan log = relation(relation, scan.logRows(), output);
+      FreshScan logRows = scan.logRows();
+      LogicalPlan log = relation(relation, logRows, output);
+      copiesRows |=
+          logRows.columnarSupportMode() != Scan.ColumnarSupportMode.SUPPORTED
+              || !(lake instanceof DataSourceV2ScanRelation)
+              || Arrays.stream(logRows.readSchema().fields()).anyMatch(Replacement::isNested);
       return new Union(ScalaSequences.of(lake, log), false, false);
+    }
+
+    private static boolean isNested(StructField field) {
+      DataType type = field.dataType();
+      return type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
     }
   }
 

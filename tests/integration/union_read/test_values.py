@@ -1,0 +1,76 @@
+"""Values of every type in `fluss.db.t`, from the lake and from the log."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from support.running.cluster_of_processes import Deployment
+from support.values.every_type import CASES, ROWS
+from tiering.cli.spark.properties import CATALOG
+from tiering.cluster.writable import TableSpec
+from tiering.model.tables import TablePath
+
+ID = pa.field("id", pa.int64(), nullable=False)
+SCHEMA = pa.schema([ID, *(pa.field(name, case[0]) for name, case in CASES.items())])
+FLAT = [name for name in SCHEMA.names if not pa.types.is_nested(SCHEMA.field(name).type)]
+SAME = [name for name in FLAT if name not in ("a_byte", "a_short")]
+"""Columns whose types the lake has, too. Spark combines the columns of both parts, not their rows."""
+
+
+def every_value(start: int) -> pa.Table:
+    """Returns ROWS rows whose ids begin at `start`."""
+    values = {name: pa.array(case[1], case[0]) for name, case in CASES.items()}
+    return pa.table({"id": range(start, start + ROWS), **values}, schema=SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def names(service: Deployment) -> dict[str, str]:
+    """A log table and a primary-key table. The lake copy has every value, and the log has every value again in rows of its own."""
+    properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
+    keys: dict[str, tuple[str, ...]] = {"log_values": (), "keyed_values": ("id",)}
+    with service.cluster() as cluster:
+        cluster.create_database("sales", ignore_if_exists=True)
+        for name, key in keys.items():
+            path = TablePath("sales", name)
+            cluster.create_table(path, TableSpec(SCHEMA, 1, properties=properties, primary_key=key))
+            write = cluster.upsert if key else cluster.append
+            write(path, every_value(0), "w", 0)
+            service.lakeward("tier", str(path))
+            write(path, every_value(ROWS), "w", 1)
+    return {name: f"{CATALOG}.sales.{name}" for name in keys}
+
+
+@pytest.mark.parametrize("table", ["log_values", "keyed_values"])
+@pytest.mark.parametrize("columns", [SAME, FLAT, SCHEMA.names], ids=["types of the lake", "flat types", "all types"])
+def test_lake_and_log_have_the_values_that_were_written(
+    fresh_spark: SparkSession, names: dict[str, str], table: str, columns: list[str]
+) -> None:
+    rows = fresh_spark.table(names[table]).select(columns).toArrow().sort_by("id").to_pylist()
+    assert rows == pa.concat_tables([every_value(0), every_value(ROWS)]).select(columns).to_pylist()
+
+
+@pytest.mark.parametrize("table", ["log_values", "keyed_values"])
+@pytest.mark.parametrize("condition", ["an_int <> 0", "a_byte <> 0", "size(lists_of_lists) <> 1"])
+def test_a_condition_and_a_computed_column_see_both_parts(
+    fresh_spark: SparkSession, names: dict[str, str], table: str, condition: str
+) -> None:
+    statement = f"SELECT id, an_int + 1L AS more FROM {names[table]} WHERE {condition} AND an_int IS NOT NULL"
+    rows = [(row.id, row.more) for row in fresh_spark.sql(statement).collect()]
+    assert sorted(rows) == [(0, -(2**31) + 1), (2, 2**31), (ROWS, -(2**31) + 1), (ROWS + 2, 2**31)]
+
+
+def test_spark_copies_no_row_of_the_lake_to_add_those_of_the_log(fresh_spark: SparkSession, names: dict[str, str]) -> None:
+    fresh_spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        [row] = fresh_spark.sql(f"EXPLAIN SELECT sum(an_int + 1L) FROM {names['log_values']} WHERE an_int > 0").collect()
+    finally:
+        fresh_spark.conf.unset("spark.sql.adaptive.enabled")
+    plan = row.plan.splitlines()
+    [union] = [number for number, line in enumerate(plan) if line.endswith("Union")]
+    assert "Filter" in plan[union - 2]
+    assert "ColumnarToRow" in plan[union - 1]
+    assert "BatchScan" in plan[union + 1]
+    assert "IcebergScan" in plan[union + 1]
+    assert "LakewardScan" in plan[union + 2]
