@@ -74,9 +74,12 @@ class BucketKey:
 
     @staticmethod
     def parse(text: str) -> BucketKey:
-        """Returns the key whose str() is `text`. Raises ValueError."""
-        partition, _, bucket = text.rpartition("/")
-        return BucketKey(int(partition) if partition else None, int(bucket))
+        """Returns the key whose str() is `text`. Raises ValueError for any other text, also for one that `int` accepts, such as `00`."""
+        partition, slash, bucket = text.rpartition("/")
+        key = BucketKey(int(partition) if slash else None, int(bucket))
+        if str(key) != text or min(key.bucket_id, key.partition_id or 0) < 0:
+            raise ValueError(f"{text!r} is not the name of a bucket")
+        return key
 
     def sort_key(self) -> tuple[int, int]:
         """Returns a key for sorting, also among buckets without a partition."""
