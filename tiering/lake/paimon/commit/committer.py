@@ -316,7 +316,7 @@ class PaimonCommitter:
             loaded = followed_by(base, staged.content)
             if rewrites:
                 loaded, kept = publish_compaction(loaded, committable.round_id, rewrites, self._publisher, now_ms)
-            expired = expire_snapshots(loaded, self._table, now_ms, None if order is None else order.expiry)
+            expired = expire_snapshots(base, loaded, self._table, now_ms, None if order is None else order.expiry)
         except Exception as error:
             _log.warning("the upkeep of a lake table after a commit failed", table=str(base.path), error=describe(error))
         self.last_upkeep = upkeep_stats(committable, kept, expired, staged.lists.manifests)

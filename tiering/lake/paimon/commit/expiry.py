@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tiering import crash_points
 from tiering.durations import parse_duration_ms
@@ -39,10 +40,11 @@ KEEPS_ALL = 1 << 60
 """Value used instead of a setting or a consumer that cannot be read: keeps all snapshots."""
 
 
-def expire_snapshots(loaded: LoadedTable, table: TableInfo | None, now_ms: int, order: ExpiryOrder | None = None) -> int:
-    """Removes snapshots of `loaded`, whose head is a commit that has landed; returns how many. Without `table` nothing expires.
+def expire_snapshots(base: LoadedTable, loaded: LoadedTable, table: TableInfo | None, now_ms: int, order: ExpiryOrder | None = None) -> int:
+    """Removes snapshots of `loaded`, whose head is a commit on `base` that has landed; returns how many. Without `table` nothing expires.
 
-    Raises OSError.
+    The newest tiering commit of `base` and all later snapshots stay. A read that was opened while the round ran has one of them, and the
+    round's `read_snapshots` are older than such a read. Raises OSError.
     """
     rule = None if table is None else expiry_rule(table, order, now_ms)
     if table is None or rule is None:
@@ -51,6 +53,8 @@ def expire_snapshots(loaded: LoadedTable, table: TableInfo | None, now_ms: int, 
         history = _history(loaded, folder, table, order)
         if history is None:
             return 0
+        if (tiered_before := base.newest_with(ROUND_ID_KEY)) is not None:
+            history = replace(history, tiered=min(history.tiered, tiered_before.snapshot_id))
         kept = oldest_kept(history, rule.retention, now_ms)
         if kept == history.oldest and _has_earliest(folder, kept):
             return 0
