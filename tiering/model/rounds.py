@@ -51,7 +51,7 @@ class Assignment:
     read_snapshots: frozenset[int] = frozenset()
     """Lake snapshots that open reads need. The round's commit does not remove them."""
     reads_unknown: bool = False
-    """Whether the coordinator has just started and does not know which reads are open. The round then removes no snapshot."""
+    """Whether a read of the table is being opened, so that it is unknown what it needs. The round then removes no snapshot."""
 
 
 class RoundState(StrEnum):

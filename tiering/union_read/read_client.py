@@ -48,10 +48,10 @@ class ReadClient:
         self._engine = engine
         self._application_id = application_id
 
-    def open(self, path: TablePath) -> OpenedRead:
-        """Fixes the moment of a read of the table as of now."""
+    def open(self, path: TablePath, ttl_ms: int = 0) -> OpenedRead:
+        """Fixes the moment of a read of the table as of now. Without a renewal the read stays open for `ttl_ms`; 0 = 5 minutes."""
         table = PbTablePath(database_name=path.database_name, table_name=path.table_name)
-        request = pb.OpenReadRequest(table_path=table, engine=self._engine, application_id=self._application_id)
+        request = pb.OpenReadRequest(table_path=table, engine=self._engine, application_id=self._application_id, ttl_ms=ttl_ms)
         with self._connection.calling():
             answer = self._stub.OpenRead(request, timeout=OPEN_SECONDS)
         return OpenedRead(

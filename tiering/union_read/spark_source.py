@@ -3,8 +3,9 @@
 Spark creates the source and plans the read in Python processes of the driver; its executors run `UnionReader.read`. The module is light
 on import, because Spark imports it once per session whether or not a statement uses it.
 
-Options: `table` (`database.table`, or `database.table$changelog` for the records of its log),
-and `uri` of the service (default: LAKEWARD_URI, else the default address).
+Options: `table` (`database.table`, or `database.table$changelog` for the records of its log), `uri` of the service (default: LAKEWARD_URI,
+else the default address), and `keepFor`: how long the service keeps what a read needs, from its planning on (default: an hour). No process
+of Spark lives as long as a read, so none could renew it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tiering.union_read.read_client import ReadClient
 
 NAME = "lakeward"
-TABLE, URI = "table", "uri"
+TABLE, URI, KEEP_FOR = "table", "uri", "keepFor"
 """Names of the options."""
 
 CHANGELOG_SUFFIX = "$changelog"
@@ -115,7 +116,7 @@ class UnionReader(DataSourceReader):
     def partitions(self) -> list[ReadPartition]:
         """Fixes the lake snapshot and the log ends, and returns the tasks. Without rows there is one task without readers.
 
-        The read stays open until it expires: the Python process that planned it ends before the tasks run. A read without a task is closed.
+        The read stays open for `keepFor`: the Python process that planned it ends before the tasks run. A read without a task is closed.
         """
         from tiering.model.reading.scans import ReadScan
         from tiering.union_read.task_codec import encode
@@ -123,7 +124,7 @@ class UnionReader(DataSourceReader):
 
         with errors_for_spark(), read_client(self._options[URI]) as client:
             path, part = table_and_part(self._options[TABLE])
-            read = client.open(path)
+            read = client.open(path, keep_for_ms(self._options))
             tasks = client.plan(read.ticket, ReadScan(part, tuple(self._columns), self._conditions))
             if not tasks:
                 client.close(read.ticket)
@@ -166,10 +167,25 @@ def table_and_part(name: str) -> tuple[TablePath, ReadPart]:
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the options with their defaults. Raises InvalidArgument for a missing table."""
+    """Returns the options with their defaults. Raises InvalidArgument for a missing table, and for a `keepFor` that is no time."""
     from tiering.errors import InvalidArgument
+    from tiering.model.reading.open_reads import UNRENEWED_TTL
     from tiering.wire.channel import DEFAULT_PORT
 
     if not options.get(TABLE):
         raise InvalidArgument(f"the data source {NAME!r} needs the option {TABLE!r}", hint='Write .option("table", "database.table").')
-    return {TABLE: options[TABLE], URI: options.get(URI) or os.environ.get("LAKEWARD_URI") or f"127.0.0.1:{DEFAULT_PORT}"}
+    uri = options.get(URI) or os.environ.get("LAKEWARD_URI") or f"127.0.0.1:{DEFAULT_PORT}"
+    checked = {TABLE: options[TABLE], URI: uri, KEEP_FOR: options.get(KEEP_FOR) or f"{UNRENEWED_TTL.total_seconds():.0f} s"}
+    keep_for_ms(checked)
+    return checked
+
+
+def keep_for_ms(options: Mapping[str, str]) -> int:
+    """Returns the option `keepFor` in milliseconds. Raises InvalidArgument."""
+    from tiering.durations import parse_duration_ms
+    from tiering.errors import InvalidArgument
+
+    milliseconds = parse_duration_ms(options[KEEP_FOR], KEEP_FOR)
+    if not milliseconds:
+        raise InvalidArgument(f"the option {KEEP_FOR!r} is 0", hint="Write how long a read may take, such as '3 h'.")
+    return milliseconds

@@ -92,18 +92,6 @@ def test_a_cut_between_the_offsets_of_a_read_names_bucket_and_offsets(world: Lak
         ids(world, opened.ticket)
 
 
-def test_after_a_restart_no_log_is_cut_until_unknown_reads_have_expired(world: LakeWorld) -> None:
-    table = table_with_old_rows(world)
-    world.restart()
-    before = log_starts(world, table)
-
-    assert tier_and_cut(world, table) == before
-    world.clock.advance(READ_TTL.total_seconds())
-    world.storage.maintenance.run()
-    after = log_starts(world, table)
-    assert all(after[bucket] > before[bucket] for bucket in before)
-
-
 def test_openings_that_overlap_without_a_gap_stop_the_retention_for_a_limited_time(world: LakeWorld) -> None:
     table = table_with_old_rows(world)
     world.tier(table)

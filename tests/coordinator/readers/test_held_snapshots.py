@@ -22,6 +22,7 @@ from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
 from tiering.model.upkeep import ExpiryOrder
+from tiering.round.steps import actions as act
 
 
 class PaimonWorld(LakeWorld):
@@ -85,23 +86,50 @@ def test_an_expired_read_keeps_nothing(world: LakeWorld) -> None:
     assert snapshot not in world.view(table).snapshots
 
 
-def test_after_a_restart_rounds_remove_no_snapshot_until_unknown_reads_have_expired(world: LakeWorld) -> None:
+def test_after_a_restart_rounds_keep_the_snapshot_of_a_read_that_has_not_renewed_yet(world: LakeWorld) -> None:
     table = tiered(world)
     ticket = opened(world, table).ticket
     world.restart()
-    snapshots = set(world.view(table).snapshots)
-    tier_more(world, table, 10, rounds=2)
-    assert snapshots <= set(world.view(table).snapshots)
-    outlook = outlook_of(world.coordinator.call_parts, table.path, ExpiryOrder(world.clock.now(), 1))
-    assert outlook is not None
-    assert (outlook.expirable, set(outlook.kept)) == (0, {UNKNOWN_READS})
+    tier_more(world, table, 10)
+    assert world.coordinator.reads.open_reads.all() == ()
 
     read, _ = world.coordinator.reads.renew(ticket)
+    assert read.moment.lake_snapshot_id in world.view(table).snapshots
     world.clock.advance(READ_TTL / timedelta(seconds=1) - 1)
     tick(world.coordinator)
     world.coordinator.reads.renew(ticket)
-    tier_more(world, table, 30, rounds=2)
+    tier_more(world, table, 40)
     assert read.moment.lake_snapshot_id in world.view(table).snapshots
+
+
+def test_while_a_read_is_opened_no_snapshot_is_removed(world: LakeWorld) -> None:
+    table = tiered(world)
+    tier_more(world, table, 10, rounds=1)
+    snapshots = set(world.view(table).snapshots)
+    world.append(table, 20, 10)
+    world.due()
+    with world.coordinator.reads.open_reads.opening(table.table_id):
+        outlook = outlook_of(world.coordinator.call_parts, table.path, ExpiryOrder(world.clock.now(), 1))
+        assert outlook is not None
+        assert (outlook.expirable, set(outlook.kept)) == (0, {UNKNOWN_READS})
+        assert world.begin(table).end().error is None
+    assert snapshots <= set(world.view(table).snapshots)
+    tier_more(world, table, 30, rounds=1)
+    assert not snapshots & set(world.view(table).snapshots)
+
+
+def test_a_round_that_began_before_a_read_keeps_its_snapshot(world: LakeWorld) -> None:
+    """The round is told of the reads that are open as it begins. Here another program replaces the head before the round commits."""
+    table = tiered(world)
+    world.append(table, 10, 10)
+    world.due()
+    round_ = world.begin(table).advance_to(act.BeginCommit)
+    snapshot = opened(world, table).read.moment.lake_snapshot_id
+    world.by_hand.append(table.path, world.by_hand.rows(table.path).slice(0, 1), {})
+    world.clock.advance(120)
+
+    round_.end()
+    assert snapshot in world.view(table).snapshots
 
 
 def test_the_outlook_of_an_expiry_names_open_reads(world: LakeWorld) -> None:

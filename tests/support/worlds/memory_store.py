@@ -16,6 +16,7 @@ from tiering.coordinator.decisions.records import (
     LakeCommitRecord,
     Level,
     OperationRecord,
+    ReadHold,
     RoundRecord,
     TableRecord,
 )
@@ -51,6 +52,7 @@ class MemoryStore:
         self._next_event_id = 1
         self._validations: list[CheckResult] = []
         self._former_rounds: dict[int, FormerRounds] = {}
+        self._read_holds: dict[str, ReadHold] = {}
 
     def take_over(self) -> int:
         with self._lock:
@@ -85,6 +87,8 @@ class MemoryStore:
             self._validations += writes.validations
             self._former_rounds.update(writes.former_rounds)
             self._former_rounds = {key: note for key, note in self._former_rounds.items() if key not in writes.forgotten_tables}
+            self._read_holds.update({row.hold_id: row for row in writes.read_holds})
+            self._read_holds = {hold_id: row for hold_id, row in self._read_holds.items() if hold_id not in writes.ended_read_holds}
             self._errors.update({row.key: row for row in writes.errors})
             for event in writes.events:
                 self._events.append(replace(event, event_id=self._next_event_id))
@@ -147,6 +151,10 @@ class MemoryStore:
     def former_rounds(self, table_id: int) -> FormerRounds | None:
         with self._lock:
             return self._former_rounds.get(table_id)
+
+    def read_holds(self) -> Sequence[ReadHold]:
+        with self._lock:
+            return list(self._read_holds.values())
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         with self._lock:

@@ -78,7 +78,7 @@ class CallParts:
     validator: Validator | None
     """Starts the child process of a validation; None if this service cannot validate."""
     read_snapshots: Callable[[int], frozenset[int] | None] = lambda table_id: frozenset()
-    """Returns the lake snapshots that open reads of a table need; None = unknown, shortly after a start."""
+    """Returns the lake snapshots that open reads of a table need; None = unknown, while a read is being opened."""
     grants: Grants = field(default_factory=Grants)
     """The privileges of callers."""
     threads: CallThreads = field(default_factory=CallThreads)

@@ -16,7 +16,15 @@ from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.decisions.records import (
+    ErrorRecord,
+    EventRecord,
+    LakeCommitRecord,
+    OperationRecord,
+    ReadHold,
+    RoundRecord,
+    TableRecord,
+)
 from tiering.coordinator.memory import sql_history
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.store import Writes
@@ -28,6 +36,7 @@ COMMIT = TypeAdapter(LakeCommitRecord)
 ERROR = TypeAdapter(ErrorRecord)
 EVENT = TypeAdapter(EventRecord)
 OPERATION = TypeAdapter(OperationRecord)
+READ_HOLD = TypeAdapter(ReadHold)
 
 Row = Mapping[str, Any]
 
@@ -81,6 +90,7 @@ class RowWrites:
     operations: ReplacedRows
     errors: ReplacedRows
     former_rounds: ReplacedRows
+    read_holds: ReplacedRows
     events: Statement
 
     @staticmethod
@@ -98,6 +108,7 @@ class RowWrites:
             operations=ReplacedRows(dialect, schema.operations, "idempotency_key"),
             errors=ReplacedRows(dialect, schema.errors, "error_key"),
             former_rounds=ReplacedRows(dialect, schema.former_rounds, "table_id"),
+            read_holds=ReplacedRows(dialect, schema.read_holds, "hold_id"),
             events=Statement(dialect, sa.insert(schema.events).inline(), event_columns),
         )
 
@@ -112,6 +123,8 @@ class RowWrites:
         notes = writes.former_rounds.items()
         self.former_rounds.replace(connection, [{"table_id": key, "body": note.to_json()} for key, note in notes])
         self.former_rounds.delete(connection, writes.forgotten_tables)
+        self.read_holds.replace(connection, [{"hold_id": row.hold_id, "body": _body(READ_HOLD, row)} for row in writes.read_holds])
+        self.read_holds.delete(connection, writes.ended_read_holds)
         self.events.run(connection, list(map(_event_row, writes.events)))
 
 

@@ -127,6 +127,13 @@ former_rounds = sa.Table(
     sa.Column("body", sa.JSON, nullable=False),
 )
 """By table, the rounds that the ledger no longer has, but whose files the lake still stores (`lake.rules.upkeep.former_rounds`)."""
+read_holds = sa.Table(
+    "lakeward_read_holds",
+    _metadata,
+    sa.Column("hold_id", sa.String(64), primary_key=True),
+    sa.Column("body", sa.JSON, nullable=False),
+)
+"""The needs of open reads. A coordinator that takes over reads all rows."""
 leader = sa.Table(
     "lakeward_leader",
     _metadata,
@@ -229,7 +236,7 @@ def _check_version(version: int) -> None:
 
 
 VERSION_TABLE = "lakeward_revision"
-NEWEST = "0006"
+NEWEST = "0007"
 """The revision that this module declares."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

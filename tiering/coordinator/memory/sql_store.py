@@ -21,7 +21,15 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from tiering import crash_points
-from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.decisions.records import (
+    ErrorRecord,
+    EventRecord,
+    LakeCommitRecord,
+    OperationRecord,
+    ReadHold,
+    RoundRecord,
+    TableRecord,
+)
 from tiering.coordinator.memory import leader as leaders
 from tiering.coordinator.memory import row_writes, sql_history
 from tiering.coordinator.memory import sql_schema as schema
@@ -197,6 +205,10 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             body = connection.execute(query).scalar_one_or_none()
         return None if body is None else FormerRounds.from_plain(body)
+
+    def read_holds(self) -> Sequence[ReadHold]:
+        with _border("read"), self._engine.connect() as connection:
+            return _all(connection, sa.select(schema.read_holds.c.body), row_writes.READ_HOLD)
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         columns = schema.events.c

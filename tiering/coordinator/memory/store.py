@@ -13,7 +13,15 @@ from datetime import datetime
 from typing import Protocol
 
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.decisions.records import (
+    ErrorRecord,
+    EventRecord,
+    LakeCommitRecord,
+    OperationRecord,
+    ReadHold,
+    RoundRecord,
+    TableRecord,
+)
 from tiering.coordinator.memory.history import History, HistoryBounds
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.procedures.validate_table import CheckResult
@@ -42,6 +50,9 @@ class Writes:
     """A sweep's results about a table's rounds, by table id. They replace earlier results."""
     forgotten_tables: tuple[int, ...] = ()
     """Ids of tables whose records and sweep results are deleted. Their rounds, grants and events stay."""
+    read_holds: tuple[ReadHold, ...] = ()
+    ended_read_holds: tuple[str, ...] = ()
+    """Ids of holds that are deleted."""
 
     @staticmethod
     def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
@@ -100,6 +111,9 @@ class Store(History, Protocol):
 
     def former_rounds(self, table_id: int) -> FormerRounds | None:
         """Returns the latest sweep's result about the table's rounds; None if there was no sweep."""
+
+    def read_holds(self) -> Sequence[ReadHold]:
+        """Returns what open reads need, also those whose time is over."""
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         """Returns events with their numbers, the newest first."""

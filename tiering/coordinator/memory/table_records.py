@@ -26,7 +26,7 @@ from tiering.clock import Clock, Ids
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
-from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level, OperationRecord, TableRecord
+from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level, OperationRecord, ReadHold, TableRecord
 from tiering.coordinator.decisions.round_lifecycle import STATE_LOST
 from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.record_index import Deadlines, RecordIndex, waits
@@ -342,6 +342,11 @@ class TableRecords:
         """Stores the result of a sweep about a table's rounds. Raises StoreError, Fenced."""
         with self.changing():
             self._apply(Writes(former_rounds={table_id: note}))
+
+    def change_read_holds(self, added: Sequence[ReadHold] = (), ended: Iterable[str] = ()) -> None:
+        """Stores what open reads need, and deletes the holds with the ids `ended`. Raises StoreError, Fenced."""
+        with self.changing():
+            self._apply(Writes(read_holds=tuple(added), ended_read_holds=tuple(ended)))
 
     def rise_above(self, named: int) -> None:
         """Continues under a coordinator epoch above `named`, which is above the present one.

@@ -1,24 +1,26 @@
-"""The reads that are open now. They are kept in memory: a SELECT costs no write to the store, and a ticket tells everything about its read.
+"""The reads that are open now. They are in memory, and a ticket tells everything about its read.
 
-After a start the coordinator does not know which reads are open. Until their tickets have arrived or expired, `may_remove` is false.
+What reads need that an earlier coordinator opened is in the store (`stored_holds`). So a coordinator that takes over keeps it, also before
+the tickets of these reads arrive.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tiering.coordinator.decisions.records import ReadHold, from_text
 from tiering.errors import ReadExpired, ServiceBusy
 from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.tables import BucketKey
 from tiering.union_read.plan import AGAIN
 
 MAX_OPEN_READS = 20_000
-"""Upper bound of open reads. A read without a close stays open for READ_TTL, so this is some 60 statements a second of such readers."""
+"""Upper bound of open reads. A read without a close stays open for UNRENEWED_TTL, so this is some 5 statements a second of such readers."""
 
 _SHARE = 2
 """One principal may have the total divided by this."""
@@ -31,11 +33,11 @@ overlap without a gap, or one that hangs, would stop the retention of the log an
 class OpenReads:
     """The open reads. It is thread-safe."""
 
-    def __init__(self, now: Callable[[], datetime], *, has_predecessor: bool) -> None:
-        """`has_predecessor`: an earlier process may have opened reads that still run."""
+    def __init__(self, now: Callable[[], datetime], holds: Sequence[ReadHold] = ()) -> None:
+        """`holds`: what reads need that an earlier process opened, and that may still run."""
         self._now = now
         self._lock = threading.Lock()
-        self._unknown_until = now() + READ_TTL if has_predecessor else now()
+        self._holds = holds
         self._reads: dict[str, OpenRead] = {}
         self._closed: dict[str, datetime] = {}
         """The time until which a ticket of a closed read may be valid, by read id."""
@@ -65,7 +67,7 @@ class OpenReads:
             if len(self._reads) >= MAX_OPEN_READS or of_principal >= MAX_OPEN_READS // _SHARE:
                 raise ServiceBusy(
                     f"{len(self._reads)} reads of tables are open: the service opens no more",
-                    hint="Close reads that have ended, or wait: a read without a renewal ends after 5 minutes.",
+                    hint="Close reads that have ended, or wait. The reads of the Spark source `lakeward` end after their `keepFor`.",
                 )
 
     def renew(self, read: OpenRead) -> OpenRead:
@@ -75,16 +77,20 @@ class OpenReads:
         """
         with self._lock:
             self._check_not_closed(read)
-            now = self._now()
-            renewed = replace(read, renewed_at=now, expires_at=now + READ_TTL)
+            renewed = self.renewed(read)
             self._put(renewed)
             return renewed
 
-    def keep(self, stream: OpenRead) -> None:
-        """Opens a read of a stream, or moves it: its moment and its times replace those before."""
+    def renewed(self, read: OpenRead) -> OpenRead:
+        """Returns the read with the times of a renewal now. The time for which it was opened is never shortened."""
+        now = self._now()
+        return replace(read, renewed_at=now, expires_at=max(read.expires_at, now + READ_TTL))
+
+    def keep(self, read: OpenRead) -> None:
+        """Opens a read. A read of a stream is moved: its moment and its times replace those before."""
         with self._lock:
-            entered = self._reads.get(stream.read_id)
-            self._put(stream if entered is None else replace(stream, opened_at=entered.opened_at))
+            entered = self._reads.get(read.read_id)
+            self._put(read if entered is None else replace(read, opened_at=entered.opened_at))
 
     def check(self, read: OpenRead) -> None:
         """Raises ReadExpired if the read of a ticket was closed or its time is over. Enters it if it is unknown."""
@@ -123,36 +129,40 @@ class OpenReads:
         return tuple(sorted(reads, key=lambda read: (read.opened_at, read.read_id)))
 
     def may_remove(self, table_id: int) -> bool:
-        """Returns whether all open reads of the table are known: none is being opened, and no earlier process can have opened one.
+        """Returns whether it is known what all reads of the table need: none is being opened.
 
         After OPENING_LIMIT, reads that are being opened no longer count. If they lose something, the opening fails or is repeated.
         """
         with self._lock:
-            now = self._now()
             since = self._opening_since.get(table_id)
-            return now >= self._unknown_until and (since is None or now - since >= OPENING_LIMIT)
+            return since is None or self._now() - since >= OPENING_LIMIT
 
     def kept_snapshots(self, table_id: int) -> frozenset[int] | None:
         """Returns the lake snapshots that open reads of the table need; None = unknown."""
         if not self.may_remove(table_id):
             return None
-        return frozenset(read.moment.lake_snapshot_id for read in self._of_table(table_id) if read.moment.lake_snapshot_id is not None)
+        needed = {read.moment.lake_snapshot_id for read in self._of_table(table_id)}
+        needed |= {hold.lake_snapshot_id for hold in self._holds_of(table_id)}
+        return frozenset(snapshot_id for snapshot_id in needed if snapshot_id is not None)
 
     def kept_log(self, table_id: int) -> dict[BucketKey, int] | None:
         """Returns, per bucket, the lowest offset that open reads of the table need from the log; None = unknown."""
         if not self.may_remove(table_id):
             return None
         lowest: dict[BucketKey, int] = {}
-        for read in self._of_table(table_id):
-            for bucket, stop in read.moment.stopping_offsets.items():
-                start = read.moment.starting_offsets[bucket]
-                if start < stop:
-                    lowest[bucket] = min(start, lowest.get(bucket, start))
+        of_reads = (read.moment.log_starts for read in self._of_table(table_id))
+        for starts in (*of_reads, *(from_text(hold.log) for hold in self._holds_of(table_id))):
+            for bucket, start in starts.items():
+                lowest[bucket] = min(start, lowest.get(bucket, start))
         return lowest
 
     def _of_table(self, table_id: int) -> list[OpenRead]:
         with self._lock:
             return [read for read in self._reads.values() if read.moment.table_id == table_id]
+
+    def _holds_of(self, table_id: int) -> list[ReadHold]:
+        now = self._now()
+        return [hold for hold in self._holds if hold.table_id == table_id and hold.until > now]
 
     def _check_not_closed(self, read: OpenRead) -> None:
         if read.read_id in self._closed:

@@ -23,10 +23,12 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.readers.open_reads import OpenReads
+from tiering.coordinator.readers.stored_holds import StoredHolds
 from tiering.coordinator.readers.tickets import TicketSigner, unknown_ticket
-from tiering.errors import PermanentTieringError, SourceChanged
+from tiering.durations import format_duration
+from tiering.errors import InvalidArgument, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
-from tiering.model.reading.open_reads import READ_TTL, OpenRead
+from tiering.model.reading.open_reads import MAX_TTL, READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
@@ -37,14 +39,14 @@ from tiering.union_read.tasks import ReadTask
 TICKET_KEY = "read-tickets"
 """Name of the key in the store that signs tickets."""
 
-LEASE_MS = READ_TTL // timedelta(milliseconds=1)
-"""Duration of the lease on the KV snapshots of a read, from its last renewal."""
 LEASE_OWNER = "reads"
-"""Owner of these leases in `sys.kv_snapshot_leases`."""
+"""Owner of the leases on the KV snapshots of reads in `sys.kv_snapshot_leases`."""
 
 NEVER_CLOSE = frozenset({"python", "stream"})
 """Engines whose reads end by their time. The planner of the plain data source is a process that ends before the rows are read, and a
 stream that is stopped makes no more calls."""
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def lease_of(read_id: str) -> str:
@@ -64,6 +66,15 @@ def _expired(read: OpenRead, now: datetime) -> EventRecord:
         table_name=path.table_name,
         details={"table_id": read.moment.table_id, "read_id": read.read_id, "application_id": read.application_id},
     )
+
+
+def _checked_ttl(ttl_ms: int) -> timedelta:
+    if not 0 <= ttl_ms <= MAX_TTL // _MILLISECOND:
+        raise InvalidArgument(
+            f"a read cannot be kept open for {format_duration(ttl_ms)}",
+            hint=f"Name a time of at most {MAX_TTL // timedelta(hours=1)} hours in the option `keepFor`, such as '3 h'.",
+        )
+    return timedelta(milliseconds=ttl_ms) if ttl_ms else READ_TTL
 
 
 def _lake_alone(path: TablePath) -> str:
@@ -89,22 +100,27 @@ class Reads:
         self._discovery = discovery
         self._grants = grants
         self._signer: TicketSigner | None = None
-        self.open_reads = OpenReads(lambda: table_records.now().wall, has_predecessor=table_records.epoch > 1)
+        self._holds = StoredHolds(table_records)
+        self.open_reads = OpenReads(lambda: table_records.now().wall, self._holds.inherited)
 
-    def open(self, path: TablePath, engine: str, application_id: str) -> OpenedRead:
-        """Fixes the moment of a read of a table as of now. The caller's privilege was checked before.
+    def open(self, path: TablePath, engine: str, application_id: str, ttl_ms: int = 0) -> OpenedRead:
+        """Fixes the moment of a read of a table as of now. The caller's privilege was checked before. Without a renewal the read stays open
+        for `ttl_ms`; 0 = READ_TTL.
 
-        Raises UnknownTable, the errors of the base check, LogTruncated, LakeUnavailable, ClusterUnavailable, ServiceBusy.
+        Raises InvalidArgument (a negative `ttl_ms`, or one above MAX_TTL), UnknownTable, the errors of the base check, LogTruncated,
+        LakeUnavailable, ClusterUnavailable, StoreError, Fenced, ServiceBusy.
         """
+        ttl = _checked_ttl(ttl_ms)
         principal = current_subject().principal
         self.open_reads.check_room(principal)
         table = self._cluster.table(path)
         with self.open_reads.opening(table.table_id):
             read_id = uuid4().hex
             with _hint_at_the_copy(path):
-                moment = open_read(self._cluster, path, self._checked_base, partial(self._lease, read_id))
-            now = self._table_records.now().wall
-            read = self.open_reads.renew(OpenRead(read_id, moment, principal, engine, application_id, now, now, now + READ_TTL))
+                moment = open_read(self._cluster, path, self._checked_base, partial(self._lease, read_id, ttl))
+            now = self.now()
+            read = OpenRead(read_id, moment, principal, engine, application_id, now, now, now + ttl)
+            self.keep(read)
         table = self._cluster.table(path)
         if table.table_id != moment.table_id:
             raise SourceChanged(f"{path} was dropped and created again while a read of it was opened", hint=AGAIN, table_path=path)
@@ -117,10 +133,17 @@ class Reads:
         """
         read = self._allowed(ticket)
         self.open_reads.check(read)
+        until = self.open_reads.renewed(read)
         if snapshots := snapshots_to_lease(read.moment):
-            self._lease(read.read_id, snapshots)
+            self._lease(read.read_id, until.expires_at - until.renewed_at, snapshots)
+        self._holds.ensure(until)
         renewed = self.open_reads.renew(read)
         return renewed, self._tickets.sign(renewed)
+
+    def keep(self, read: OpenRead) -> None:
+        """Keeps what a read needs until it expires, also beyond the end of this process. Raises StoreError, Fenced."""
+        self._holds.ensure(read)
+        self.open_reads.keep(read)
 
     def close(self, ticket: bytes) -> None:
         """Ends the read. Raises InvalidArgument."""
@@ -130,7 +153,11 @@ class Reads:
             self._cluster.drop_lease(lease_of(read.read_id))
 
     def expire(self) -> None:
-        """Ends the reads whose time is over, with an event for each whose reader should have closed it. Their leases end by themselves."""
+        """Ends the reads whose time is over, with an event for each whose reader should have closed it. Their leases end by themselves.
+
+        Raises StoreError, Fenced.
+        """
+        self._holds.expire(self.now())
         events = [_expired(read, self._table_records.now().wall) for read in self.open_reads.expire() if read.engine not in NEVER_CLOSE]
         if events:
             with self._table_records.changing():
@@ -167,9 +194,9 @@ class Reads:
         """Returns the coordinator's time."""
         return self._table_records.now().wall
 
-    def _lease(self, read_id: str, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        """Leases the KV snapshots of a read, or renews the lease. Returns the buckets whose snapshot does not exist any more."""
-        return self._cluster.acquire_lease(lease_of(read_id), LEASE_MS, snapshots, owner=LEASE_OWNER)
+    def _lease(self, read_id: str, ttl: timedelta, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        """Leases the KV snapshots of a read for `ttl` from now on. Returns the buckets whose snapshot does not exist any more."""
+        return self._cluster.acquire_lease(lease_of(read_id), ttl // _MILLISECOND, snapshots, owner=LEASE_OWNER)
 
     def _checked_base(self, table: TableInfo) -> Base:
         return self._lakes.base_for_reading(self._record(table), table)

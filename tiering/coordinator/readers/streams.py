@@ -101,4 +101,4 @@ class Streams:
         read_id = f"stream-{hashlib.sha256(names.encode()).hexdigest()[:24]}"
         now = self._reads.now()
         read = OpenRead(read_id, moment, principal, ENGINE, call.application_id, now, now, now + STREAM_TTL)
-        self._reads.open_reads.keep(read)
+        self._reads.keep(read)

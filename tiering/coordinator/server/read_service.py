@@ -39,7 +39,8 @@ class ReadService(TableReadsServicer):
     async def OpenRead(self, request: pb.OpenReadRequest, context: _Context) -> pb.OpenReadResponse:
         path = table_path(request.table_path.database_name, request.table_path.table_name)
         engine, application_id = informative(request.engine), informative(request.application_id)
-        return await self._pools.run(Wait.OPEN_READ, lambda: _opened_to_pb(self._reads.open(path, engine, application_id)))
+        ttl_ms = request.ttl_ms
+        return await self._pools.run(Wait.OPEN_READ, lambda: _opened_to_pb(self._reads.open(path, engine, application_id, ttl_ms)))
 
     async def RenewRead(self, request: pb.RenewReadRequest, context: _Context) -> pb.RenewReadResponse:
         read, ticket = await self._pools.run(Wait.OPEN_READ, lambda: self._reads.renew(request.ticket))

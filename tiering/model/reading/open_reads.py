@@ -8,7 +8,13 @@ from datetime import datetime, timedelta
 from tiering.model.reading.scans import ReadMoment
 
 READ_TTL = timedelta(minutes=5)
-"""How long a read stays open without a renewal. A reader renews after a third of it, so a dead reader keeps nothing for long."""
+"""How long a read stays open after a renewal. A reader renews after a third of it, so a dead reader keeps nothing for long."""
+
+UNRENEWED_TTL = timedelta(hours=1)
+"""How long a read of the plain Spark source stays open by default, because no process renews or closes it."""
+
+MAX_TTL = timedelta(hours=24)
+"""Upper bound of the time for which a read may be opened. What a dead reader needs is kept that long."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,11 @@ class ReadMoment:
     """Buckets whose KV snapshot replaces all rows that the lake has of them."""
 
     @property
+    def log_starts(self) -> dict[BucketKey, int]:
+        """Per bucket the first log record of the read. Buckets of which it needs no log record are left out."""
+        return {bucket: start for bucket, stop in self.stopping_offsets.items() if (start := self.starting_offsets[bucket]) < stop}
+
+    @property
     def log_records(self) -> int:
         """Upper bound of the number of log records, because some clusters use offsets without a record."""
         return sum(stop - self.starting_offsets[bucket] for bucket, stop in self.stopping_offsets.items())

@@ -9,6 +9,7 @@ The keys of stored offsets are the texts of buckets (`text_offsets`). Fields nam
 
 from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord, RepairKind, RepairOption
 from tiering.coordinator.decisions.records.history import CommitState, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
+from tiering.coordinator.decisions.records.reads import ReadHold
 from tiering.coordinator.decisions.records.tables import (
     AssignmentEnd,
     AssignmentRecord,

@@ -55,7 +55,7 @@ HEAD_AT_BEGIN = "the head when the age begins"
 KEPT_BY_USER = "the lake table's own retention (history.expire.*, or that of its main branch)"
 OFF_MAIN = "never on the main branch"
 OPEN_READS = "open reads (sys.open_reads)"
-UNKNOWN_READS = "the coordinator has just started and does not know yet which reads are open"
+UNKNOWN_READS = "a read of the table is being opened"
 UNKNOWN_HEAD = "the newest tiering commit is unknown"
 """Reasons why a snapshot stays, in addition to the names of tags and branches."""
 

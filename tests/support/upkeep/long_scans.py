@@ -1,0 +1,146 @@
+"""An hour in the life of a table that is read: rows are written, rounds commit, files are rewritten, snapshots expire, the log is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from support.background import tick
+from support.lake_kinds.kinds import LakeKind
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.stories.tables import EXPIRES_EARLY
+from support.worlds.stories.upkeep import upkeep_often
+from tiering.coordinator.calls.sweep_lake import sweep_lake
+from tiering.coordinator.decisions.upkeep import requests
+from tiering.coordinator.readers.reads import OpenedRead
+from tiering.lake.base import Lake
+from tiering.lake.paimon.lake import PaimonLake
+from tiering.lake.paimon.opening import warehouse_folder
+from tiering.model.reading.scans import ReadScan
+from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
+from tiering.procedures.sweep_lake import SweepLake
+from tiering.union_read.task_codec import decode, encode
+
+HOUR = timedelta(hours=1)
+STEP = timedelta(minutes=3)
+"""Time between two rounds, in which the reader renews once."""
+KEYS = 40
+"""Keys of a primary-key table, which all writes change."""
+
+Row = tuple[int, str]
+
+
+class LongWorld(LakeWorld):
+    """Snapshots of Paimon tables have the times of the world's clock, and all files are older than any guard."""
+
+    def __init__(self, folder: Path, kind: LakeKind) -> None:
+        super().__init__(folder, kind=kind)
+        self.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
+
+    def _open_lake(self) -> Lake:
+        if self.lake_format == "paimon":
+            return PaimonLake(warehouse_folder(self.lake_properties), clock=self.clock)
+        return super()._open_lake()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def long_world(folder: Path, kind: LakeKind) -> Iterator[LongWorld]:
+    """A world whose rounds merge files and expire snapshots all the time."""
+    with upkeep_often():
+        world = LongWorld(folder, kind)
+        try:
+            yield world
+        finally:
+            world.close()
+
+
+def table_to_read(world: LongWorld, *, has_primary_key: bool) -> TableInfo:
+    """A table with rows in the lake, and more in the log. Its log and its snapshots are kept as short as possible."""
+    options = {"log_ttl": "1 min", **{name.removeprefix("table."): value for name, value in EXPIRES_EARLY.items()}}
+    options["datalake.snapshot.min-count"] = "1"
+    if has_primary_key:
+        table = world.primary_key_table("orders", **options, **{"kv.snapshot.interval": "2 min"})
+    else:
+        table = world.table("orders", **options)
+    write(world, table, 0)
+    world.tier(table)
+    write(world, table, 1)
+    return table
+
+
+def write(world: LongWorld, table: TableInfo, number: int) -> None:
+    """Appends ten rows; or changes half of the keys and deletes one."""
+    if table.table_type is TableType.LOG:
+        world.append(table, number * 10, 10)
+        return
+    ids = range(number % 2, KEYS, 2)
+    rows = pa.table({"id": ids, "text": [f"{number}"] * len(ids)}, schema=PRIMARY_KEY_SCHEMA)
+    world.storage.upsert(table.path, rows, f"writer-{number}", 0)
+    keys = pa.table({"id": [number % KEYS]}, schema=pa.schema([PRIMARY_KEY_SCHEMA.field("id")]))
+    world.storage.delete(table.path, keys, f"deleter-{number}", 0)
+
+
+def planned(world: LongWorld, ticket: bytes) -> list[bytes]:
+    """The tasks of a scan of all rows, as executors get them."""
+    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id", "text")))]
+
+
+def rows_of(tasks: list[bytes]) -> list[Row]:
+    batches = [batch for task in tasks for batch in decode(task).read()]
+    return sorted((row["id"], row["text"]) for batch in batches for row in batch.to_pylist())
+
+
+def live(world: LongWorld, table: TableInfo, number: int, *, upkeep: bool) -> None:
+    """One step: new rows, a round, a rewrite of all files, an expiry of all old snapshots, a sweep, and retention."""
+    write(world, table, number)
+    assert world.tier(table).error is None
+    if upkeep:
+        expiry = ExpiryOrder(world.clock.now(), 1)
+        for order in (UpkeepOrder(full=True, manifests=True), UpkeepOrder(expiry=expiry)):
+            _upkeep(world, table, order)
+    sweep_lake(world.coordinator.call_parts, SweepLake(table.path, 0, caller="ann"))
+    world.storage.maintenance.run()
+    tick(world.coordinator)
+
+
+def _upkeep(world: LongWorld, table: TableInfo, order: UpkeepOrder) -> None:
+    records = world.coordinator.table_records
+    with records.changing():
+        records.put(requests.request(records.context("ann"), world.record(table), order, "rewrite_data_files").change)
+    while (answer := world.beat(request_table=True)).HasField("tiering_table"):
+        assert world._stepped(answer).end().error is None
+
+
+def live_for(world: LongWorld, table: TableInfo, time: timedelta, first: int, renew: Callable[[], None] = lambda: None) -> None:
+    """Lets the time pass, in steps. `first` is the number of the first write. `renew` is called once in each step."""
+    end = world.clock.now() + time
+    for number in range(first, 1_000):
+        if world.clock.now() >= end:
+            return
+        world.clock.advance(STEP.total_seconds())
+        renew()
+        live(world, table, number, upkeep=number % 3 == 0)
+
+
+def log_starts(world: LongWorld, table: TableInfo) -> dict[BucketKey, int]:
+    return {bucket: offsets.log_start for bucket, offsets in world.storage.offsets(table).items()}
+
+
+def data_files(folder: Path) -> set[Path]:
+    """The files with the rows of lake tables."""
+    return {file for file in folder.rglob("*.parquet") if "cluster" not in file.relative_to(folder).parts}
+
+
+def is_released(world: LongWorld, table: TableInfo, opened: OpenedRead, files: set[Path]) -> dict[str, bool]:
+    """Which parts of a read are gone: its log records, its snapshot, and `files`, which were in the lake as it was opened."""
+    starts = log_starts(world, table)
+    return {
+        "log": all(starts[bucket] > start for bucket, start in opened.read.moment.log_starts.items()),
+        "snapshot": opened.read.moment.lake_snapshot_id not in world.view(table).snapshots,
+        "files": not any(file.exists() for file in files),
+    }
