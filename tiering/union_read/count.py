@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tiering.cluster.base import SplitSource
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
-from tiering.model.tables import Partition, SkippedRecords, TableInfo, TableType
+from tiering.model.tables import SkippedRecords, TableInfo, TableType
 from tiering.union_read.plan import LakeOpener, is_dense, plan_scan
-from tiering.union_read.pushdown.pruning import concerns_only_partitions, matching_partitions
+from tiering.union_read.pushdown.pruning import concerns_only_partitions, partition_matches
 from tiering.union_read.readers import CountedRows, RowReader
 
 
@@ -40,5 +40,5 @@ def _matching_rows(table: TableInfo, scan: ReadScan, reader: RowReader) -> int |
         return reader.row_count
     if reader.partition_name is None:
         return None
-    matches = matching_partitions(table, scan.conditions, [Partition(0, reader.partition_name)])
-    return reader.row_count if matches else 0
+    matches = partition_matches(table, scan.conditions, reader.partition_name)
+    return None if matches is None else reader.row_count if matches else 0

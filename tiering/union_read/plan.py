@@ -31,7 +31,7 @@ from tiering.union_read.changelog import ChangelogRows, changelog_schema
 from tiering.union_read.primary_key.bucket_merges import BucketChanges, merged_readers
 from tiering.union_read.pushdown.pruning import pruning_for
 from tiering.union_read.pushdown.row_filter import conjuncts
-from tiering.union_read.readers import LogRows, RowReader
+from tiering.union_read.readers import LogRows, OneBucketRows, RowReader
 from tiering.union_read.tasks import ReadTask, pack_tasks
 
 PLAN_ATTEMPTS = 3
@@ -190,12 +190,12 @@ def plan_scan(
         message = f"{moment.path} was dropped and created again since the read began"
         raise SourceChanged(message, hint=AGAIN, table_path=moment.path)
     scan_columns(table, scan)
-    log = _LogPart(source, table, moment, skipped or {}, scan.conditions)
+    log = LogPart(source, table, moment, skipped or {}, scan.conditions)
     if scan.part is ReadPart.CHANGELOG:
-        return log.changelog()
+        return log.changelog(whole=True)
     if table.table_type is TableType.LOG:
         readers = log.rows()
-        return readers if scan.part is ReadPart.LOG_ROWS else [*_lake_rows(open_lake, table, moment, scan), *readers]
+        return readers if scan.part is ReadPart.LOG_ROWS else [*log.needed_of(_lake_rows(open_lake, table, moment, scan)), *readers]
     changes = log.changes()
     lake = _scan_of(open_lake, table, moment) if scan.part is ReadPart.ROWS else None
     if lake is None:
@@ -235,7 +235,7 @@ def is_dense(source: SplitSource, table: TableInfo) -> bool:
     return isinstance(source, DenseOffsets) and source.has_dense_offsets(table)
 
 
-class _LogPart:
+class LogPart:
     """The readers of the log part of a moment, as far as the conditions need it.
 
     All changes of a key are in one bucket. So the changes of a bucket that the conditions exclude hide no row that is needed.
@@ -265,15 +265,18 @@ class _LogPart:
             for split in cut_splits(self._split(bucket), self._ends[bucket].bytes_per_record)
         ]
 
-    def changelog(self) -> list[RowReader]:
-        """Returns the readers of all records up to the stopping offsets. Retention may have moved the start of a log since the read
-        began."""
+    def changelog(self, *, whole: bool) -> list[RowReader]:
+        """Returns the readers of the records with their kinds: those of the moment, or of the `whole` log up to the stopping offsets.
+
+        Retention may have moved the start of the whole log since the read began.
+        """
         table, readers = self._table, list[RowReader]()
         for bucket in self._living(self._moment.stopping_offsets):
-            split = self._split(bucket)
-            log_start = self._ends[bucket].log_start
-            if log_start < split.stopping_offset:
-                for part in cut_splits(replace(split, starting_offset=log_start), self._ends[bucket].bytes_per_record):
+            split, ends = self._split(bucket), self._ends[bucket]
+            if whole:
+                split = replace(split, starting_offset=ends.log_start)
+            if split.starting_offset < split.stopping_offset:
+                for part in cut_splits(split, ends.bytes_per_record):
                     size = self._bytes(bucket, part.records)
                     readers.append(ChangelogRows(self._reader(part), table.schema, table.table_type, size, self._records(part)))
         return readers
@@ -297,6 +300,10 @@ class _LogPart:
         buckets = (BucketKey(partition_id, bucket) for partition_id in self.names for bucket in range(self._table.bucket_count))
         is_partitioned = bool(self._table.partition_keys)
         return [bucket for bucket in buckets if (bucket.partition_id is not None) == is_partitioned and not self._pruning.may_match(bucket)]
+
+    def needed_of(self, lake: Iterable[RowReader]) -> list[RowReader]:
+        """Returns the readers of lake files without those of buckets that the conditions exclude."""
+        return [reader for reader in lake if not isinstance(reader, OneBucketRows) or self._pruning.may_match_bucket(reader.bucket_id)]
 
     def _buckets(self) -> list[BucketKey]:
         """Returns the buckets with something to read. Raises SourceChanged for a bucket that does not exist any more."""

@@ -39,6 +39,15 @@ class CountedRows(Protocol):
         """The partition of all its rows; None = unknown, or the table has no partitions."""
 
 
+@runtime_checkable
+class OneBucketRows(Protocol):
+    """A `RowReader` whose rows may all be of one bucket."""
+
+    @property
+    def bucket_id(self) -> int | None:
+        """The bucket; None = the rows may be of any bucket."""
+
+
 def row_count_of(reader: RowReader) -> int | None:
     """Returns the number of rows that the reader yields; None = unknown."""
     return reader.row_count if isinstance(reader, CountedRows) else None

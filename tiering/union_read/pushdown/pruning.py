@@ -37,7 +37,11 @@ class Pruning:
     def may_match(self, bucket: BucketKey) -> bool:
         """Whether the bucket can have a row for which the conditions are true."""
         is_in_partition = self.partition_ids is None or bucket.partition_id is None or bucket.partition_id in self.partition_ids
-        return is_in_partition and (self.bucket_ids is None or bucket.bucket_id in self.bucket_ids)
+        return is_in_partition and self.may_match_bucket(bucket.bucket_id)
+
+    def may_match_bucket(self, bucket_id: int | None) -> bool:
+        """Whether a bucket with this id can have such a row in any partition; None = an unknown bucket."""
+        return self.bucket_ids is None or bucket_id is None or bucket_id in self.bucket_ids
 
 
 def pruning_for(
@@ -66,8 +70,15 @@ def matching_partitions(table: TableInfo, conditions: Sequence[Condition], parti
     return frozenset(matching_ids)
 
 
+def partition_matches(table: TableInfo, conditions: Sequence[Condition], name: str) -> bool | None:
+    """Returns whether the conditions, which concern only partition columns, are true for the rows of a partition; None = its name cannot be
+    read."""
+    row = _partition_row(table, name)
+    return None if row is None else bool(matching_rows(row, applicable(conditions, row.schema))[0].as_py())
+
+
 def concerns_only_partitions(table: TableInfo, conditions: Sequence[Condition]) -> bool:
-    """Whether `matching_partitions` has exactly the rows of the table for which the conditions are true."""
+    """Whether the conditions are true for all rows or for no row of each partition, and `partition_matches` tells it."""
     schema = pa.schema([table.schema.field(name) for name in table.partition_keys if _is_readable(table.schema.field(name).type)])
     names = frozenset().union(*(columns_of(condition) for condition in conditions)) if conditions else frozenset()
     return names <= set(schema.names) and are_applicable(conditions, schema)

@@ -72,6 +72,10 @@ class PaimonFileReader:
 
     files: TableFiles
     file: DataFile
+    partition_name: str | None = None
+    """The partition of all its rows; None = unknown, or the table has no partitions."""
+    bucket_id: int | None = None
+    """The bucket of all its rows; None = they may be of any bucket."""
 
     @property
     def size_bytes(self) -> int:
@@ -80,6 +84,11 @@ class PaimonFileReader:
     @property
     def records(self) -> int:
         """The number of rows of the file."""
+        return self.file.rows
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows that it yields."""
         return self.file.rows
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,23 +16,34 @@ from tiering.lake.file_lists import BucketRows
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.file_lists import readable_entries
+from tiering.lake.paimon.reading.file_pruning import file_bounds, may_match
 from tiering.lake.paimon.reading.file_readers import PaimonBucketReader, PaimonFileReader, Run, TableFiles
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
+from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
 from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.upkeep.rewriting import DataFile
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.reading.conditions import Condition
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 
 
 def row_readers(
     table: TableInfo, view: LakeView | None, snapshot_id: int, conditions: Sequence[Condition] = ()
 ) -> Sequence[PaimonFileReader]:
-    """Returns the readers of all live rows of a log table at the snapshot, whatever the conditions (`RowScan.row_readers`)."""
-    files, entries = _entries(table, view, snapshot_id)
-    return [PaimonFileReader(files, file) for _, file in entries]
+    """Returns the readers of all live rows of a log table at the snapshot that may be needed (`RowScan.row_readers`)."""
+    files, entries = _entries(table, view, snapshot_id, conditions)
+    is_unaware = int(cast(LoadedTable, cast(LakeView, view).handle).schema.options.get(BUCKET, UNAWARE)) == UNAWARE
+    return [
+        PaimonFileReader(
+            files,
+            file,
+            partition_name_of(entry) if table.partition_keys else None,
+            None if is_unaware or int(entry.total_buckets) != table.bucket_count else int(entry.bucket),
+        )
+        for entry, file in entries
+    ]
 
 
 def bucket_readers(
@@ -44,8 +54,8 @@ def bucket_readers(
     left_out: Collection[BucketKey] = (),
     conditions: Sequence[Condition] = (),
 ) -> list[BucketRows]:
-    """Returns the readers of the live rows of a primary-key table, whatever the conditions (`RowScan.bucket_readers`)."""
-    files, entries = _entries(table, view, snapshot_id)
+    """Returns the readers of the live rows of a primary-key table that may be needed (`RowScan.bucket_readers`)."""
+    files, entries = _entries(table, view, snapshot_id, conditions)
     schema = cast(LoadedTable, cast(LakeView, view).handle).schema
     stored = pa.schema([column.with_type(written_type(column.type)) for column in schema.columns])
     key = tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys)
@@ -76,8 +86,13 @@ def _runs(table: TableInfo, files: Sequence[tuple[Any, DataFile]]) -> tuple[Run,
     return tuple(tuple(sorted(run, key=lambda file: file.name)) for _, run in sorted(runs.items()))
 
 
-def _entries(table: TableInfo, view: LakeView | None, snapshot_id: int) -> tuple[TableFiles, list[tuple[Any, DataFile]]]:
-    """Returns the manifest entries of a snapshot with their files, in the order of the files' paths. Raises LakeUnavailable."""
+def _entries(
+    table: TableInfo, view: LakeView | None, snapshot_id: int, conditions: Sequence[Condition]
+) -> tuple[TableFiles, list[tuple[Any, DataFile]]]:
+    """Returns the manifest entries of a snapshot whose files may be needed, with these files, in the order of their paths.
+
+    Raises LakeUnavailable.
+    """
     loaded = None if view is None else cast(LoadedTable, view.handle)
     snapshot = None if loaded is None else loaded.snapshot(snapshot_id)
     if loaded is None or snapshot is None:
@@ -88,10 +103,22 @@ def _entries(table: TableInfo, view: LakeView | None, snapshot_id: int) -> tuple
         )
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
         manifests = Manifests(loaded)
-        as_file = partial(_data_file, manifests)
-        entries = [(entry, as_file(entry)) for entry in readable_entries(loaded, manifests, snapshot)]
+        readable = readable_entries(loaded, manifests, snapshot)
+        needed = [entry for entry in readable if not conditions or _may_match(table, conditions, entry)]
+        entries = [(entry, _data_file(manifests, entry)) for entry in needed]
     files = TableFiles(loaded.storage, str(loaded.root), table.path, table.schema)
     return files, sorted(entries, key=lambda entry: entry[1].path)
+
+
+def _may_match(table: TableInfo, conditions: Sequence[Condition], entry: Any) -> bool:
+    bounds = file_bounds(entry, table.partition_keys, has_key=bool(table.primary_key))
+    return may_match(conditions, bounds, int(entry.file.row_count))
+
+
+def partition_name_of(entry: Any) -> str | None:
+    """Returns the name of the partition of a manifest entry; None if a value is NULL, or the table has no partitions."""
+    values = entry.partition.values
+    return None if None in values else PARTITION_SEPARATOR.join(map(str, values)) or None
 
 
 def _data_file(manifests: Manifests, entry: Any) -> DataFile:
