@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
@@ -22,6 +23,7 @@ from tiering.union_read.streams.offsets import BEGINNING
 from tiering.union_read.task_codec import decode as decode_task
 
 BUCKET = BucketKey(None, 0)
+VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
 
 
 @dataclass
@@ -81,6 +83,10 @@ def tiered_table(world: LakeWorld, **options: str) -> TableInfo:
     return table
 
 
+def visit(world: LakeWorld, table: TableInfo, number: int, region: str) -> None:
+    world.storage.append(table.path, pa.record_batch({"id": [number], "region": [region]}, schema=VISITS), f"writer-{number}", 0)
+
+
 def test_batches_follow_each_other_from_lake_to_log(service: Service) -> None:
     table = tiered_table(service.world)
     orders = service.query(table.path)
@@ -112,6 +118,20 @@ def test_a_stream_is_an_open_read_that_each_call_moves(service: Service) -> None
     assert (moved.read_id, moved.opened_at, moved.moment.lake_snapshot_id) == (read.read_id, read.opened_at, None)
     assert service.open_reads.kept_log(table.table_id) == {BUCKET: 35}
     assert moved.expires_at - moved.renewed_at == STREAM_TTL
+
+
+def test_a_batch_keeps_the_log_of_a_partition_that_is_new_to_the_stream(service: Service) -> None:
+    table = service.world.table("visits", 1, ("region",), VISITS)
+    visits = service.query(table.path)
+    visit(service.world, table, 0, "north")
+    assert visits.run() == [0]
+    visit(service.world, table, 1, "south")
+
+    assert visits.rows(visits.next_end()) == [1]
+
+    partitions = service.world.storage.partitions(table)
+    starts = {BucketKey(partition.partition_id, 0): int(partition.partition_name == "north") for partition in partitions}
+    assert service.open_reads.kept_log(table.table_id) == starts
 
 
 def test_a_stream_that_makes_no_calls_ends_after_its_time(service: Service) -> None:

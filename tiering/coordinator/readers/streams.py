@@ -92,10 +92,11 @@ class Streams:
     def _keep(self, call: StreamCall, position: StreamOffset, end: StreamOffset) -> None:
         """Keeps what the stream needs from `position` on, and no longer what it needed before."""
         principal = current_subject().principal
-        # The log from the position on is needed, even if it has no record there yet.
-        stops = {bucket: max(end.buckets.get(bucket, 0), start + 1) for bucket, start in position.buckets.items()}
+        # A bucket without a position is new. The log from a position on is needed, even if it has no record there yet.
+        starts = dict.fromkeys(end.buckets, 0) | dict(position.buckets)
+        stops = {bucket: max(end.buckets.get(bucket, 0), start + 1) for bucket, start in starts.items()}
         snapshot_id = None if position.lake is None else position.lake.snapshot_id
-        moment = ReadMoment(call.options.path, position.table_id, snapshot_id, position.buckets, stops)
+        moment = ReadMoment(call.options.path, position.table_id, snapshot_id, starts, stops)
         # The id has the principal, so that no caller can end the read of another one.
         names = "\0".join((principal, call.application_id, call.stream_id))
         read_id = f"stream-{hashlib.sha256(names.encode()).hexdigest()[:24]}"

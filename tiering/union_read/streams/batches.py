@@ -5,23 +5,20 @@ A reader of the lake part reads what `plan_scan` returns for it: a file of a log
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
-from tiering.cluster.skipping import reader_without
 from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
-from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
-from tiering.model.splits import TieringLogSplit
+from tiering.lake.base import LakeView
+from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
-from tiering.union_read.changelog import ChangelogRows
-from tiering.union_read.plan import NO_LAKE, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, plan_again_if_stale, plan_scan
+from tiering.union_read.plan import NO_LAKE, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, LogPart, plan_again_if_stale, plan_scan
 from tiering.union_read.readers import LogRows, RowReader
 from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
 from tiering.union_read.streams.planning import (
@@ -96,11 +93,18 @@ class StreamedTable:
         }
         for bucket, offset in buckets.items():
             check_reachable(table, bucket, offset, log[bucket])
-        head = None if base.view is None else base.view.head
-        if head is None:
+        if base.view is None or base.view.head is None:
             return StreamOffset(table.table_id, buckets)
-        lake = LakePart(head, len(self._readers_at(table, head, ReadScan())))
-        return StreamOffset(table.table_id, buckets, lake if lake.files else None)
+        if base.moved_back:
+            raise InvalidArgument(
+                f"a stream of {table.path} cannot begin with the lake copy: another tiering service may have left rows of the bucket "
+                f"{min(base.moved_back, key=BucketKey.sort_key)} in it twice",
+                hint=_tier_first(table),
+                table_path=table.path,
+            )
+        files = self._readers_at(table, base.view.head, ReadScan())
+        lake = LakePart(base.view.head, len(files), mark=_mark(base.view, base.view.head))
+        return StreamOffset(table.table_id, buckets, lake if files else None)
 
     def _log(self, table: TableInfo, start: StreamOffset | None) -> Log:
         """Returns the log of the existing buckets. `start` None: of all buckets, because those that are missing would be read from 0.
@@ -118,6 +122,7 @@ class StreamedTable:
             raise SourceChanged(message, hint="Start the query again.", table_path=table.path)
         return {bucket: ends[bucket] for bucket in sorted(ends, key=BucketKey.sort_key) if bucket.partition_id in living}
 
+    @plan_again_if_stale
     def plan_batch(self, options: StreamOptions, scan: ReadScan, start: StreamOffset | None, end: StreamOffset) -> list[RowReader]:
         """Returns the readers of the batch from `start` to `end`: first those of the lake part.
 
@@ -134,13 +139,20 @@ class StreamedTable:
             offset = StreamOffset(end.table_id, {bucket: bounds[side] for bucket, bounds in batch.ranges.items()})
             check_continues(table, offset, needed, fail_on_data_loss=options.fail_on_data_loss)
         ranges = {bucket: bounds for bucket, bounds in batch.ranges.items() if bucket in log}
-        return [*lake[: batch.files[1] - first], *self._log_readers(table, options, scan, ranges, log)]
+        return [*lake[: batch.files[1] - first], *self._log_readers(table, options, scan, ranges)]
 
     def _lake_readers(self, table: TableInfo, lake: LakePart | None, scan: ReadScan) -> list[RowReader]:
         """Returns the readers of the lake files that the stream has not read. Conditions do not leave files out: their number is fixed."""
         if lake is None:
             return []
         readers = self._readers_at(table, lake.snapshot_id, ReadScan(columns=scan.columns))
+        # The snapshot is checked after its files were listed, so they are not those of a later snapshot with its id.
+        if lake.mark is not None and _mark(self.open_lake(table.lake_format).view(table.path), lake.snapshot_id) != lake.mark:
+            raise LakeUnavailable(
+                f"the lake table of {table.path} was rolled back: snapshot {lake.snapshot_id} is not the one of the start of the stream",
+                hint=RESTART_HINT,
+                table_path=table.path,
+            )
         if len(readers) != lake.files:
             raise LakeUnavailable(
                 f"the lake part of the stream of {table.path} has {len(readers)} parts now, and had {lake.files} when the stream began",
@@ -153,27 +165,17 @@ class StreamedTable:
         return plan_scan(self.cluster, self.open_lake, ReadMoment(table.path, table.table_id, snapshot_id, {}, {}), scan, self.skipped)
 
     def _log_readers(
-        self, table: TableInfo, options: StreamOptions, scan: ReadScan, ranges: dict[BucketKey, tuple[int, int]], log: Log
+        self, table: TableInfo, options: StreamOptions, scan: ReadScan, ranges: Mapping[BucketKey, tuple[int, int]]
     ) -> list[RowReader]:
-        if table.table_type is TableType.LOG and not options.changelog:
-            starts, stops = ({bucket: bounds[side] for bucket, bounds in ranges.items()} for side in (0, 1))
-            moment = ReadMoment(table.path, table.table_id, None, starts, stops)
-            return plan_scan(self.cluster, self.open_lake, moment, replace(scan, part=ReadPart.LOG_ROWS), self.skipped)
-        names: dict[int | None, str | None] = {None: None}
-        names |= {partition.partition_id: partition.partition_name for partition in self.cluster.partitions(table)}
-        readers = list[RowReader]()
-        for bucket, bounds in ranges.items():
-            if bucket.partition_id not in names:
-                message = f"a partition of {table.path} was dropped while a batch was planned"
-                raise SourceChanged(message, hint="Start the query again.", table_path=table.path, bucket=bucket)
-            split = TieringLogSplit(table.path, bucket, names[bucket.partition_id], *bounds, None)
-            changes = reader_without(partial(self.cluster.reader, table), split, (self.skipped or {}).get(bucket, ()))
-            size = int((log[bucket].bytes_per_record or UNSIZED_RECORD_BYTES) * split.records)
-            if options.changelog:
-                readers.append(ChangelogRows(changes, table.schema, table.table_type, size))
-            else:
-                readers.append(RowsAfterChanges(LogRows(changes, size), table.path, options.ignore_deletes))
-        return readers
+        starts, stops = ({bucket: bounds[side] for bucket, bounds in ranges.items()} for side in (0, 1))
+        moment = ReadMoment(table.path, table.table_id, None, starts, stops)
+        log = LogPart(self.cluster, table, moment, self.skipped or {}, scan.conditions)
+        if options.changelog:
+            return log.changelog(whole=False)
+        if table.table_type is TableType.LOG:
+            return log.rows()
+        changes = [LogRows(bucket.log, bucket.log_bytes) for bucket in log.changes() if bucket.log is not None]
+        return [RowsAfterChanges(rows, table.path, options.ignore_deletes) for rows in changes]
 
 
 def _records(reader: RowReader) -> int:
@@ -181,12 +183,22 @@ def _records(reader: RowReader) -> int:
     return reader.records if isinstance(reader, StoredRecords) else max(1, reader.size_bytes // UNSIZED_RECORD_BYTES)
 
 
+def _mark(view: LakeView | None, snapshot_id: int) -> int | None:
+    """Returns `LakeSnapshot.mark` of a snapshot; None also if the table or the snapshot does not exist any more."""
+    snapshot = None if view is None else view.snapshots.get(snapshot_id)
+    return None if snapshot is None else snapshot.mark
+
+
+def _tier_first(table: TableInfo) -> str:
+    return f"Tier the table first: CALL fluss.sys.tier_table('{table.path}'). Or set startingOffsets."
+
+
 def _log_start(table: TableInfo, bucket: BucketKey, ends: BucketOffsets) -> int:
     if table.table_type is TableType.PRIMARY_KEY and ends.log_start > 0:
         raise InvalidArgument(
             f"a stream of {table.path} cannot begin with the earliest rows: bucket {bucket} is not in the lake, and its log starts at "
             f"{ends.log_start}",
-            hint=f"Tier the table first: CALL fluss.sys.tier_table('{table.path}'). Or set startingOffsets.",
+            hint=_tier_first(table),
             table_path=table.path,
             bucket=bucket,
         )

@@ -29,6 +29,8 @@ class LakePart:
     snapshot_id: int
     files: int
     files_done: int = 0
+    mark: int | None = None
+    """`LakeSnapshot.mark` of the snapshot: another snapshot of the same id has another one."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def _fields(offset: StreamOffset) -> dict[str, Any]:
     fields: dict[str, Any] = {"v": VERSION, "table_id": offset.table_id, "buckets": {str(key): offset.buckets[key] for key in ordered}}
     if offset.lake is not None:
         fields["lake"] = {"snapshot": offset.lake.snapshot_id, "files": offset.lake.files, "files_done": offset.lake.files_done}
+        if offset.lake.mark is not None:
+            fields["lake"]["mark"] = offset.lake.mark
     if offset.begin is not None:
         fields["begin"] = _fields(offset.begin)
     return fields
@@ -77,9 +81,15 @@ def _offset(fields: dict[str, Any]) -> StreamOffset:
     return StreamOffset(
         _natural(fields["table_id"]),
         {BucketKey.parse(key): _natural(value) for key, value in fields["buckets"].items()},
-        None if lake is None else LakePart(_integer(lake["snapshot"]), _natural(lake["files"]), _natural(lake["files_done"])),
+        None if lake is None else _lake_part(lake),
         None if begin is None else _offset(begin),
     )
+
+
+def _lake_part(fields: dict[str, Any]) -> LakePart:
+    mark = fields.get("mark")
+    counts = _natural(fields["files"]), _natural(fields["files_done"])
+    return LakePart(_integer(fields["snapshot"]), *counts, None if mark is None else _natural(mark))
 
 
 def _integer(value: object) -> int:
