@@ -24,6 +24,7 @@ from tiering.coordinator.decisions.records import (
     OperationRecord,
     Pause,
     QueuedCall,
+    ReadHold,
     RoundRecord,
     TableRecord,
     Trigger,
@@ -108,6 +109,22 @@ def operation(key: str, seconds: float = 0) -> OperationRecord:
 
 def event(message: str) -> EventRecord:
     return EventRecord(START, Level.INFO, "TABLE_NEW", message, details={"table_id": 1})
+
+
+def test_the_needs_of_open_reads_are_there_after_a_restart_until_they_are_deleted(opened: tuple[Store, Reopen]) -> None:
+    store, again = opened
+    epoch = store.take_over()
+    first = ReadHold("hold-1", 1, 2**62, {"0": 10, "17/3": 2**62}, START)
+    second = ReadHold("hold-2", 1, None, {}, START + timedelta(microseconds=1))
+    store.apply(epoch, Writes(read_holds=(first, second)))
+    store.close()
+    reopened = again(store)
+    assert sorted(reopened.read_holds(), key=lambda hold: hold.hold_id) == [first, second]
+    with pytest.raises(Fenced):
+        reopened.apply(epoch + 5, Writes(ended_read_holds=("hold-1",)))
+    reopened.apply(reopened.take_over(), Writes(ended_read_holds=("hold-1", "hold-3")))
+    assert list(reopened.read_holds()) == [second]
+    reopened.close()
 
 
 def test_all_of_a_write_is_there_after_a_restart(opened: tuple[Store, Reopen]) -> None:

@@ -57,6 +57,7 @@ VALUES = (
     "tests/lake/writing/test_key_sets.py",
     "tests/lake/writing/test_serializers.py",
     "tests/lake/writing/test_required_values.py",
+    "tests/model/test_bucket_keys.py",
     "tests/planning",
     "tests/redaction/test_any_text.py",
     "tests/round/tasks/test_partition_names.py",
