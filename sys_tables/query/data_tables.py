@@ -29,7 +29,7 @@ class DataTable:
     lake can be read; it is empty for a table whose lake is disabled.
     """
 
-    name: str
+    path: TablePath
     comment: str
     schema: pa.Schema
     properties: Mapping[str, str]
@@ -62,7 +62,7 @@ def _described(table: TableInfo, status: TableStatus | None) -> DataTable:
     options = {name: redact(value) for name, value in shown_options(table.properties).items()}
     described = _shape(table) | _lake(table, status)
     return DataTable(
-        name=table.path.table_name,
+        path=table.path,
         comment=table.properties.get("comment", ""),
         schema=table.schema,
         properties=options | {name: value for name, value in described.items() if value},

@@ -47,7 +47,7 @@ def system_table_to_pb(table: SystemTable) -> pb.DescribeTableResponse:
 def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
     """Returns a data table as DescribeTable answers it."""
     return pb.DescribeTableResponse(
-        name=table.name,
+        name=table.path.table_name,
         comment=table.comment,
         schema=table.schema.serialize().to_pybytes(),
         properties=table.properties,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
-from sys_tables.query.data_tables import describe_data_table, describe_data_tables
+from sys_tables.query.data_tables import DataTable, describe_data_table, describe_data_tables
 from sys_tables.query.lookup import resolve_database
 from sys_tables.query.reading import read_table
 from sys_tables.registry import Registry, default_registry
@@ -35,6 +35,8 @@ from sys_tables.server.messages import (
     system_table_to_pb,
 )
 from sys_tables.server.plan_token import PlanToken
+from tiering.access.grants import Access, current_access
+from tiering.access.privileges import Privilege, Resource
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
@@ -82,15 +84,15 @@ class SysCatalogService(SysCatalogServicer):
         return await self._lookups.run("describe", lambda: self._description(view))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: _Context) -> pb.ListTablesResponse:
-        view = self._handle.view()
-        return await self._lookups.run("list", lambda: self._page(view, request))
+        view, access = self._handle.view(), current_access()
+        return await self._lookups.run("list", lambda: self._page(view, access, request))
 
     async def DescribeTable(self, request: pb.DescribeTableRequest, context: _Context) -> pb.DescribeTableResponse:
         if _is_system(request.namespace):
             check_length(request.name, "table")
             return system_table_to_pb(self._registry.table(request.name))
-        path, view = table_path(request.namespace, request.name), self._handle.view()
-        return await self._lookups.run("describe", lambda: data_table_to_pb(describe_data_table(view, path)))
+        path, view, access = table_path(request.namespace, request.name), self._handle.view(), current_access()
+        return await self._lookups.run("describe", lambda: data_table_to_pb(_for_caller(access, describe_data_table(view, path))))
 
     async def ReadTable(self, request: pb.ReadTableRequest, context: _Context) -> AsyncGenerator[pb.ReadTableResponse, None]:
         table = self._system_table(request)
@@ -117,7 +119,7 @@ class SysCatalogService(SysCatalogServicer):
     def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
         return description_to_pb(self._registry, self._databases.of(view))
 
-    def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
+    def _page(self, view: CoordinatorView, access: Access, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         if request.page_size < 0:
             raise InvalidArgument(f"a page of {request.page_size} tables is not possible")
         if _is_system(request.namespace):
@@ -129,7 +131,7 @@ class SysCatalogService(SysCatalogServicer):
         names = sorted(tables)
         start = bisect_right(names, last_name(request.page_token, namespace))
         page = names[start : start + min(request.page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)]
-        described = _first_bytes(_descriptions(view, [tables[name] for name in page])) if request.described else []
+        described = _first_bytes(_descriptions(view, access, [tables[name] for name in page])) if request.described else []
         page = page[: len(described)] if described else page
         more = bool(page) and page[-1] != names[-1]
         return pb.ListTablesResponse(table_names=page, tables=described, next_page_token=page_token(namespace, page[-1]) if more else "")
@@ -149,10 +151,19 @@ def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: 
     return service
 
 
-def _descriptions(view: CoordinatorView, tables: list[SystemTable | TableInfo]) -> Iterator[pb.DescribeTableResponse]:
+def _descriptions(view: CoordinatorView, access: Access, tables: list[SystemTable | TableInfo]) -> Iterator[pb.DescribeTableResponse]:
     """The tables of one namespace as DescribeTable answers them, in their order."""
     yield from (system_table_to_pb(table) for table in tables if isinstance(table, SystemTable))
-    yield from map(data_table_to_pb, describe_data_tables(view, [table for table in tables if isinstance(table, TableInfo)]))
+    data_tables = describe_data_tables(view, [table for table in tables if isinstance(table, TableInfo)])
+    yield from (data_table_to_pb(_for_caller(access, table)) for table in data_tables)
+
+
+def _for_caller(access: Access, table: DataTable) -> DataTable:
+    """Returns the table without the place of its lake copy for a caller without SELECT: a shared Spark reads the copy with its own keys."""
+    if access.may_table(Privilege.SELECT, table.path):
+        return table
+    denial = access.denial(Privilege.SELECT, Resource.of_table(table.path))
+    return replace(table, lake_path=[], not_in_lake=f"{denial.message}. {denial.hint}")
 
 
 def _first_bytes(tables: Iterator[pb.DescribeTableResponse]) -> list[pb.DescribeTableResponse]:

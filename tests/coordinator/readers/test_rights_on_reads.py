@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
-from tiering.errors import AccessDenied, InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
+from tiering.errors import AccessDenied, InvalidArgument, LakewardError, ReadExpired, SourceChanged, UnknownDatabase, UnknownTable
+from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.rpc.v1.reads_pb2 import ReadScan
@@ -71,6 +72,84 @@ def test_a_ticket_of_another_caller_is_answered_as_an_unknown_one(service: Guard
         texts.append((refused.value.message, refused.value.hint))
     assert texts[0] == texts[1]
     assert len(service.running.coordinator.reads.open_reads.all()) == 1
+
+
+def test_a_ticket_that_was_changed_is_answered_as_an_unknown_one(service: GuardedService) -> None:
+    """Each bit of a ticket counts: also those of its version, its signature and its times."""
+    ticket = open_read(service, "ann").ticket
+    changed = {bytes([*ticket[:at], ticket[at] ^ 1 << at % 8, *ticket[at + 1 :]]) for at in range(len(ticket))}
+    for presented in (*changed, ticket[:-1], ticket[:20], ticket + b"x", ticket + ticket):
+        with pytest.raises(InvalidArgument, match="ticket of the read is unknown"):
+            service.call(f"{READS}/PlanRead", "ann", ticket=presented, scan=SCAN)
+
+
+def test_a_ticket_is_good_for_its_table_alone(service: GuardedService) -> None:
+    """A ticket names its table, so nothing in a request leads it to another one. A table that was created again is another one."""
+    other = TablePath("sales", "refunds")
+    service.ensure_table(other)
+    tickets = [open_read(service, "ann", path).ticket for path in (ORDERS, other)]
+    signature = slice(1, 33)
+    mixed = [bytes([*ticket[:1], *other_ticket[signature], *ticket[33:]]) for ticket, other_ticket in (tickets, reversed(tickets))]
+    for presented in mixed:
+        with pytest.raises(InvalidArgument, match="ticket of the read is unknown"):
+            service.call(f"{READS}/PlanRead", "ann", ticket=presented, scan=SCAN)
+
+    service.storage.drop_table(ORDERS)
+    service.ensure_table(ORDERS)
+    with pytest.raises(SourceChanged):
+        service.call(f"{READS}/PlanRead", "ann", ticket=tickets[0], scan=SCAN)
+
+
+def test_a_ticket_ends_with_its_time(service: GuardedService, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticket = open_read(service, "ann").ticket
+    reads = service.running.coordinator.reads.open_reads
+    now = reads._now
+    monkeypatch.setattr(reads, "_now", lambda: now() + READ_TTL)
+
+    for call, fields in (("PlanRead", {"scan": SCAN}), ("RenewRead", {})):
+        with pytest.raises(ReadExpired, match=r"sales\.orders"):
+            service.call(f"{READS}/{call}", "ann", ticket=ticket, **fields)
+
+
+def test_a_ticket_of_another_service_is_answered_as_an_unknown_one(service: GuardedService, tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    with guarded_service(folder, POLICIES, {"ann": ()}) as other:
+        other.ensure_table(ORDERS)
+        ticket = open_read(other, "ann").ticket
+    with pytest.raises(InvalidArgument, match="ticket of the read is unknown"):
+        service.call(f"{READS}/PlanRead", "ann", ticket=ticket, scan=SCAN)
+
+
+@pytest.mark.parametrize("call", ["NextBatch", "PlanBatch"])
+@pytest.mark.parametrize("role", ["dan", "tom"])
+def test_without_select_no_batch_of_a_stream_is_planned(service: GuardedService, role: str, call: str) -> None:
+    table = PbTablePath(database_name=ORDERS.database_name, table_name=ORDERS.table_name)
+    [batch] = service.call(f"{READS}/NextBatch", "ann", table_path=table, stream_id="s")
+    fields = {"end_offset": batch.offset, "start_offset": '{"v":1}', "scan": SCAN} if call == "PlanBatch" else {}
+    assert isinstance(service.call(f"{READS}/{call}", "ann", table_path=table, stream_id="s", **fields), list)
+
+    with pytest.raises((AccessDenied, UnknownTable)) as refused:
+        service.call(f"{READS}/{call}", role, table_path=table, stream_id="s", **fields)
+    assert isinstance(refused.value, AccessDenied) is (role == "dan")
+
+
+def test_only_callers_with_select_are_told_where_the_lake_copy_is(service: GuardedService) -> None:
+    """Spark reads the copy with its own keys for each of its users, so the plugin needs the answer of the service."""
+
+    def described(role: str, acting_for: bytes = b"") -> list[Any]:
+        sys_catalog = "/sys_tables.rpc.v1.SysCatalog"
+        [table] = service.call(f"{sys_catalog}/DescribeTable", role, acting_for, namespace="sales", name="orders")
+        [page] = service.call(f"{sys_catalog}/ListTables", role, acting_for, namespace="sales", described=True)
+        return [table, *page.tables]
+
+    for caller in (("ann",), ("ops",), ("spark", b"ann")):
+        assert [list(table.lake_path) for table in described(*caller)] == [["sales", "orders"]] * 2, caller
+    for caller in (("dan",), ("spark", b"dan")):
+        for table in described(*caller):
+            assert list(table.lake_path) == []
+            assert "dan lacks SELECT on sales.orders" in table.not_in_lake
+            assert 'Action::"SELECT"' in table.not_in_lake
 
 
 def test_a_reader_who_lost_select_neither_plans_nor_renews(service: GuardedService) -> None:

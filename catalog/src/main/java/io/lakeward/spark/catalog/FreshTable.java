@@ -28,7 +28,7 @@ final class FreshTable extends ReadOnlyTable {
   /** Property of the service with the id of the table, which a table of the same name never has. */
   private static final String TABLE_ID = "table-id";
 
-  /** What Spark shows as the provider of the rows. */
+  /** The provider of the rows, as Spark shows it. */
   static final String PROVIDER = "lakeward";
 
   private final DescribeTableResponse described;
