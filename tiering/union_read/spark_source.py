@@ -104,6 +104,10 @@ class ReadPartition(InputPartition):
         super().__init__(None)
         self.task = task
 
+    def __repr__(self) -> str:
+        """Leaves out the task, which may have keys of the lake's storage."""
+        return f"{type(self).__name__}({len(self.task)} bytes)"
+
 
 class UnionReader(DataSourceReader):
     """Plans the read on the driver; reads the rows of one task on an executor."""

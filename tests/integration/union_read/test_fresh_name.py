@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support.running.cluster_of_processes import Deployment
-from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS
+from tiering.cli.spark.properties import CATALOG
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -108,15 +106,6 @@ def plain(service: Deployment, fresh_spark: SparkSession) -> SparkSession:
     return fresh_spark
 
 
-def catalog_with_python(spark: SparkSession, service: Deployment, name: str, python: str) -> None:
-    """Adds a catalog whose executors run `python`, as if Spark had been started with it."""
-    start_up = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
-    prefix = f"spark.sql.catalog.{name}"
-    for option, value in {"": CATALOG_CLASS, ".uri": service.uri, ".lake": "lake", ".python": python}.items():
-        start_up.set(prefix + option, value)
-        spark.conf.set(prefix + option, value)
-
-
 def test_a_small_table_is_broadcast(plain: SparkSession) -> None:
     plan = plan_of(plain, f"SELECT r.id FROM range(1000000000) r JOIN {PLAIN_NAME} t ON r.id = t.id")
 
@@ -133,23 +122,3 @@ def test_only_the_lake_copy_has_the_places_of_records(plain: SparkSession) -> No
     assert plain.sql(f"SELECT max(__offset) AS last FROM {CATALOG}.sales.`plain$lake`").first().last is not None  # type: ignore[union-attr]
     with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
         plain.sql(f"SELECT __offset FROM {PLAIN_NAME}")
-
-
-@pytest.mark.parametrize("kind", ["no program", "no package"])
-def test_without_the_package_the_error_names_the_remedy_and_the_lake_copy_is_read(
-    kind: str, plain: SparkSession, service: Deployment, tmp_path: Path
-) -> None:
-    python = tmp_path / "python"
-    if kind == "no package":  # -S: no package of the environment is found
-        python.write_text('#!/bin/sh\nunset PYTHONPATH\nexec python3 -S "$@"\n')
-        python.chmod(0o755)
-    name = kind.replace(" ", "_")
-    catalog_with_python(plain, service, name, str(python))
-
-    with pytest.raises(PySparkException) as raised:
-        plain.sql(f"SELECT * FROM {name}.{PLAIN}").collect()
-
-    words = ["FreshReadUnavailable", "sales.plain", "option python", "PYSPARK_PYTHON", "sales.`plain$lake`", "plain-name=lake"]
-    assert [word for word in words if word not in str(raised.value)] == [], str(raised.value)
-    assert count(plain, f"{name}.sales.`plain$lake`") == 60
-    assert plain.table(f"{name}.{PLAIN}").columns == ["id", "text"]

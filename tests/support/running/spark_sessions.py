@@ -56,6 +56,15 @@ def end_jvm() -> None:
         SparkContext._gateway = SparkContext._jvm = None
 
 
+def add_catalog(spark: SparkSession, name: str, catalog_class: str, options: Mapping[str, str]) -> None:
+    """Adds a catalog to a session, as if its Spark had been started with it."""
+    start_up = spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
+    prefix = f"spark.sql.catalog.{name}"
+    for option, value in {prefix: catalog_class, **{f"{prefix}.{option}": value for option, value in options.items()}}.items():
+        start_up.set(option, value)
+        spark.conf.set(option, value)
+
+
 @contextmanager
 def sessions_started_with(spark: SparkSession, catalog: str, catalog_class: str) -> Iterator[Callable[[Mapping[str, str]], SparkSession]]:
     """Makes sessions of their own with the catalog, each as if its Spark had been started with these options alone.
