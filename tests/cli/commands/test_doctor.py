@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import zipfile
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -138,6 +140,27 @@ def test_another_spark_and_another_python_are_found(tmp_path: Path) -> None:
     [old] = machine.spark({"SPARK_HOME": str(tmp_path)})
     assert old.verdict is Verdict.FAIL
     assert "Spark 3.5.0" in old.result
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict", "result"),
+    [
+        (None, Verdict.WARN, "which cannot be run: "),
+        ("exit 1", Verdict.WARN, "which does not have the package lakeward"),
+        ("echo 9.9.9", Verdict.WARN, f"which has lakeward 9.9.9, not {version('lakeward')}"),
+        (f"echo {version('lakeward')}", Verdict.OK, f"which has lakeward {version('lakeward')}"),
+        (f'exec {sys.executable} "$@"', Verdict.OK, f"which has lakeward {version('lakeward')}"),
+        (f'exec {sys.executable} -S "$@"', Verdict.WARN, "which does not have the package lakeward"),
+    ],
+)
+def test_the_python_of_executors_is_looked_at(tmp_path: Path, script: str | None, verdict: Verdict, result: str) -> None:
+    python = tmp_path / "python"
+    if script is not None:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    _, finding = machine.spark({"PYSPARK_PYTHON": str(python)})
+    assert verdicts([finding]) == [verdict]
+    assert f"PYSPARK_PYTHON={python}, {result}" in finding.result
 
 
 @pytest.mark.parametrize("name", ["VERSION", "parent", "file", "new", "free"])

@@ -25,6 +25,10 @@ from tiering.cli.spark.reader import open_reader_spark
 from tiering.extras import EXTRAS, wheel_name
 
 PACKAGE = "lakeward"
+EXECUTOR_MODULE = "tiering.union_read.spark_tasks"
+"""The module that executors import for fresh reads."""
+PYTHON_SECONDS = 60
+"""Time limit for the start of another Python, on a machine on which much else runs."""
 CATALOG_CLASS_FILE = "io/lakeward/spark/LakewardCatalog.class"
 ENOUGH_BYTES = 2 << 30
 """With less free space, a busy table fills the disk within hours."""
@@ -113,9 +117,31 @@ def spark(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     else:
         yield _other_spark(Path(home), have)
     other = environment.get("PYSPARK_PYTHON")
-    if other and Path(other).resolve() != Path(sys.executable).resolve():
-        mend = f"Unset PYSPARK_PYTHON, or install the package {PACKAGE} for {other}, too."
-        yield warn("spark", f"executors run PYSPARK_PYTHON={other}, not {sys.executable}", mend)
+    if other and Path(shutil.which(other) or other).resolve() != Path(sys.executable).resolve():
+        yield _other_python(other, environment)
+
+
+def _other_python(program: str, environment: Mapping[str, str]) -> Finding:
+    """Returns the finding on the Python that executors run. Fresh reads need the package there, in this version."""
+    reads = f"import {EXECUTOR_MODULE}; from importlib.metadata import version; print(version({PACKAGE!r}))"
+    safe = {**os.environ, **environment, "PYTHONSAFEPATH": "1"}
+    try:
+        ended = subprocess.run(
+            [program, "-c", reads], capture_output=True, text=True, timeout=PYTHON_SECONDS, check=False, env=safe, cwd="/"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = f"which cannot be run: {error}"
+    else:
+        have, needed = ended.stdout.strip(), installed(PACKAGE)
+        if ended.returncode == 0 and have == needed:
+            return ok("spark", f"executors run PYSPARK_PYTHON={program}, which has {PACKAGE} {have}")
+        problem = f"which has {PACKAGE} {have}, not {needed}" if ended.returncode == 0 else f"which does not have the package {PACKAGE}"
+    return warn(
+        "spark",
+        f"executors run PYSPARK_PYTHON={program}, {problem}",
+        f"Unset PYSPARK_PYTHON, or install the package {PACKAGE} there in this version. For fresh reads the catalog option `python` names "
+        "another Python: `lakeward spark-conf` prints it.",
+    )
 
 
 def _other_spark(home: Path, have: str) -> Finding:
