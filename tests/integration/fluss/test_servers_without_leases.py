@@ -15,6 +15,7 @@ from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.wire.api import LEASES, SupportedApis
 from tiering.cluster.fluss.wire.connection import ServerConnection
 from tiering.model.assignments import ServiceMode
+from tiering.model.reading.scans import ReadScan
 from tiering.model.rounds import RoundState
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -62,3 +63,20 @@ def test_a_round_that_begins_with_a_kv_snapshot_goes_on_without_a_lease(world: F
     assert not LEASE_KEYS & set(called)
     assert faults(check(world, table)) == []
     world.assert_told(table)
+
+
+def test_a_fresh_read_that_begins_with_a_kv_snapshot_needs_no_lease(world: FlussLakeWorld, called: list[int]) -> None:
+    table = world.primary_key_table("unleased_read")
+    world.upsert(table, range(40), "first")
+    snapshots_up_to(world.written, table, 40)
+    world.upsert(table, range(10), "second")
+    reads = world.coordinator.reads
+    opened = reads.open(table.path, "tests", "")
+    assert opened.read.moment.kv_snapshots
+    _, ticket = reads.renew(opened.ticket)
+    rows = [row for task in reads.plan(ticket, ReadScan()) for batch in task.read() for row in batch.to_pylist()]
+    reads.close(ticket)
+    assert {row["id"]: row["text"] for row in rows} == {key: "second" if key < 10 else "first" for key in range(40)}
+    assert len(rows) == 40
+    assert called
+    assert not LEASE_KEYS & set(called)

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
+import structlog
+
 from tiering.access.acting_for import current_subject
 from tiering.access.grants import Grants
 from tiering.access.privileges import Privilege, Resource
@@ -26,7 +28,7 @@ from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.stored_holds import StoredHolds
 from tiering.coordinator.readers.tickets import TicketSigner, unknown_ticket
 from tiering.durations import format_duration
-from tiering.errors import InvalidArgument, PermanentTieringError, SourceChanged
+from tiering.errors import InvalidArgument, PeerTooOld, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
 from tiering.model.reading.open_reads import MAX_TTL, READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadScan
@@ -35,6 +37,8 @@ from tiering.union_read.count import count_rows
 from tiering.union_read.plan import AGAIN, open_read, plan_scan, scan_tasks, snapshots_to_lease
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
+
+_log = structlog.get_logger(__name__)
 
 TICKET_KEY = "read-tickets"
 """Name of the key in the store that signs tickets."""
@@ -100,6 +104,8 @@ class Reads:
         self._discovery = discovery
         self._grants = grants
         self._signer: TicketSigner | None = None
+        self._has_leases = True
+        """False: the cluster refused a lease because it has none. Its reads go on without, as rounds do."""
         self._holds = StoredHolds(table_records)
         self.open_reads = OpenReads(lambda: table_records.now().wall, self._holds.inherited)
 
@@ -149,7 +155,7 @@ class Reads:
         """Ends the read. Raises InvalidArgument."""
         read = self._own(ticket)
         self.open_reads.close(read)
-        if read.moment.kv_snapshots:
+        if read.moment.kv_snapshots and self._has_leases:
             self._cluster.drop_lease(lease_of(read.read_id))
 
     def expire(self) -> None:
@@ -195,8 +201,18 @@ class Reads:
         return self._table_records.now().wall
 
     def _lease(self, read_id: str, ttl: timedelta, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        """Leases the KV snapshots of a read for `ttl` from now on. Returns the buckets whose snapshot does not exist any more."""
-        return self._cluster.acquire_lease(lease_of(read_id), ttl // _MILLISECOND, snapshots, owner=LEASE_OWNER)
+        """Leases the KV snapshots of a read for `ttl` from now on. Returns the buckets whose snapshot does not exist any more.
+
+        In a cluster without leases a snapshot may be deleted while it is read: this is the error KvSnapshotGone of its task.
+        """
+        if not self._has_leases:
+            return ()
+        try:
+            return self._cluster.acquire_lease(lease_of(read_id), ttl // _MILLISECOND, snapshots, owner=LEASE_OWNER)
+        except PeerTooOld as error:
+            self._has_leases = False
+            _log.warning("reads use KV snapshots without leases: the cluster does not have them", error=error.message)
+            return ()
 
     def _checked_base(self, table: TableInfo) -> Base:
         return self._lakes.base_for_reading(self._record(table), table)
