@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 
+import pyarrow as pa
 import structlog
 
 from tiering.cluster.base import SplitReader
 from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
 from tiering.cluster.fluss.lake_record import LakeRecord
 from tiering.cluster.fluss.log.batches import BatchHeader
+from tiering.cluster.fluss.log.bucketing import key_buckets
 from tiering.cluster.fluss.log.headers import header_answers
 from tiering.cluster.fluss.log.reader import open_log_reader
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
@@ -51,7 +53,7 @@ again (H1).
 
 
 class FlussSource(FlussTables):
-    """A `SplitSource`; it closes its client. Implements `TableCatalog`, `LogOffsets`, `RewritableLogs` and `ServiceModes`."""
+    """A `SplitSource`; it closes its client. Implements `TableCatalog`, `LogOffsets`, `RewritableLogs`, `KeyBuckets` and `ServiceModes`."""
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings) -> None:
         super().__init__(client, settings.upkeep)
@@ -144,6 +146,10 @@ class FlussSource(FlussTables):
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         return newest_kv_snapshots(self._client, table, lambda: self.partitions(table))
+
+    def key_buckets(self, table: TableInfo, keys: pa.RecordBatch) -> Sequence[int] | None:
+        """Returns the bucket of each row of bucket keys. Implements `KeyBuckets.key_buckets`."""
+        return key_buckets(table, keys)
 
     def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
         schemas = self._schemas.of(table)
