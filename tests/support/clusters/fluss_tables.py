@@ -145,6 +145,16 @@ class FlussTables:
         """Rows out of a primary-key table, whether they are there or not."""
         self._change(table, keys, "delete")
 
+    def lookup(self, table: TableInfo, keys: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The rows that the tablet servers have for these keys; keys without a row are left out."""
+
+        async def work(connection: Any) -> list[dict[str, Any]]:
+            lookups = (await self._opened(connection, table)).new_lookup().create_lookuper()
+            rows = [await lookups.lookup(dict(key)) for key in keys]
+            return [dict(row) for row in rows if row is not None]
+
+        return list(self._run(work))
+
     def drop(self, table: TableInfo) -> None:
         self._run(lambda connection: connection.get_admin().drop_table(fluss.TablePath("sales", table.path.table_name)))
 
