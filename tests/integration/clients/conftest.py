@@ -16,7 +16,7 @@ from support.doc_blocks import DocBlocks
 from support.repository import ROOT
 from support.running.cluster_of_processes import SCHEMA, Deployment
 from support.running.processes import Process, wait_for
-from support.services.client_statements import ROWS
+from support.services.client_statements import PLANES_ROWS, ROWS
 from support.services.sql_clients import COMMANDS, run
 from tiering.cli.fluss_server.held_ports import HeldPort
 from tiering.cluster.writable import TableSpec
@@ -50,6 +50,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         deployment.append(FLIGHTS, 0, ROWS)
         with deployment.cluster() as cluster:
             cluster.create_table(PLANES, TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "false"}))
+        deployment.append(PLANES, 0, PLANES_ROWS, pieces=1)
         deployment.lakeward("tier", str(FLIGHTS))
         yield deployment
     finally:

@@ -8,19 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.running.cluster_of_processes import Deployment
-from support.running.processes import Process, wait_for
-from support.services.sql_clients import COMMANDS, ask_beeline, ask_shell, run
-from tiering.cli.fluss_server.held_ports import HeldPort
+from support.services.sql_clients import ask_shell, run
 from tiering.cli.spark.properties import CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
 from tiering.model.tables import TablePath
 
 PATH = TablePath("sales", "clients")
 NAME = f"{CATALOG}.{PATH}"
 COUNT = f"SELECT count(id) AS total FROM {NAME}"
-
-THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
-SERVER_SECONDS = 300
-"""A Spark is ready after 10 s, but machines are busy."""
 
 CONNECT = """
 import sys
@@ -59,25 +53,6 @@ def test_a_connect_session_reads_fresh(options: list[str], tmp_path: Path) -> No
     (tmp_path / "program.py").write_text(CONNECT.replace("{statement}", COUNT))
     printed = run("python program.py", tmp_path, *options)
     assert "--- answer 90" in printed, printed[-3_000:]
-
-
-def test_a_jdbc_client_reads_fresh(options: list[str], tmp_path: Path) -> None:
-    with HeldPort() as port:
-        properties = " ".join(f"--conf '{option}'" for option in ["spark.driver.bindAddress=127.0.0.1", *options])
-        place = f"--hiveconf hive.server2.thrift.bind.host=127.0.0.1 --hiveconf hive.server2.thrift.port={port.number}"
-        command = f"exec spark-submit --class {THRIFT_SERVER} --master local[1] {properties} spark-internal {place}"
-        server = Process("-c", command, log=tmp_path / "log", env={"PATH": COMMANDS}, program=("bash",), cwd=tmp_path)
-        try:
-            wait_for("the Thrift server", lambda: _is_ready(server), SERVER_SECONDS)
-            [answer] = ask_beeline(f"beeline -u jdbc:hive2://127.0.0.1:{port.number}/default -n ann", tmp_path, [COUNT])
-        finally:
-            server.close()
-    assert "90" in str(answer)
-
-
-def _is_ready(server: Process) -> bool:
-    assert server.popen.poll() is None, server.output()[-4_000:]
-    return "HiveThriftServer2 started" in server.output()
 
 
 def test_no_text_of_a_plan_has_a_ticket(options: list[str], fresh_spark: SparkSession) -> None:

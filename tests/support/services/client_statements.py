@@ -1,6 +1,7 @@
 """The one list of statements that every SQL client runs, and what each has to answer.
 
-The deployment that they are for: `demo.flights` with `ROWS` rows, all of them in the lake; `demo.planes`, which is not tiered.
+The deployment that they are for: `demo.flights` with `ROWS` rows, all of them in the lake; `demo.planes` with `PLANES_ROWS`
+rows, which is not tiered.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from support.sql_examples import ANY, ExpectedError, ExpectedRows, differences
 
-ROWS = 100
+ROWS, PLANES_ROWS = 100, 10
 NAMES = ("fluss.sys", "sys")
 """How the system tables are written: in full, and with `fluss` as default catalog."""
 TIERED = "table round_id state tiering_epoch lake_snapshot_id splits records files bytes lag_ms_before lag_ms_after duration_ms"
@@ -77,6 +78,8 @@ STATEMENTS = (
         rows("table_name lake_enabled", ("planes", "false")),
     ),
     Statement("SELECT count(*) AS n FROM {sys}.tables WHERE NOT lake_enabled", rows("n", ("1",))),
+    Statement("SELECT sum(id) AS total FROM fluss.demo.flights", rows("total", (str(sum(range(ROWS))),))),
+    Statement("SELECT count(*) AS n, max(id) AS last FROM fluss.demo.planes", rows("n last", (str(PLANES_ROWS), str(PLANES_ROWS - 1)))),
     Statement(
         "CALL {sys}.tier_table('demo.flights', true, 60000)",
         rows(TIERED, ("demo.flights", ANY, "EMPTY", *[ANY] * 9)),
