@@ -20,7 +20,7 @@ from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
 from sys_tables.offline.fresh_rows import OpenRead, StatementReads
 from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, UseStatement, parse
-from sys_tables.offline.relations import Relations, ResolvedTable, resolve
+from sys_tables.offline.relations import Relations, ResolvedTable, StatementNeeds, resolve
 from sys_tables.offline.show_and_describe import describe, show, used_database
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.query.reading import StatementView
@@ -94,18 +94,27 @@ class OfflineEngine:
         full, tables = qualified(tree, lambda parts: resolve(self._named(parts), view.names, self._registry))
         sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
         try:
-            return self._run(sql, view, tables, mentioned, hidden)
+            return self._run(sql, full, view, tables, mentioned, hidden)
         except StatementFailed as error:
             if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
                 raise
             # Run once more with all columns, so that the error can list them.
-            return self._run(sql, view, tables, None, hidden)
+            return self._run(sql, full, view, tables, None, hidden)
 
     @plan_again_if_stale  # a coordinator may cut the log between the plan and the read
-    def _run(self, sql: str, view: StatementView, tables: list[ResolvedTable], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
+    def _run(
+        self,
+        sql: str,
+        query: exp.Query,
+        view: StatementView,
+        tables: list[ResolvedTable],
+        mentioned: frozenset[str] | None,
+        hidden: bool,
+    ) -> Answer:
         with StatementReads(self._source.open_read) as reads, self._connection() as connection:
             check_statement(connection, sql)
-            relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned, reads)
+            needs = StatementNeeds(query, mentioned)
+            relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, needs, reads)
             lock(connection, relations.files(tables))
             for table in tables:
                 relations.create(table, hidden)

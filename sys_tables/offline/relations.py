@@ -8,29 +8,33 @@ default catalog.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from pyarrow import ipc
+from sqlglot import exp
 
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.offline.fresh_rows import FreshRead, StatementReads, chunks
+from sys_tables.offline.needed_rows import NeededRows, needed_rows
 from sys_tables.query.data_tables import status_of, why_not_in_lake
 from sys_tables.query.lookup import near_hint, resolve_table
 from sys_tables.query.reading import StatementView
 from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
-from tiering.lake.base import Lake
+from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
 from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.reading.scans import ReadPart, ReadScan
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, TablePath
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, Partition, TableInfo, TablePath
 from tiering.union_read.changelog import changelog_schema
+from tiering.union_read.plan import check_columns
+from tiering.union_read.pushdown.pruning import matching_partitions
 from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 
 CATALOG = "fluss"
@@ -105,8 +109,16 @@ def _stored_path(path: TablePath, view: NamesView) -> TablePath:
         return path
 
 
+@dataclass(frozen=True)
+class StatementNeeds:
+    """The statement, with full names of its tables. `mentioned`: the lower-case names that it uses; None = perhaps all columns."""
+
+    query: exp.Query
+    mentioned: frozenset[str] | None
+
+
 class Relations:
-    """Creates relations in one connection. `mentioned` are the lower-case names that a query uses; None = perhaps all columns."""
+    """Creates relations in one connection, with what the statement needs of them."""
 
     def __init__(
         self,
@@ -115,7 +127,7 @@ class Relations:
         view: StatementView,
         open_lake: Callable[[str], Lake],
         lake_format: str,
-        mentioned: frozenset[str] | None,
+        needs: StatementNeeds,
         reads: StatementReads,
     ) -> None:
         self._connection = connection
@@ -123,7 +135,8 @@ class Relations:
         self._view = view
         self._open_lake = open_lake
         self._lake_format = lake_format
-        self._mentioned = mentioned
+        self._query = needs.query
+        self._mentioned = needs.mentioned
         self._reads = reads
         self._created: set[Name] = set()
         self._lake_tables: dict[ResolvedTable, LakeTable] = {}
@@ -157,8 +170,26 @@ class Relations:
         if resolved not in self._lake_tables:
             read = self._reads.opened(resolved.path)
             snapshot_id = None if read is None else read.lake_snapshot_id
-            self._lake_tables[resolved] = lake_table(self._view.names, self._open_lake, self._lake_format, resolved, snapshot_id)
+            table = lake_table(self._view.names, self._open_lake, self._lake_format, resolved, snapshot_id)
+            if read is not None and resolved.fresh is not None:
+                # The columns are those of now, and a user may have renamed one since the read began: it would be read as NULL.
+                check_columns(table.lake, read.table, table.view)
+                table = replace(table, files=self._needed_files(resolved, read.table, table.files))
+            self._lake_tables[resolved] = table
         return self._lake_tables[resolved]
+
+    def _needed_files(self, resolved: ResolvedTable, table: TableInfo, files: FileLists) -> FileLists:
+        """Returns the files without those of partitions that the conditions of the statement exclude."""
+        conditions = self._needed(resolved, table.schema).conditions
+        if not conditions or not table.partition_keys:
+            return files
+        names = sorted({file.place for file in files.data if file.place is not None})
+        matching = matching_partitions(table, conditions, [Partition(number, name) for number, name in enumerate(names)])
+        needed = {None, *(names[number] for number in matching)}
+        return replace(files, data=tuple(file for file in files.data if file.place in needed))
+
+    def _needed(self, resolved: ResolvedTable, schema: pa.Schema) -> NeededRows:
+        return needed_rows(self._query, resolved.name, schema)
 
     def create(self, resolved: ResolvedTable, with_hidden: bool) -> None:
         """Creates the relation of a table. Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument, and for a fresh table
@@ -203,11 +234,16 @@ class Relations:
         schema = self._fresh_schema(read, lake, with_hidden)
         number, shown = len(self._created), ", ".join(map(quoted, schema.names))
         part = ReadPart.ROWS if read.lake_rows_are_merged else ReadPart.LOG_ROWS
-        self._load(f"log_{number}", schema, read.rows(ReadScan(part, tuple(schema.names))))
+        self._load(f"log_{number}", schema, read.rows(self._scan(resolved, part, schema, read.table.schema)))
         rows = f"SELECT {shown} FROM temp.log_{number}"
         if part is ReadPart.LOG_ROWS and lake is not None and lake.files.data:
             rows += f" UNION ALL SELECT {shown} FROM ({self._unchanged_lake_rows(resolved, lake, read, schema)})"
         self._run(f"CREATE VIEW {catalog}.{quoted(database)}.{quoted(name)} AS {rows}")
+
+    def _scan(self, resolved: ResolvedTable, part: ReadPart, columns: pa.Schema, schema: pa.Schema) -> ReadScan:
+        """Returns the scan of a table with the columns `schema`, for the rows that the statement needs."""
+        needed = self._needed(resolved, schema)
+        return ReadScan(part, tuple(columns.names), needed.conditions, needed.limit)
 
     def _fresh_schema(self, read: FreshRead, lake: LakeTable | None, with_hidden: bool) -> pa.Schema:
         """Returns the columns that the statement may use: all that it mentions, in the types of the source. A primary-key table has no
@@ -226,9 +262,10 @@ class Relations:
     def _make_changelog(self, resolved: ResolvedTable) -> None:
         catalog, database, name = resolved.name
         read = self._reads.open(resolved.path)
-        schema = self._mentioned_columns(changelog_schema(read.table))
+        columns = changelog_schema(read.table)
+        schema = self._mentioned_columns(columns)
         log = f"log_{len(self._created)}"
-        self._load(log, schema, read.rows(ReadScan(ReadPart.CHANGELOG, tuple(schema.names))))
+        self._load(log, schema, read.rows(self._scan(resolved, ReadPart.CHANGELOG, schema, columns)))
         self._run(f"CREATE VIEW {catalog}.{quoted(database)}.{quoted(name)} AS SELECT * FROM temp.{log}")
 
     def _unchanged_lake_rows(self, resolved: ResolvedTable, lake: LakeTable, read: FreshRead, schema: pa.Schema) -> str:
@@ -239,7 +276,8 @@ class Relations:
         if not keys:
             return rows
         changed = f"changed_{len(self._created)}"
-        self._load(changed, pa.schema([needed.field(name) for name in keys]), read.rows(ReadScan(ReadPart.CHANGED_KEYS, tuple(keys))))
+        key_columns = pa.schema([needed.field(name) for name in keys])
+        self._load(changed, key_columns, read.rows(self._scan(resolved, ReadPart.CHANGED_KEYS, key_columns, read.table.schema)))
         # Numbered names, because a dot behind an alias could mean a field of a user's struct.
         columns = ", ".join(f"c{number}" for number in range(len(needed)))
         same = " AND ".join(f"k.k{place} = l.c{needed.names.index(name)}" for place, name in enumerate(keys))
@@ -310,6 +348,8 @@ def typed(expressions: Mapping[str, str], types: Mapping[str, str]) -> Mapping[s
 class LakeTable:
     """A table of the lake. `columns` are all that it has now; `shown` those of the name that a query uses, in its order."""
 
+    lake: Lake
+    view: LakeView
     columns: pa.Schema
     shown: tuple[str, ...]
     files: FileLists
@@ -333,7 +373,8 @@ def lake_table(
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
     columns = lake.columns(snapshot)
     names = columns.names if info is None else [*info.schema.names, *HIDDEN]
-    return LakeTable(columns, tuple(name for name in names if name in columns.names), lake.file_lists(snapshot, snapshot_id))
+    shown = tuple(name for name in names if name in columns.names)
+    return LakeTable(lake, snapshot, columns, shown, lake.file_lists(snapshot, snapshot_id))
 
 
 def _not_in_lake(view: NamesView, path: TablePath, lake_format: str) -> UnknownTable:
