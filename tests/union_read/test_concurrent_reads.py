@@ -17,6 +17,7 @@ import pytest
 
 from support.depth import SOAKS, soaked
 from support.lake_kinds.kinds import ICEBERG_CLEAN, LAKE_KINDS, LakeKind
+from support.readers import concurrent_reads
 from support.readers.concurrent_reads import KEY_SHAPES, LOG_SHAPES, ConcurrentReads, Figures, WrongRows
 from support.worlds.stories.upkeep import upkeep_often
 from tiering.cli.sql import fresh_reads
@@ -142,6 +143,8 @@ WEAKENINGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
 def test_a_weaker_read_has_wrong_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weaken: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
+    # A round that begins and commits between two calls of a read is what a weak order of these calls needs.
+    monkeypatch.setattr(concurrent_reads, "EVENTS", (1, 30))
     weaken(monkeypatch)
 
     with pytest.raises((WrongRows, LogBehindLake)):
