@@ -15,10 +15,12 @@ from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.stored_holds import HOLD_AHEAD
+from tiering.coordinator.readers.streams import STREAM_TTL, StreamCall, Streams
 from tiering.errors import Fenced, LogTruncated, ReadExpired
 from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
+from tiering.union_read.streams.batches import StreamOptions
 from tiering.union_read.task_codec import decode, encode
 
 TTL_S = 60
@@ -158,6 +160,20 @@ def test_many_reads_of_one_lake_snapshot_are_one_write(world: LakeWorld, table: 
     world.tier(table)
     opened(world, table)
     assert store.writes == 2
+
+
+def test_the_position_of_a_stream_is_kept_after_a_restart(world: LakeWorld, table: TableInfo, store: CountingStore) -> None:
+    call = StreamCall(StreamOptions(table.path), "run 1", "application 1")
+    for _ in range(20):
+        Streams(world.coordinator.reads).next_batch(call, None, None, None)
+        world.clock.advance(HOLD_AHEAD.total_seconds() / 25)
+    assert store.writes == 1
+    world.restart()
+
+    assert retain(world, table) == TIERED
+    world.clock.advance((STREAM_TTL + HOLD_AHEAD).total_seconds())
+    world.storage.maintenance.run()
+    assert min(starts(world, table)) > min(TIERED)
 
 
 def test_a_table_that_is_new_and_empty_needs_nothing(world: LakeWorld, store: CountingStore) -> None:
