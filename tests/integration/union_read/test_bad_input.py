@@ -153,6 +153,21 @@ def test_a_running_scan_needs_no_service(spark: SparkSession, service: Deploymen
     assert ids == list(range(COUNT))
 
 
+def test_a_stream_without_a_service_is_an_error_and_continues_later(spark: SparkSession, service: Deployment, tmp_path: Path) -> None:
+    frame = spark.readStream.table(NAME)
+    writer = (
+        frame.writeStream.format("parquet")
+        .option("path", str(tmp_path / "rows"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
+    with away(service):
+        message = error_of(writer.trigger(availableNow=True).start().awaitTermination)
+    assert missing_words(message, "no Lakeward service answers at", service.uri) == [], message
+
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "rows")).collect()) == list(range(COUNT))
+
+
 def test_a_log_that_is_cut_while_it_is_read_is_an_error(spark: SparkSession, service: Deployment) -> None:
     path = TablePath("sales", "cut")
     make_table(service, path)
