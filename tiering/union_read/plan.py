@@ -17,7 +17,7 @@ import tenacity
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import DenseOffsets, KeyBuckets
 from tiering.cluster.skipping import reader_without
-from tiering.errors import InvalidArgument, KvSnapshotGone, LogTruncated, SourceChanged
+from tiering.errors import InvalidArgument, KvSnapshotGone, LakeUnavailable, LogTruncated, SourceChanged
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import RowScan
 from tiering.lake.maintenance import ColumnCheck
@@ -84,6 +84,7 @@ def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase, le
         stopping_offsets=plan.stops,
         kv_snapshots={split.bucket: split.snapshot_id for split in plan.snapshots},
         replaced=replaced_buckets(plan, base.moved_back),
+        lake_mark=None if base.view is None or base.view.head is None else mark_of(base.view, base.view.head),
     )
     snapshots = snapshots_to_lease(moment)
     if snapshots and lease is not None and (missing := lease(snapshots)):
@@ -227,7 +228,19 @@ def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tup
         )
     view = lake.view(table.path)
     check_columns(lake, table, view)
+    if moment.lake_mark is not None and mark_of(view, moment.lake_snapshot_id) != moment.lake_mark:
+        raise LakeUnavailable(
+            f"the snapshot {moment.lake_snapshot_id} of the lake table of {table.path} was removed, or rolled back, since the read began",
+            hint=AGAIN,
+            table_path=table.path,
+        )
     return lake, view, moment.lake_snapshot_id
+
+
+def mark_of(view: LakeView | None, snapshot_id: int) -> int | None:
+    """Returns `LakeSnapshot.mark` of a snapshot; None also if the table or the snapshot does not exist any more."""
+    snapshot = None if view is None else view.snapshots.get(snapshot_id)
+    return None if snapshot is None else snapshot.mark
 
 
 def is_dense(source: SplitSource, table: TableInfo) -> bool:

@@ -61,7 +61,7 @@ def _plain(read: OpenRead) -> dict[str, Any]:
         "engine": read.engine,
         "application": read.application_id,
         "table": [moment.path.database_name, moment.path.table_name, moment.table_id],
-        "snapshot": moment.lake_snapshot_id,
+        "snapshot": [moment.lake_snapshot_id, moment.lake_mark],
         "log": [
             [bucket.partition_id, bucket.bucket_id, moment.starting_offsets[bucket], stop]
             for bucket, stop in moment.stopping_offsets.items()
@@ -76,14 +76,16 @@ def _plain(read: OpenRead) -> dict[str, Any]:
 def _read(content: Mapping[str, Any]) -> OpenRead:
     database, table, table_id = content["table"]
     log = {BucketKey(partition, bucket): (start, stop) for partition, bucket, start, stop in content["log"]}
+    snapshot_id, mark = content["snapshot"]
     moment = ReadMoment(
         TablePath(database, table),
         table_id,
-        content["snapshot"],
+        snapshot_id,
         {bucket: start for bucket, (start, _) in log.items()},
         {bucket: stop for bucket, (_, stop) in log.items()},
         {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot, _ in content["kv"]},
         frozenset(BucketKey(partition, bucket) for partition, bucket, _, is_replaced in content["kv"] if is_replaced),
+        mark,
     )
     opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
     return OpenRead(

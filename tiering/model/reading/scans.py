@@ -56,6 +56,8 @@ class ReadMoment:
     """Ids of the KV snapshots with which buckets begin that are not in the lake. Their log part begins at the snapshot's log offset."""
     replaced: frozenset[BucketKey] = frozenset()
     """Buckets whose KV snapshot replaces all rows that the lake has of them."""
+    lake_mark: int | None = None
+    """`LakeSnapshot.mark` of the lake snapshot: after a roll-back another snapshot may get its id, but not its mark."""
 
     @property
     def log_starts(self) -> dict[BucketKey, int]:

@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
-from tiering.lake.base import LakeView
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
-from tiering.union_read.plan import NO_LAKE, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, LogPart, plan_again_if_stale, plan_scan
+from tiering.union_read.plan import NO_LAKE, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, LogPart, mark_of, plan_again_if_stale, plan_scan
 from tiering.union_read.readers import LogRows, RowReader
 from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
 from tiering.union_read.streams.planning import (
@@ -103,7 +102,7 @@ class StreamedTable:
                 table_path=table.path,
             )
         files = self._readers_at(table, base.view.head, ReadScan())
-        lake = LakePart(base.view.head, len(files), mark=_mark(base.view, base.view.head))
+        lake = LakePart(base.view.head, len(files), mark=mark_of(base.view, base.view.head))
         return StreamOffset(table.table_id, buckets, lake if files else None)
 
     def _log(self, table: TableInfo, start: StreamOffset | None) -> Log:
@@ -147,7 +146,7 @@ class StreamedTable:
             return []
         readers = self._readers_at(table, lake.snapshot_id, ReadScan(columns=scan.columns))
         # The snapshot is checked after its files were listed, so they are not those of a later snapshot with its id.
-        if lake.mark is not None and _mark(self.open_lake(table.lake_format).view(table.path), lake.snapshot_id) != lake.mark:
+        if lake.mark is not None and mark_of(self.open_lake(table.lake_format).view(table.path), lake.snapshot_id) != lake.mark:
             raise LakeUnavailable(
                 f"the lake table of {table.path} was rolled back: snapshot {lake.snapshot_id} is not the one of the start of the stream",
                 hint=RESTART_HINT,
@@ -181,12 +180,6 @@ class StreamedTable:
 def _records(reader: RowReader) -> int:
     """Returns the number of records of a reader, or an estimate from its size."""
     return reader.records if isinstance(reader, StoredRecords) else max(1, reader.size_bytes // UNSIZED_RECORD_BYTES)
-
-
-def _mark(view: LakeView | None, snapshot_id: int) -> int | None:
-    """Returns `LakeSnapshot.mark` of a snapshot; None also if the table or the snapshot does not exist any more."""
-    snapshot = None if view is None else view.snapshots.get(snapshot_id)
-    return None if snapshot is None else snapshot.mark
 
 
 def _tier_first(table: TableInfo) -> str:
