@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from support.lake_kinds.kinds import ICEBERG
 from support.running.cluster_of_processes import Deployment
@@ -41,6 +42,11 @@ class Query:
     def run(self, suffix: str = "", **options: Any) -> list[list[Row]]:
         """Reads everything that exists. Returns the rows of each batch."""
         batches: list[list[Row]] = []
+        self.writer(batches, suffix, **options).trigger(availableNow=True).start().awaitTermination()
+        return batches
+
+    def writer(self, batches: list[list[Row]], suffix: str = "", **options: Any) -> DataStreamWriter:
+        """Returns the query, which has not begun. It adds the rows of each batch to `batches`."""
 
         def collect(frame: DataFrame, batch: int) -> None:
             batches.append(frame.collect())
@@ -50,9 +56,7 @@ class Query:
             frame = reader.table(f"{CATALOG}.{self.path.database_name}.`{self.path.table_name}{suffix}`")
         else:
             frame = reader.format("lakeward").option("table", f"{self.path}{suffix}").option("uri", self.uri).load()
-        writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(self.checkpoint))
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return batches
+        return frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(self.checkpoint))
 
     def ids(self, **options: Any) -> list[int]:
         return sorted(row.id for batch in self.run(**options) for row in batch)
@@ -90,6 +94,55 @@ def test_a_stream_from_the_latest_offset_has_only_later_rows(service: Deployment
     assert query.ids(startingOffsets="latest") == []
     service.append(query.path, 60, 30)
     assert query.ids(startingOffsets="latest") == list(range(60, 90))
+
+
+def test_a_stream_begins_at_offsets_per_bucket_and_its_batches_have_a_limit(service: Deployment, query: Query) -> None:
+    service.create(query.path, freshness="1 h", buckets=1)
+    service.append(query.path, 0, 30)
+    service.lakeward("tier", str(query.path))
+
+    sizes, read = list[int](), list[int]()
+    while any(batches := query.run(startingOffsets='{"0": 12}', maxRecordsPerTrigger=5)):
+        sizes += [len(batch) for batch in batches]
+        read += [row.id for batch in batches for row in batch]
+
+    assert sizes == [5, 5, 5, 3]
+    assert sorted(read) == list(range(12, 30))
+
+
+def test_a_recreated_table_ends_the_query_with_both_ids(service: Deployment, query: Query) -> None:
+    ids = []
+    for count in (3, 7):
+        service.create(query.path, freshness="1 h", kind=None)
+        with service.cluster() as cluster:
+            ids.append(cluster.table(query.path).table_id)
+        service.append(query.path, 0, count)
+        if count == 3:
+            assert query.ids() == [0, 1, 2]
+            service.drop(query.path)
+
+    with pytest.raises(StreamingQueryException, match=rf"TableMismatch.* began with the table id {ids[0]}, now it is {ids[1]}"):
+        query.run()
+    assert replace(query, checkpoint=query.checkpoint.with_name("other")).ids() == list(range(7))
+
+
+def test_a_query_ends_when_the_service_is_away_and_continues_when_it_is_back(service: Deployment, query: Query) -> None:
+    service.create(query.path, freshness="1 h")
+    service.append(query.path, 0, 30)
+    batches: list[list[Row]] = []
+    running = query.writer(batches).start()
+    running.processAllAvailable()
+    port = service.port
+
+    service.kill_coordinator()
+    with pytest.raises(StreamingQueryException, match=r"no Lakeward service answers|ServiceUnreachable"):
+        running.awaitTermination(120)
+    service.start_coordinator(port=port)
+    service.append(query.path, 30, 10)
+    service.lakeward("tier", str(query.path))
+
+    assert sorted(row.id for batch in batches for row in batch) == list(range(30))
+    assert query.ids() == list(range(30, 40))
 
 
 def test_partitions_come_and_go_between_two_starts(service: Deployment, query: Query) -> None:
