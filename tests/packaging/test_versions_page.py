@@ -31,6 +31,7 @@ def test_each_version_is_the_one_that_is_used() -> None:
     lock, pom = (ROOT / "requirements.lock").read_text(), (ROOT / "catalog" / "pom.xml").read_text()
     used = {part: re.findall(rf"^{name}==(\S+)", lock, re.MULTILINE)[0] for part, name in PACKAGES.items()}
     used |= {part: re.findall(rf"<{re.escape(name)}>(\S+)</", pom)[0] for part, name in PROPERTIES.items()}
+    used["Spark, for [fresh reads](fresh-reads.md)"] = used["Spark (PySpark)"]
     used["Iceberg's Spark runtime"] = ICEBERG_RUNTIME.version
     used["PostgreSQL JDBC, in Spark"] = POSTGRESQL_JDBC.version
     used["SQLite JDBC, in Spark"] = SQLITE_JDBC.version

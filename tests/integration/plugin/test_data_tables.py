@@ -287,7 +287,7 @@ def test_a_data_table_is_not_written_through_the_catalog(sql: str, shop: Shop) -
 
 @pytest.fixture
 def default_shop(shop: Shop, session: Session) -> Shop:
-    """The same shop in a session without the option `plain-name`. The service has no reads, so nothing here may open one."""
+    """`shop` in a session without the option `plain-name`. The service has no reads, so no test with it may open a read."""
     spark = session(shop.server.uri, lake="lake")
     for name, value in lake_properties_for_spark(shop.lake.properties).items():
         if name.startswith("spark.sql.catalog."):

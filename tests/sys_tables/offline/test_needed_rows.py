@@ -1,4 +1,4 @@
-"""What a query needs of a table: conditions and a limit by its text, fewer rows that are read, and the same answers."""
+"""The part of a table that a query needs: conditions and a limit by its text, fewer rows that are read, and the same answers."""
 
 from __future__ import annotations
 
