@@ -76,7 +76,7 @@ def test_a_fresh_read_that_begins_with_a_kv_snapshot_needs_no_lease(world: Fluss
     _, ticket = reads.renew(opened.ticket)
     rows = [row for task in reads.plan(ticket, ReadScan()) for batch in task.read() for row in batch.to_pylist()]
     reads.close(ticket)
-    assert {row["id"]: row["text"] for row in rows} == {key: "second" if key < 10 else "first" for key in range(40)}
+    assert {row["id"]: row["text"] for row in rows} == {key: f"second {key}" if key < 10 else f"first {key}" for key in range(40)}
     assert len(rows) == 40
     assert called
     assert not LEASE_KEYS & set(called)
