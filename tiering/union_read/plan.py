@@ -228,9 +228,10 @@ def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tup
         )
     view = lake.view(table.path)
     check_columns(lake, table, view)
-    if moment.lake_mark is not None and mark_of(view, moment.lake_snapshot_id) != moment.lake_mark:
+    mark = mark_of(view, moment.lake_snapshot_id)
+    if moment.lake_mark is not None and mark is not None and mark != moment.lake_mark:  # a snapshot that is missing is an error of the lake
         raise LakeUnavailable(
-            f"the snapshot {moment.lake_snapshot_id} of the lake table of {table.path} was removed, or rolled back, since the read began",
+            f"the lake table of {table.path} was rolled back since the read began: its snapshot {moment.lake_snapshot_id} is another one",
             hint=AGAIN,
             table_path=table.path,
         )
