@@ -14,12 +14,19 @@ from tiering.model.tables import TablePath
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 STOCK = TablePath("sales", "stock")
 NAME = f"{CATALOG}.{STOCK}"
+BALANCES = TablePath("sales", "balances")
 
 
-def upsert(service: Deployment, keys: range, text: str) -> None:
+def create(service: Deployment, path: TablePath, **properties: str) -> None:
+    with service.cluster() as cluster:
+        cluster.create_database(path.database_name, ignore_if_exists=True)
+        cluster.create_table(path, TableSpec(SCHEMA, 2, properties=properties, primary_key=("id",)))
+
+
+def upsert(service: Deployment, keys: range, text: str, path: TablePath = STOCK) -> None:
     with service.cluster() as cluster:
         rows = pa.table({"id": keys, "text": [f"{text} {key}" for key in keys]}, schema=SCHEMA)
-        cluster.upsert(STOCK, rows, f"{text}-{keys.start}", 0)
+        cluster.upsert(path, rows, f"{text}-{keys.start}", 0)
 
 
 def delete(service: Deployment, keys: range) -> None:
@@ -30,10 +37,7 @@ def delete(service: Deployment, keys: range) -> None:
 @pytest.fixture(scope="module")
 def stock(service: Deployment) -> dict[int, str]:
     """The rows of a table whose keys 0 to 29 are in the lake; some of them were changed or deleted since, and others were added."""
-    with service.cluster() as cluster:
-        cluster.create_database(STOCK.database_name, ignore_if_exists=True)
-        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
-        cluster.create_table(STOCK, TableSpec(SCHEMA, 2, properties=properties, primary_key=("id",)))
+    create(service, STOCK, **{"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"})
     upsert(service, range(30), "old")
     service.lakeward("tier", str(STOCK))
     upsert(service, range(10), "new")
@@ -61,6 +65,21 @@ def test_a_small_primary_key_table_is_broadcast(fresh_spark: SparkSession, stock
     [row] = fresh_spark.sql(f"EXPLAIN {join}").collect()
     assert "BroadcastHashJoin" in row.plan
     assert "SortMergeJoin" not in row.plan
+
+
+def test_a_table_that_begins_with_kv_snapshots_has_no_known_size(service: Deployment, fresh_spark: SparkSession) -> None:
+    create(service, BALANCES, **{"table.datalake.enabled": "false"})
+    upsert(service, range(30), "old", BALANCES)
+    with service.cluster() as cluster:
+        cluster.take_kv_snapshots(BALANCES)
+    upsert(service, range(3), "new", BALANCES)
+    join = f"SELECT s.text FROM range(1000000000) r JOIN {CATALOG}.{BALANCES} s ON r.id = s.id"
+
+    [plan] = fresh_spark.sql(f"EXPLAIN {join}").collect()
+
+    assert "no lake snapshot, KV snapshots of 2 buckets, log records 6 in " in plan.plan
+    assert "SortMergeJoin" in plan.plan
+    assert fresh_spark.sql(join.replace("1000000000", "30")).count() == 30
 
 
 @pytest.mark.parametrize(

@@ -102,4 +102,5 @@ def _opened_to_pb(opened: OpenedRead) -> pb.OpenReadResponse:
         lake_format="" if moment.lake_snapshot_id is None else table.lake_format,
         has_primary_key=table.table_type is not TableType.LOG,
         arrow_schema=table.schema.serialize().to_pybytes(),
+        kv_snapshots=len(moment.kv_snapshots),
     )

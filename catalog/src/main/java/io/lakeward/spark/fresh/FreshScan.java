@@ -106,10 +106,13 @@ final class FreshScan implements SupportsReportStatistics {
 
   /**
    * The number of log records bounds that of log rows. The lake's library estimates the rows of the
-   * lake, so that Spark broadcasts a small table.
+   * lake, so that Spark broadcasts a small table. The size of KV snapshots is unknown.
    */
   @Override
   public Statistics estimateStatistics() {
+    if (read.hasKvSnapshots()) {
+      return statistics(OptionalLong.empty(), OptionalLong.empty());
+    }
     boolean isLog =
         !read.hasLakeCopy() || request.getPart() == Part.LOG_ROWS
             || request.getPart() == Part.CHANGED_KEYS;
@@ -118,6 +121,10 @@ final class FreshScan implements SupportsReportStatistics {
     long logBytes = read.logRecords() * (schema.defaultSize() + ROW_BYTES);
     OptionalLong rows = sum(isLog, lake.map(Statistics::numRows), read.logRecords());
     OptionalLong bytes = sum(isLog, lake.map(Statistics::sizeInBytes), logBytes);
+    return statistics(rows, bytes);
+  }
+
+  private static Statistics statistics(OptionalLong rows, OptionalLong bytes) {
     return new Statistics() {
       @Override
       public OptionalLong sizeInBytes() {

@@ -157,15 +157,21 @@ final class OpenedRead {
     return opened.getLogRecords();
   }
 
-  /** Snapshot, offsets and number of records, for plans. */
+  /** Whether the rows of some buckets begin with a KV snapshot, whose number of rows is unknown. */
+  boolean hasKvSnapshots() {
+    return opened.getKvSnapshots() > 0;
+  }
+
+  /** Snapshots, offsets and number of records, for plans. */
   @Override
   public String toString() {
     String lake =
         opened.hasLakeSnapshotId()
             ? "lake snapshot " + opened.getLakeSnapshotId()
             : "no lake snapshot";
-    return "%s, log records %d in %d buckets%s"
-        .formatted(lake, logRecords(), logBuckets(), logBuckets() == 0 ? "" : " " + ranges());
+    String kv = hasKvSnapshots() ? ", KV snapshots of %d buckets".formatted(opened.getKvSnapshots()) : "";
+    return "%s%s, log records %d in %d buckets%s"
+        .formatted(lake, kv, logRecords(), logBuckets(), logBuckets() == 0 ? "" : " " + ranges());
   }
 
   private String ranges() {
