@@ -106,6 +106,11 @@ def test_a_limit_returns_rows_of_the_table(fresh_spark: SparkSession, stock: dic
         assert {(row.id, row.text) for row in rows} <= set(stock.items())
 
 
+def test_the_plan_of_a_changelog_does_not_name_the_records_behind_the_lake_alone(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
+    [plan] = fresh_spark.sql(f"EXPLAIN SELECT * FROM {CATALOG}.sales.`stock$changelog`").collect()
+    assert "LakewardScan(CHANGELOG, whole log up to the moment of the read)" in plan.plan
+
+
 def test_the_changelog_has_each_change_with_its_kind(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
     rows = fresh_spark.sql(f"SELECT _change_type, id, text FROM {CATALOG}.sales.`stock$changelog` WHERE id IN (3, 22)").collect()
     changes = sorted((row.id, row._change_type, row.text) for row in rows)

@@ -21,6 +21,9 @@ import org.apache.spark.sql.types.StructType;
  */
 final class FreshScan implements SupportsReportStatistics {
 
+  /** The rows of a changelog, whose first offsets are known only when its tasks are planned. */
+  private static final String WHOLE_LOG = "whole log up to the moment of the read";
+
   private final OpenedRead read;
   private final ReadScan request;
   private final StructType schema;
@@ -90,7 +93,8 @@ final class FreshScan implements SupportsReportStatistics {
 
   @Override
   public String description() {
-    return "LakewardScan(%s, %s)".formatted(request.getPart(), read);
+    String rows = request.getPart() == Part.CHANGELOG ? WHOLE_LOG : read.toString();
+    return "LakewardScan(%s, %s)".formatted(request.getPart(), rows);
   }
 
   /** Without this answer Spark would plan the tasks to learn it. */
