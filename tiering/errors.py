@@ -213,7 +213,7 @@ class CannotReconcile(BadRequest, check=_STATUS):
 
 
 class LakeDisabled(BadRequest, check="CALL fluss.sys.set_table_option('db.t', 'table.datalake.enabled', 'true')"):
-    """Tiering was requested for a table whose lake is disabled."""
+    """Tiering, or rows that only the lake copy has, were requested for a table whose lake is disabled."""
 
     default_hint = "Enable the lake with the table option table.datalake.enabled=true."
 

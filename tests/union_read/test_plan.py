@@ -11,10 +11,13 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.errors import LakeRolledBack, SchemaDrift
+from tiering.errors import LakeDisabled, LakeRolledBack, SchemaDrift
 from tiering.lake.base import LakeView
-from tiering.model.reading.scans import ReadScan
+from tiering.lake.table_options import ENABLED
+from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import TableInfo, TablePath
+
+LOG_TTL_S = 60
 
 
 @pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
@@ -94,6 +97,79 @@ def test_a_lake_table_that_was_rolled_back_is_refused(world: LakeWorld) -> None:
 
     with pytest.raises(LakeRolledBack):
         plan(world, table)
+
+
+def disable_lake(world: LakeWorld, table: TableInfo) -> None:
+    world.storage.set_table_option(table.path, ENABLED.name, "false")
+
+
+def cut_log(world: LakeWorld) -> None:
+    world.clock.advance(LOG_TTL_S + 1)
+    world.storage.maintenance.run()
+
+
+def test_rows_that_only_the_copy_of_a_disabled_lake_has_are_an_error(world: LakeWorld) -> None:
+    table = world.table("orders", buckets=1, log_ttl=f"{LOG_TTL_S} s")
+    world.append(table, 0, 10)
+    world.tier(table)
+    disable_lake(world, table)
+    assert ids(plan(world, table)) == list(range(10))
+    cut_log(world)
+    world.append(table, 10, 4)
+    read = plan(world, table)
+
+    for part in (ReadPart.ROWS, ReadPart.LOG_ROWS):
+        with pytest.raises(LakeDisabled, match=r"sales\.orders is disabled, .* before offset 10 of bucket 0 are only in") as raised:
+            read.rows(ReadScan(part))
+    assert "set_table_option('sales.orders', 'table.datalake.enabled', 'true')" in raised.value.hint
+    with pytest.raises(LakeDisabled):
+        read.count()
+    assert read.rows(ReadScan(ReadPart.CHANGELOG)).column("id").to_pylist() == list(range(10, 14))
+
+    world.storage.set_table_option(table.path, ENABLED.name, "true")
+    assert ids(plan(world, table)) == list(range(14))
+    with pytest.raises(LakeDisabled):
+        read.rows()
+
+
+def test_a_partition_that_was_never_tiered_is_read_from_its_cut_log(world: LakeWorld) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
+    table = world.table("visits", partition_keys=("region",), schema=schema, log_ttl=f"{LOG_TTL_S} s")
+    world.storage.append(table.path, pa.record_batch({"id": [0], "region": ["north"]}, schema=schema), "writer", 0)
+    world.tier(table)
+    disable_lake(world, table)
+    world.storage.append(table.path, pa.record_batch({"id": [1], "region": ["west"]}, schema=schema), "writer", 1)
+    cut_log(world)
+    world.storage.append(table.path, pa.record_batch({"id": [2], "region": ["west"]}, schema=schema), "writer", 2)
+    with pytest.raises(LakeDisabled):
+        plan(world, table).rows()
+    world.storage.drop_partition(table.path, "north")
+
+    assert ids(plan(world, table)) == [2]
+
+
+def test_a_table_that_never_had_a_lake_copy_is_read_from_its_cut_log(world: LakeWorld) -> None:
+    table = world.table("orders", buckets=1, log_ttl=f"{LOG_TTL_S} s", datalake_enabled="false")
+    world.append(table, 0, 10)
+    cut_log(world)
+    world.append(table, 10, 4)
+
+    assert ids(plan(world, table)) == list(range(10, 14))
+
+
+def test_a_primary_key_table_whose_lake_is_disabled_has_all_rows_in_kv_snapshot_and_log(world: LakeWorld) -> None:
+    table = world.primary_key_table("accounts", buckets=1, log_ttl=f"{LOG_TTL_S} s")
+    for sequence, keys in enumerate(([1, 2], [2, 3])):
+        rows = pa.record_batch({"id": keys, "text": [f"text {sequence}"] * 2}, schema=table.schema)
+        world.storage.upsert(table.path, rows, "writer", sequence)
+        world.storage.take_kv_snapshots(table.path)
+        world.tier(table)
+    disable_lake(world, table)
+    world.storage.take_kv_snapshots(table.path)
+    cut_log(world)
+    assert [log.log_start for log in world.storage.offsets(table).values()] != [0]
+
+    assert ids(plan(world, table)) == [1, 2, 3]
 
 
 def test_a_column_that_a_user_renames_in_the_lake_since_the_read_began_is_an_error(world: LakeWorld) -> None:

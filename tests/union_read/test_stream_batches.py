@@ -12,7 +12,8 @@ import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import LakeWorld
-from tiering.errors import InvalidArgument, LakeUnavailable, LogBehindLake, LogTruncated, SchemaDrift, TableMismatch
+from tiering.errors import InvalidArgument, LakeDisabled, LakeUnavailable, LogBehindLake, LogTruncated, SchemaDrift, TableMismatch
+from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.plan import base_without_coordinator
@@ -197,6 +198,22 @@ def test_a_log_that_was_cut_behind_a_stopped_stream_is_an_error_with_the_offsets
         with pytest.raises(LogTruncated, match=r"bucket 0 .* up to offset 10, .* starts at 16"):
             orders.read(end)
     assert sorted(query(world, table).run()) == list(range(16))
+
+
+def test_a_stream_does_not_begin_without_rows_that_only_the_copy_of_a_disabled_lake_has(world: LakeWorld) -> None:
+    table = world.table("orders", buckets=1, log_ttl=f"{LOG_TTL_S} s")
+    world.append(table, 0, 10)
+    world.tier(table)
+    world.storage.set_table_option(table.path, ENABLED.name, "false")
+    assert sorted(query(world, table).run()) == list(range(10))
+    world.clock.advance(LOG_TTL_S + 1)
+    world.storage.maintenance.run()
+    world.append(table, 10, 4)
+
+    with pytest.raises(LakeDisabled, match="before offset 10 of bucket 0"):
+        query(world, table).run()
+    for options in ({"changelog": True}, {"starting_offsets": '{"0": -2}'}):
+        assert sorted(query(world, table, **options).run()) == list(range(10, 14))
 
 
 @pytest.mark.parametrize("changelog", [False, True])

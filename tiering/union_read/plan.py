@@ -17,7 +17,7 @@ import tenacity
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import DenseOffsets, KeyBuckets
 from tiering.cluster.skipping import reader_without
-from tiering.errors import InvalidArgument, KvSnapshotGone, LakeUnavailable, LogTruncated, SourceChanged
+from tiering.errors import InvalidArgument, KvSnapshotGone, LakeDisabled, LakeUnavailable, LogTruncated, SourceChanged
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import RowScan
 from tiering.lake.maintenance import ColumnCheck
@@ -25,7 +25,7 @@ from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
 from tiering.model.reading.conditions import Condition, columns_of
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
-from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
+from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, Offsets, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
 from tiering.planning.plan_splits import Plan, cut_splits, plan_round, replaced_buckets
 from tiering.union_read.changelog import ChangelogRows, changelog_schema
 from tiering.union_read.primary_key.bucket_merges import BucketChanges, merged_readers
@@ -85,6 +85,7 @@ def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase, le
         kv_snapshots={split.bucket: split.snapshot_id for split in plan.snapshots},
         replaced=replaced_buckets(plan, base.moved_back),
         lake_mark=None if base.view is None or base.view.head is None else mark_of(base.view, base.view.head),
+        only_in_lake=offsets_only_in_lake(source, table, plan.bases),
     )
     snapshots = snapshots_to_lease(moment)
     if snapshots and lease is not None and (missing := lease(snapshots)):
@@ -106,6 +107,35 @@ def _plan(source: SplitSource, table: TableInfo, base: Base) -> Plan:
         return plan_round(table, base.ranges, ends, source.partitions(table))
     snapshots = source.kv_snapshots(table)
     return plan_round(table, base.ranges, source.offsets(table), source.partitions(table), snapshots)
+
+
+def offsets_only_in_lake(source: SplitSource, table: TableInfo, log_starts: Offsets) -> dict[BucketKey, int]:
+    """Returns, per bucket, the offset before which only the lake copy has rows; empty unless it is a log table whose lake is disabled.
+
+    `log_starts`: the first offset in the log of each living bucket. Retention cuts the log of a table whose lake is disabled, and both the
+    embedded cluster and Fluss keep the record of the table's lake copy. A primary-key table has all rows in KV snapshots and the log.
+    """
+    cut = {bucket: start for bucket, start in log_starts.items() if start > 0}
+    if table.lake_enabled or table.table_type is TableType.PRIMARY_KEY or not cut:
+        return {}
+    recorded = source.lake_snapshot(table)
+    if recorded is None:
+        return {}
+    tiered = recorded.offsets or cut  # a record without offsets cannot be read: any bucket may be in the lake copy
+    return {bucket: start for bucket, start in cut.items() if tiered.get(bucket)}
+
+
+def lake_disabled(table: TableInfo, only_in_lake: Offsets) -> LakeDisabled:
+    """Returns the error for a read of rows before the offsets that `offsets_only_in_lake` returned."""
+    bucket = min(only_in_lake, key=BucketKey.sort_key)
+    return LakeDisabled(
+        f"the lake of {table.path} is disabled, and its rows before offset {only_in_lake[bucket]} of bucket {bucket} are only in its lake "
+        "copy: the log no longer has them",
+        hint=f"To read all rows, enable the lake again: CALL fluss.sys.set_table_option('{table.path}', 'table.datalake.enabled', 'true'). "
+        f"SELECT * FROM lake.{table.path} reads the lake copy alone.",
+        table_path=table.path,
+        bucket=bucket,
+    )
 
 
 def snapshots_to_lease(moment: ReadMoment) -> dict[TableBucket, int]:
@@ -184,13 +214,15 @@ def plan_scan(
     """Returns the readers of a scan. `skipped` has the records that `CALL sys.skip_record` left out.
 
     Raises SourceChanged (the table was recreated, or a partition was dropped since), LogTruncated, KvSnapshotGone, LakeUnavailable,
-    SchemaDrift, InvalidArgument (an unknown column), ClusterUnavailable.
+    SchemaDrift, InvalidArgument (an unknown column), LakeDisabled (rows are only in the lake copy), ClusterUnavailable.
     """
     table = source.table(moment.path)
     if table.table_id != moment.table_id:
         message = f"{moment.path} was dropped and created again since the read began"
         raise SourceChanged(message, hint=AGAIN, table_path=moment.path)
     scan_columns(table, scan)
+    if moment.only_in_lake and scan.part is not ReadPart.CHANGELOG:
+        raise lake_disabled(table, moment.only_in_lake)
     log = LogPart(source, table, moment, skipped or {}, scan.conditions)
     if scan.part is ReadPart.CHANGELOG:
         return log.changelog(whole=True)

@@ -30,6 +30,7 @@ def moments(draw: st.DrawFn) -> ReadMoment:
         stopping_offsets={bucket: stop for bucket, (_, stop) in ranges.items()},
         kv_snapshots=kv_snapshots,
         replaced=frozenset(draw(subset)) & kv_snapshots.keys(),
+        only_in_lake=draw(st.dictionaries(BUCKETS, NUMBERS, max_size=2)),
     )
 
 

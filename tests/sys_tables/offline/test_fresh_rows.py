@@ -15,6 +15,7 @@ from sys_tables.offline.engine import DEFAULT_MEMORY_LIMIT
 from tiering.cli.sql.fresh_reads import LocalRead
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import LogTruncated, StatementFailed
+from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
 
@@ -79,6 +80,22 @@ def test_all_uses_of_a_table_in_a_statement_have_one_moment(opened: Opened, monk
 
     assert opened.rows(counts) == [(25, sum(range(25)), 20)]
     assert opened.ids("sales.orders") == list(range(32))
+
+
+def test_rows_that_only_the_copy_of_a_disabled_lake_has_are_an_error(opened: Opened) -> None:
+    table = opened.world.table("visits", buckets=1, log_ttl="60 s")
+    opened.world.append(table, 0, 4)
+    opened.world.tier_all()
+    opened.world.storage.set_table_option(table.path, ENABLED.name, "false")
+    assert opened.ids("sales.visits") == list(range(4))
+    opened.world.clock.advance(61)
+    opened.world.storage.maintenance.run()
+    opened.world.append(table, 4, 2)
+
+    for sql in ("SELECT id FROM sales.visits", "SELECT count(*) FROM sales.visits"):
+        with pytest.raises(StatementFailed, match=r"\[LakeDisabled\] .* before offset 4 of bucket 0 are only in its lake copy"):
+            opened.rows(sql)
+    assert opened.ids("lake.sales.visits") == list(range(4))
 
 
 def test_columns_that_come_by_name_only_are_those_of_the_lake(opened: Opened) -> None:

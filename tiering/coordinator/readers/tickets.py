@@ -69,6 +69,7 @@ def _plain(read: OpenRead) -> dict[str, Any]:
         "kv": [
             [bucket.partition_id, bucket.bucket_id, snapshot, bucket in moment.replaced] for bucket, snapshot in moment.kv_snapshots.items()
         ],
+        "only_in_lake": [[bucket.partition_id, bucket.bucket_id, offset] for bucket, offset in moment.only_in_lake.items()],
         "times": [to_milliseconds(time) for time in (read.opened_at, read.renewed_at, read.expires_at)],
     }
 
@@ -86,6 +87,7 @@ def _read(content: Mapping[str, Any]) -> OpenRead:
         {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot, _ in content["kv"]},
         frozenset(BucketKey(partition, bucket) for partition, bucket, _, is_replaced in content["kv"] if is_replaced),
         mark,
+        {BucketKey(partition, bucket): offset for partition, bucket, offset in content.get("only_in_lake", ())},
     )
     opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
     return OpenRead(

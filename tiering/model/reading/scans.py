@@ -58,6 +58,9 @@ class ReadMoment:
     """Buckets whose KV snapshot replaces all rows that the lake has of them."""
     lake_mark: int | None = None
     """`LakeSnapshot.mark` of the lake snapshot: after a roll-back another snapshot may get its id, but not its mark."""
+    only_in_lake: Offsets = field(default_factory=dict)
+    """Per bucket the offset before which only the lake copy has rows, for a log table whose lake is disabled. If there is one, only the
+    changelog can be read."""
 
     @property
     def log_starts(self) -> dict[BucketKey, int]:

@@ -17,7 +17,18 @@ from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
-from tiering.union_read.plan import NO_LAKE, UNSIZED_RECORD_BYTES, CheckedBase, LakeOpener, LogPart, mark_of, plan_again_if_stale, plan_scan
+from tiering.union_read.plan import (
+    NO_LAKE,
+    UNSIZED_RECORD_BYTES,
+    CheckedBase,
+    LakeOpener,
+    LogPart,
+    lake_disabled,
+    mark_of,
+    offsets_only_in_lake,
+    plan_again_if_stale,
+    plan_scan,
+)
 from tiering.union_read.readers import LogRows, RowReader
 from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
 from tiering.union_read.streams.planning import (
@@ -67,7 +78,8 @@ class StreamedTable:
     def next_batch(self, options: StreamOptions, start: StreamOffset | None, limit: BatchLimit) -> StreamOffset:
         """Returns where the batch ends that begins at `start`, or at the beginning of the stream if `start` is None.
 
-        Raises UnknownTable, the errors of `checked_base`, of `begin_at` and of `check_continues`, LakeUnavailable, SourceChanged.
+        Raises UnknownTable, the errors of `checked_base`, of `begin_at` and of `check_continues`, LakeUnavailable, SourceChanged, and
+        LakeDisabled (the first rows are only in the lake copy).
         """
         table = self.cluster.table(options.path)
         begin = start or (None if limit.last is None else limit.last.begin) or self._beginning(table, options)
@@ -90,6 +102,8 @@ class StreamedTable:
         buckets = {
             bucket: base.ranges[bucket].tiered if bucket in base.ranges else _log_start(table, bucket, log[bucket]) for bucket in log
         }
+        if only_in_lake := offsets_only_in_lake(self.cluster, table, buckets):
+            raise lake_disabled(table, only_in_lake)
         for bucket, offset in buckets.items():
             check_reachable(table, bucket, offset, log[bucket])
         if base.view is None or base.view.head is None:
