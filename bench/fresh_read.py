@@ -10,7 +10,8 @@ A real coordinator process, a real tierer that tiers the first part, and one Spa
 **all** computes a hash over every column of every row, **one column** a sum. The names take turns, every other time in the opposite order;
 medians. **Log part** is the fresh read of a table that is in the log alone, in rows per second and core. **Point query** selects one row
 by its key. Of the primary-key table 1 % of the keys were changed after the round. Prints a table with the machine's load before and after;
-the last line is one JSON object. `--fluss` uses a Fluss cluster instead of the embedded one. The bench creates a database in it.
+the last line is one JSON object. `--fluss` uses a Fluss cluster instead of the embedded one. The bench creates a database in it, and drops its
+tables in the end.
 """
 
 from __future__ import annotations
@@ -80,6 +81,11 @@ class Bench:
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "12 h"}
         schema = pa.schema([field.with_nullable(field.name not in primary_key) for field in FLIGHTS.schema])
         self._cluster.create_table(TablePath(DATABASE, table), TableSpec(schema, BUCKETS, properties=properties, primary_key=primary_key))
+
+    def drop(self) -> None:
+        """Drops all tables of the bench's database. A Fluss cluster would keep them, and a second run would find them."""
+        for table in self._cluster.tables(DATABASE):
+            self._cluster.drop_table(table.path)
 
     def append(self, table: str, rows: int) -> None:
         """Appends rows to a log table."""
@@ -234,7 +240,11 @@ def main() -> None:
         lake = catalog_lake_properties(service_lake(uri).properties)
         properties = {**catalog_properties(uri, plugin_jar()), **lake}
         with spark_session(Path(name) / "warehouse", properties, "bench") as spark:
-            figures = measure(Bench(uri, cluster, Path(name)), spark, arguments.rows, arguments.keys, arguments.times)
+            bench = Bench(uri, cluster, Path(name))
+            try:
+                figures = measure(bench, spark, arguments.rows, arguments.keys, arguments.times)
+            finally:
+                bench.drop()
     sizes = {"bench": "fresh_read", "rows": arguments.rows, "keys": arguments.keys, "cores": CORES, "fluss": arguments.fluss is not None}
     loads = {"load_before": round(before, 2), "load_after": round(os.getloadavg()[0], 2)}
     report = {**sizes, **figures, **loads}
