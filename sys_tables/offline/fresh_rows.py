@@ -30,6 +30,10 @@ class FreshRead(Protocol):
         """The lake snapshot of the read; None without a lake copy."""
 
     @property
+    def lake_mark(self) -> int | None:
+        """`ReadMoment.lake_mark` of the read."""
+
+    @property
     def lake_rows_are_merged(self) -> bool:
         """Whether the reader of ROWS merges the lake rows. Otherwise they count unless CHANGED_KEYS has their key."""
 

@@ -33,7 +33,7 @@ from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, Partition, TableInfo, TablePath
 from tiering.union_read.changelog import changelog_schema
-from tiering.union_read.plan import check_columns
+from tiering.union_read.plan import check_columns, check_mark
 from tiering.union_read.pushdown.pruning import matching_partitions
 from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
 
@@ -171,6 +171,8 @@ class Relations:
             read = self._reads.opened(resolved.path)
             snapshot_id = None if read is None else read.lake_snapshot_id
             table = lake_table(self._view.names, self._open_lake, self._lake_format, resolved, snapshot_id)
+            if read is not None and read.lake_snapshot_id is not None:
+                check_mark(resolved.path, table.view, read.lake_snapshot_id, read.lake_mark)
             if read is not None and resolved.fresh is not None:
                 # The columns are those of now, and a user may have renamed one since the read began: it would be read as NULL.
                 check_columns(table.lake, read.table, table.view)

@@ -260,14 +260,22 @@ def _scan_of(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment) -> tup
         )
     view = lake.view(table.path)
     check_columns(lake, table, view)
-    mark = mark_of(view, moment.lake_snapshot_id)
-    if moment.lake_mark is not None and mark is not None and mark != moment.lake_mark:  # a snapshot that is missing is an error of the lake
-        raise LakeUnavailable(
-            f"the lake table of {table.path} was rolled back since the read began: its snapshot {moment.lake_snapshot_id} is another one",
-            hint=AGAIN,
-            table_path=table.path,
-        )
+    check_mark(table.path, view, moment.lake_snapshot_id, moment.lake_mark)
     return lake, view, moment.lake_snapshot_id
+
+
+def check_mark(path: TablePath, view: LakeView | None, snapshot_id: int, lake_mark: int | None) -> None:
+    """Raises LakeUnavailable if the snapshot is another one than that of a moment with the mark `lake_mark`.
+
+    A missing snapshot passes, because the lake itself reports it.
+    """
+    mark = mark_of(view, snapshot_id)
+    if lake_mark is not None and mark is not None and mark != lake_mark:
+        raise LakeUnavailable(
+            f"the lake table of {path} was rolled back since the read began: its snapshot {snapshot_id} is another one",
+            hint=AGAIN,
+            table_path=path,
+        )
 
 
 def mark_of(view: LakeView | None, snapshot_id: int) -> int | None:

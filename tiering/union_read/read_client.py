@@ -37,6 +37,8 @@ class OpenedRead:
     log_records: int
     """Upper bound of the number of log records."""
     expires_at: datetime
+    lake_mark: int | None = None
+    """`ReadMoment.lake_mark`; None also from an older service."""
 
 
 class ReadClient:
@@ -61,6 +63,7 @@ class ReadClient:
             answer.lake_snapshot_id if answer.HasField("lake_snapshot_id") else None,
             answer.log_records,
             from_milliseconds(answer.expires_at_ms),
+            answer.lake_mark if answer.HasField("lake_mark") else None,
         )
 
     def plan(self, ticket: bytes, scan: ReadScan) -> list[bytes]:

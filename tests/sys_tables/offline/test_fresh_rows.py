@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.lake_kinds.kinds import LAKE_KINDS, PAIMON, LakeKind
+from support.readers.reused_ids import SnapshotIdReused
 from support.worlds.data_folders import FolderWorld
 from sys_tables.offline.engine import DEFAULT_MEMORY_LIMIT
 from tiering.cli.sql.fresh_reads import LocalRead
@@ -96,6 +97,16 @@ def test_rows_that_only_the_copy_of_a_disabled_lake_has_are_an_error(opened: Ope
         with pytest.raises(StatementFailed, match=r"\[LakeDisabled\] .* before offset 4 of bucket 0 are only in its lake copy"):
             opened.rows(sql)
     assert opened.ids("lake.sales.visits") == list(range(4))
+
+
+@pytest.mark.parametrize("opened", [PAIMON], indirect=True, ids=lambda kind: kind.name)
+def test_another_snapshot_that_got_the_id_of_a_rolled_back_one_is_not_read(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    reused = SnapshotIdReused(opened.world, opened.orders)
+    reused.before_the_lake_is_read(monkeypatch)
+
+    with pytest.raises(StatementFailed, match=r"\[LakeUnavailable\] the lake table of sales\.orders was rolled back since the read began"):
+        opened.ids("sales.orders")
+    assert reused.has_happened
 
 
 def test_columns_that_come_by_name_only_are_those_of_the_lake(opened: Opened) -> None:

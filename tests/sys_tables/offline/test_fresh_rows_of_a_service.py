@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
+from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, PAIMON, LakeKind
+from support.readers.reused_ids import SnapshotIdReused
 from support.services.served_reads import reads_at_uri
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
@@ -18,7 +19,7 @@ from sys_tables.query.reading import statement_view_of
 from tiering.cli.sql import fresh_reads
 from tiering.cli.sql.fresh_reads import reads_of_service
 from tiering.coordinator.status.offline_view import offline_view
-from tiering.errors import LakeRolledBack, SchemaDrift, ServiceUnreachable
+from tiering.errors import LakeRolledBack, LakeUnavailable, SchemaDrift, ServiceUnreachable
 from tiering.model.reading.scans import ReadScan
 from tiering.union_read.read_client import ReadClient
 from tiering.wire.channel import Connection
@@ -114,6 +115,16 @@ def test_a_rolled_back_lake_is_the_error_of_the_round(served: Served) -> None:
 
     with pytest.raises(LakeRolledBack):
         served.rows("SELECT count(*) FROM sales.orders")
+
+
+@pytest.mark.parametrize("served", [PAIMON], indirect=True, ids=lambda kind: kind.name)
+def test_another_snapshot_that_got_the_id_of_a_rolled_back_one_is_not_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    reused = SnapshotIdReused(served.world, served.world.table("orders"))
+    reused.before_the_lake_is_read(monkeypatch)
+
+    with pytest.raises(LakeUnavailable, match=r"the lake table of sales\.orders was rolled back since the read began"):
+        served.rows("SELECT id FROM sales.orders")
+    assert reused.has_happened
 
 
 @pytest.mark.parametrize("served", LAKE_KINDS, indirect=True, ids=lambda kind: kind.name)

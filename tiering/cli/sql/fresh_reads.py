@@ -42,6 +42,11 @@ class LocalRead:
         return self.moment.lake_snapshot_id
 
     @property
+    def lake_mark(self) -> int | None:
+        """The mark of the lake snapshot (`FreshRead.lake_mark`)."""
+        return self.moment.lake_mark
+
+    @property
     def lake_rows_are_merged(self) -> bool:
         """True if a KV snapshot replaces lake rows: it says which rows exist, but not which keys are gone."""
         return bool(self.moment.replaced)
@@ -82,6 +87,11 @@ class ServiceRead:
     def lake_snapshot_id(self) -> int | None:
         """The lake snapshot of the read (`FreshRead.lake_snapshot_id`)."""
         return self.opened.lake_snapshot_id
+
+    @property
+    def lake_mark(self) -> int | None:
+        """The mark of the lake snapshot (`FreshRead.lake_mark`)."""
+        return self.opened.lake_mark
 
     @property
     def lake_rows_are_merged(self) -> bool:

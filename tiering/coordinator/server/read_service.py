@@ -103,4 +103,5 @@ def _opened_to_pb(opened: OpenedRead) -> pb.OpenReadResponse:
         has_primary_key=table.table_type is not TableType.LOG,
         arrow_schema=table.schema.serialize().to_pybytes(),
         kv_snapshots=len(moment.kv_snapshots),
+        lake_mark=moment.lake_mark,
     )
