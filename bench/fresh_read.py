@@ -10,8 +10,8 @@ A real coordinator process, a real tierer that tiers the first part, and one Spa
 **all** computes a hash over every column of every row, **one column** a sum. The names take turns, every other time in the opposite order;
 medians. **Log part** is the fresh read of a table that is in the log alone, in rows per second and core. **Point query** selects one row
 by its key. Of the primary-key table 1 % of the keys were changed after the round. Prints a table with the machine's load before and after;
-the last line is one JSON object. `--fluss` uses a Fluss cluster instead of the embedded one. The bench creates a database in it, and drops its
-tables in the end.
+the last line is one JSON object. `--fluss` uses a Fluss cluster instead of the embedded one. The bench creates a database in it, and
+drops its tables in the end.
 """
 
 from __future__ import annotations
