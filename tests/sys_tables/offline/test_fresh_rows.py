@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from support.fresh.reused_ids import SnapshotIdReused
 from support.lake_kinds.kinds import LAKE_KINDS, PAIMON, LakeKind
-from support.readers.reused_ids import SnapshotIdReused
 from support.worlds.data_folders import FolderWorld
 from sys_tables.offline.engine import DEFAULT_MEMORY_LIMIT
 from tiering.cli.sql.fresh_reads import LocalRead
