@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +19,9 @@ SCHEMA = pa.schema([ID, *(pa.field(name, case[0]) for name, case in CASES.items(
 FLAT = [name for name in SCHEMA.names if not pa.types.is_nested(SCHEMA.field(name).type)]
 SAME = [name for name in FLAT if name not in ("a_byte", "a_short")]
 """Columns whose types the lake has, too. Spark combines the columns of both parts, not their rows."""
+LARGE = TablePath("sales", "large_values")
+LARGE_SCHEMA = pa.schema([ID, pa.field("text", pa.string()), pa.field("texts", pa.list_(pa.string()))])
+LARGE_ROWS = 20
 
 
 def every_value(start: int) -> pa.Table:
@@ -74,3 +79,37 @@ def test_spark_copies_no_row_of_the_lake_to_add_those_of_the_log(fresh_spark: Sp
     assert "BatchScan" in plan[union + 1]
     assert "IcebergScan" in plan[union + 1]
     assert "LakewardScan" in plan[union + 2]
+
+
+@pytest.fixture(scope="module")
+def large(service: Deployment) -> str:
+    """A table with one row in the lake, and rows of two MiB in the log."""
+
+    def rows(start: int, count: int, size: int) -> pa.Table:
+        values = {"id": range(start, start + count), "text": ["x" * size] * count, "texts": [["x" * (size // 2)] * 2] * count}
+        return pa.table(values, schema=LARGE_SCHEMA)
+
+    with service.cluster() as cluster:
+        cluster.create_database("sales", ignore_if_exists=True)
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
+        cluster.create_table(LARGE, TableSpec(LARGE_SCHEMA, 1, properties=properties))
+        cluster.append(LARGE, rows(0, 1, 10), "w", 0)
+        service.lakeward("tier", str(LARGE))
+        for number in range(1, LARGE_ROWS + 1):
+            cluster.append(LARGE, rows(number, 1, 1 << 20), "w", number)
+    return f"{CATALOG}.{LARGE}"
+
+
+@pytest.mark.parametrize("column", ["text", "texts"])
+def test_a_batch_of_columns_ends_after_sixteen_mebibytes(fresh_spark: SparkSession, large: str, column: str) -> None:
+    frame = fresh_spark.sql(f"SELECT id, {column} FROM {large}")
+    sizes = {row.id: len("".join(row[column])) for row in frame.collect()}
+    assert sizes == {0: 10} | dict.fromkeys(range(1, LARGE_ROWS + 1), 1 << 20)
+    batches_of_lake = 1 if column == "text" else 0  # Iceberg returns a nested type in rows
+    assert column_batches(frame._jdf.queryExecution().executedPlan()) == batches_of_lake + 2
+
+
+def column_batches(plan: Any) -> int:
+    """Returns the number of batches of columns that the scans of an executed plan returned."""
+    own = plan.metrics().apply("numInputBatches").value() if plan.nodeName() == "ColumnarToRow" else 0
+    return int(own) + sum(column_batches(plan.children().apply(number)) for number in range(plan.children().size()))

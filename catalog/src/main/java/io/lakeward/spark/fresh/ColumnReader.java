@@ -7,6 +7,12 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.RowToColumnConverter;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
@@ -18,6 +24,15 @@ final class ColumnReader implements PartitionReader<ColumnarBatch> {
 
   /** As many as Spark's readers of Parquet return at once. */
   private static final int ROWS = 4_096;
+
+  /**
+   * A batch ends with the row that passes this size, because 4,096 large rows would need gigabytes.
+   * The vectors may take twice as much.
+   */
+  private static final long BYTES = 16L << 20;
+
+  /** Bytes of the offset and the length with which a vector finds a value in its child vectors. */
+  private static final long POSITION_BYTES = 8;
 
   private final PartitionReader<InternalRow> rows;
   private final RowToColumnConverter converter;
@@ -37,12 +52,42 @@ final class ColumnReader implements PartitionReader<ColumnarBatch> {
       column.reset();
     }
     int count = 0;
-    while (count < ROWS && rows.next()) {
+    while (count < ROWS && (count == 0 || bytes() < BYTES) && rows.next()) {
       converter.convert(rows.get(), columns);
       count++;
     }
     batch.setNumRows(count);
     return count > 0;
+  }
+
+  private long bytes() {
+    long bytes = 0;
+    for (WritableColumnVector column : columns) {
+      bytes += bytes(column);
+    }
+    return bytes;
+  }
+
+  /** Bytes of the values in a vector and its children. */
+  private static long bytes(WritableColumnVector column) {
+    if (!hasChildren(column.dataType())) {
+      return (long) column.getElementsAppended() * column.dataType().defaultSize();
+    }
+    long bytes = (long) column.getElementsAppended() * POSITION_BYTES;
+    for (int i = 0; i < column.getNumChildren(); i++) {
+      bytes += bytes(column.getChild(i));
+    }
+    return bytes;
+  }
+
+  /** Whether a vector of the type has its values in child vectors. Others have no children to ask. */
+  private static boolean hasChildren(DataType type) {
+    return type instanceof StringType
+        || type instanceof BinaryType
+        || type instanceof ArrayType
+        || type instanceof MapType
+        || type instanceof StructType
+        || DecimalType.isByteArrayDecimalType(type);
   }
 
   @Override
