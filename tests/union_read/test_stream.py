@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from tiering.errors import InvalidArgument, LogBehindLake, LogTruncated, TableMismatch
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 from tiering.union_read.streams.offsets import BEGINNING, LakePart, StreamOffset, decode, encode
-from tiering.union_read.streams.planning import Batch, BatchLimit, batch_between, begin_at, check_continues, divided, next_offset
+from tiering.union_read.streams.planning import (
+    MAX_VANISHED,
+    Batch,
+    BatchLimit,
+    batch_between,
+    begin_at,
+    check_continues,
+    divided,
+    next_offset,
+)
 
 TABLE = TableInfo(
     7, TablePath("sales", "orders"), TableType.LOG, pa.schema([pa.field("id", pa.int64())]), 3, datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,7 +33,8 @@ SOME_BUCKETS = [B0, BucketKey(17, 0), BucketKey(17, 1), BucketKey(18, 0)]
 NUMBERS = st.integers(0, 2**62)
 BUCKETS = st.builds(BucketKey, st.none() | NUMBERS, st.integers(0, 2**31 - 1))
 LAKE_PARTS = st.builds(LakePart, st.integers(-(2**62), 2**62), NUMBERS, NUMBERS)
-OFFSETS = st.builds(StreamOffset, NUMBERS, st.dictionaries(BUCKETS, NUMBERS, max_size=5), st.none() | LAKE_PARTS)
+OF_BUCKETS = st.dictionaries(BUCKETS, NUMBERS, max_size=5)
+OFFSETS = st.builds(StreamOffset, NUMBERS, OF_BUCKETS, st.none() | LAKE_PARTS, vanished=OF_BUCKETS)
 WHOLE = BatchLimit()
 
 
@@ -42,7 +52,8 @@ def rows_of(batch: Batch) -> list[tuple[object, int]]:
 def test_an_offset_is_read_back_from_its_json(offset: StreamOffset, begin: StreamOffset | None) -> None:
     offset = replace(offset, begin=begin)
     assert decode(encode(offset)) == offset
-    assert encode(replace(offset, buckets=dict(reversed(offset.buckets.items())))) == encode(offset)
+    reordered = replace(offset, buckets=dict(reversed(offset.buckets.items())), vanished=dict(reversed(offset.vanished.items())))
+    assert encode(reordered) == encode(offset)
 
 
 def test_the_beginning_has_a_json_of_its_own() -> None:
@@ -55,7 +66,7 @@ def test_the_beginning_has_a_json_of_its_own() -> None:
     [
         *("", "{}", "[]", "7", '{"v":2,"table_id":1,"buckets":{}}', '{"v":1,"table_id":1}', '{"v":1,"table_id":1,"buckets":{"x":1}}'),
         *(f'{{"v":1,"table_id":1,"buckets":{{"0":{value}}}}}' for value in ("-1", "true", '"1"', "1.5", "null")),
-        *("[" * 10_000, '{"v":1,"table_id":1,"buckets":{},"begin":' * 10_000),
+        *("[" * 10_000, '{"v":1,"table_id":1,"buckets":{},"begin":' * 10_000, '{"v":1,"table_id":1,"buckets":{},"vanished":[5]}'),
     ],
     ids=lambda text: text[:40],
 )
@@ -86,7 +97,9 @@ def test_any_split_of_batches_reads_every_row_once(data: st.DataObject) -> None:
         for bucket in data.draw(st.lists(st.sampled_from(SOME_BUCKETS)), "appends"):  # a bucket that is new begins at 0
             ends[bucket] = ends.get(bucket, 0) + data.draw(st.integers(0, 15))
         limit = BatchLimit(data.draw(st.none() | st.integers(1, 25), "limit"))
-        offset, batch = _read(begin, offset, ends, files, limit)
+        unlisted = data.draw(st.sets(st.sampled_from(SOME_BUCKETS)), "not listed")
+        listed = {bucket: end for bucket, end in ends.items() if bucket not in unlisted}
+        offset, batch = _read(begin, offset, listed, files, limit)
         read.update(rows_of(batch))
     _, batch = _read(begin, offset, ends, files, WHOLE)
     read.update(rows_of(batch))
@@ -127,14 +140,28 @@ def test_a_stream_with_an_end_stops_there(data: st.DataObject) -> None:
     assert read == Counter((bucket, number) for bucket, stop in ends.items() for number in range(stop))
 
 
-def test_a_bucket_of_a_dropped_partition_leaves_the_offset() -> None:
+def test_the_offset_of_a_bucket_that_is_not_listed_is_kept_for_its_return() -> None:
     start = StreamOffset(7, {BucketKey(17, 0): 5, BucketKey(18, 0): 2})
     left = log(b18_0=(0, 3))
 
     check_continues(TABLE, start, left, fail_on_data_loss=False)
-    assert next_offset(start, left, [], WHOLE) == StreamOffset(7, {BucketKey(18, 0): 3})
+    end = next_offset(start, left, [], WHOLE)
+    assert end == StreamOffset(7, {BucketKey(18, 0): 3}, vanished={BucketKey(17, 0): 5})
+    assert next_offset(end, left, [], WHOLE) == end
+    returned = next_offset(end, log(b17_0=(0, 9), b18_0=(0, 3)), [], WHOLE)
+    assert returned == StreamOffset(7, {BucketKey(17, 0): 9, BucketKey(18, 0): 3})
+    assert batch_between(end, returned).ranges == {BucketKey(17, 0): (5, 9)}
+    with pytest.raises(LogTruncated, match=r"bucket 17/0 .* up to offset 5, .* starts at 6"):
+        check_continues(TABLE, end, log(b17_0=(6, 9), b18_0=(0, 3)), fail_on_data_loss=False)
+    check_continues(TABLE, end, left, fail_on_data_loss=True)
     with pytest.raises(LogTruncated, match=r"partition of bucket 17/0 .* offset 5"):
         check_continues(TABLE, start, left, fail_on_data_loss=True)
+
+
+def test_an_offset_keeps_a_bounded_number_of_vanished_buckets_those_of_the_newest_partitions() -> None:
+    start = StreamOffset(7, {BucketKey(partition, 0): 1 for partition in range(MAX_VANISHED + 5)})
+    end = next_offset(start, {}, [], WHOLE)
+    assert [bucket.partition_id for bucket in end.vanished] == list(range(5, MAX_VANISHED + 5))
 
 
 @pytest.mark.parametrize("fail_on_data_loss", [False, True])

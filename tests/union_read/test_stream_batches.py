@@ -6,16 +6,27 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
 from support.worlds.lake_world import LakeWorld
-from tiering.errors import InvalidArgument, LakeDisabled, LakeUnavailable, LogBehindLake, LogTruncated, SchemaDrift, TableMismatch
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.errors import (
+    InvalidArgument,
+    LakeDisabled,
+    LakeUnavailable,
+    LogBehindLake,
+    LogTruncated,
+    SchemaDrift,
+    SourceChanged,
+    TableMismatch,
+)
 from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadPart, ReadScan
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo
 from tiering.union_read.plan import base_without_coordinator
 from tiering.union_read.streams.batches import StreamedTable, StreamOptions
 from tiering.union_read.streams.offsets import StreamOffset, decode, encode
@@ -41,10 +52,12 @@ class Query:
     options: StreamOptions
     checkpoint: str | None = None
     batches: list[list[int]] = field(default_factory=list)
+    cluster: Any = None
+    """The cluster as the stream sees it; None = that of the world."""
 
     @property
     def streamed(self) -> StreamedTable:
-        cluster = self.world.storage
+        cluster = self.cluster or self.world.storage
         return StreamedTable(cluster, lambda name: self.world.lake, base_without_coordinator(cluster, lambda name: self.world.lake))
 
     def end(self, max_records: int | None = None, last: str | None = None) -> str:
@@ -84,8 +97,8 @@ class Query:
         return sorted(row_id for batch in self.batches for row_id in batch)
 
 
-def query(world: LakeWorld, table: TableInfo, **options: object) -> Query:
-    return Query(world, replace(StreamOptions(table.path), **options))
+def query(world: LakeWorld, table: TableInfo, cluster: Any = None, **options: Any) -> Query:
+    return Query(world, replace(StreamOptions(table.path), **options), cluster=cluster)
 
 
 def test_a_stream_begins_with_the_lake_and_continues_in_the_log(world: LakeWorld) -> None:
@@ -263,8 +276,6 @@ def test_a_lake_part_that_is_gone_is_an_error(world: LakeWorld) -> None:
 
 
 def test_a_column_that_a_user_renames_while_the_lake_part_is_read_is_an_error(world: LakeWorld) -> None:
-    if world.lake_format != "iceberg":
-        pytest.skip("the test changes the lake table through Iceberg")
     table = world.table("orders", buckets=1)
     for start in range(0, 20, 10):
         world.append(table, start, 10)
@@ -273,9 +284,9 @@ def test_a_column_that_a_user_renames_while_the_lake_part_is_read_is_an_error(wo
     orders = query(world, table)
     orders.run(10)
     end = orders.end(10)
-    world.iceberg(table).update_schema().rename_column("id", "number").commit()
+    world.by_hand.rename_column(table.path, "id", "number")
 
-    with pytest.raises(SchemaDrift, match="'id' renamed to 'number'"):
+    with pytest.raises(SchemaDrift, match="'number'"):
         orders.read(end)
 
 
@@ -308,6 +319,79 @@ def test_a_batch_is_read_without_a_partition_that_was_dropped_since_its_planning
     visits.options = replace(visits.options, fail_on_data_loss=True)
     with pytest.raises(LogTruncated, match=r"partition of bucket .* was dropped"):
         visits.read(end)
+
+
+class OldLists:
+    """The cluster, whose answers lack some partitions for a while: a server answers that lags behind."""
+
+    def __init__(self, cluster: EmbeddedStorage) -> None:
+        self._cluster = cluster
+        self.hidden_from_lists: set[str] = set()
+        self.hidden_from_offsets: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def hide(self, *names: str) -> None:
+        self.hidden_from_lists = self.hidden_from_offsets = set(names)
+
+    def partitions(self, table: TableInfo) -> list[Partition]:
+        return [partition for partition in self._cluster.partitions(table) if partition.partition_name not in self.hidden_from_lists]
+
+    def offsets(self, table: TableInfo) -> dict[BucketKey, BucketOffsets]:
+        living = self._cluster.partitions(table)
+        listed = {partition.partition_id for partition in living if partition.partition_name not in self.hidden_from_offsets}
+        return {bucket: ends for bucket, ends in self._cluster.offsets(table).items() if bucket.partition_id in listed}
+
+
+@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
+def test_a_partition_that_an_old_list_lacked_is_continued_and_not_read_again(world: LakeWorld) -> None:
+    table = world.table("visits", partition_keys=("region",), schema=VISITS)
+    append(world, table, [0, 1], ["north", "west"])
+    visits = query(world, table, cluster=OldLists(world.storage))
+    assert sorted(visits.run()) == [0, 1]
+    append(world, table, [2, 3], ["north", "west"])
+
+    visits.cluster.hide("west")
+    assert visits.run() == [2]
+    assert visits.run() == []
+    end = visits.end()
+    assert end == visits.checkpoint
+    visits.cluster.hide()
+    assert visits.run() == [3]
+    append(world, table, [4], ["west"])
+    assert visits.run() == [4]
+    assert decode(visits.checkpoint).vanished == {}
+
+
+@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
+def test_a_dropped_partition_costs_one_batch_without_rows(world: LakeWorld) -> None:
+    table = world.table("visits", partition_keys=("region",), schema=VISITS)
+    append(world, table, [0, 1], ["north", "west"])
+    visits = query(world, table)
+    visits.run()
+    world.storage.drop_partition(table.path, "west")
+
+    visits.drain()
+    assert visits.batches[1:] == [[]]
+    strict = Query(world, replace(visits.options, fail_on_data_loss=True), visits.checkpoint)
+    append(world, table, [2], ["north"])
+    assert strict.run() == [2]
+
+
+@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
+@pytest.mark.parametrize("answer", ["hidden_from_lists", "hidden_from_offsets"])
+def test_a_partition_that_only_one_answer_lacks_is_not_left_out(world: LakeWorld, answer: str) -> None:
+    table = world.table("visits", partition_keys=("region",), schema=VISITS)
+    append(world, table, [0, 1], ["north", "west"])
+    visits = query(world, table, cluster=OldLists(world.storage))
+    end = visits.end()
+    setattr(visits.cluster, answer, {"west"})
+
+    with pytest.raises(SourceChanged, match=r"visits"):
+        visits.read(end)
+    visits.cluster.hide()
+    assert sorted(visits.read(end)) == [0, 1]
 
 
 def test_a_stream_of_a_primary_key_table_has_the_rows_after_each_change(world: LakeWorld) -> None:

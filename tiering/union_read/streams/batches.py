@@ -60,7 +60,11 @@ class StreamOptions:
     starting_offsets: str = EARLIEST
     changelog: bool = False
     fail_on_data_loss: bool = False
-    """A dropped partition is an error. A log that was cut is always one."""
+    """A dropped partition is an error. A log that was cut is always one. If False, records of a dropped partition that were not read are
+    left out, also those of a batch that is planned. Whether a partition was dropped is known only from lists of the cluster. An embedded
+    cluster's list is exact. Fluss's coordinator reads its list from ZooKeeper, where its session never goes back. A coordinator that was
+    replaced, but still answers, can return an older list. So two lists must agree, and `vanished` of the next offset continues a
+    partition that returns. Only records of a batch that is planned from two old lists are lost, and only if this is False."""
     ignore_deletes: bool = False
     """Rows of a primary-key table whose key was deleted are left out. Otherwise a deletion is an error."""
 
@@ -122,10 +126,14 @@ class StreamedTable:
     def _log(self, table: TableInfo, start: StreamOffset | None) -> Log:
         """Returns the log of the existing buckets. `start` None: of all buckets, because those that are missing would be read from 0.
 
-        Raises SourceChanged if the cluster did not return a bucket that is needed.
+        Raises SourceChanged if the cluster did not return a bucket that is needed, or if a partition with offsets was not listed
+        afterwards: it was dropped in between, or a list is out of date.
         """
         ends = self.cluster.offsets(table)
         living = {partition.partition_id for partition in self.cluster.partitions(table)} if table.partition_keys else {None}
+        if unlisted := sorted((bucket for bucket in ends if bucket.partition_id not in living), key=BucketKey.sort_key):
+            message = f"the cluster returned two lists of the partitions of {table.path}, and only one has that of bucket {unlisted[0]}"
+            raise SourceChanged(message, hint="Start the query again.", table_path=table.path, bucket=unlisted[0])
         if start is None:
             needed = {BucketKey(partition, bucket) for partition in living for bucket in range(table.bucket_count)}
         else:
@@ -133,7 +141,7 @@ class StreamedTable:
         if missing := sorted(needed - ends.keys(), key=BucketKey.sort_key):
             message = f"the cluster did not say how far the log of bucket {missing[0]} of {table.path} goes"
             raise SourceChanged(message, hint="Start the query again.", table_path=table.path)
-        return {bucket: ends[bucket] for bucket in sorted(ends, key=BucketKey.sort_key) if bucket.partition_id in living}
+        return {bucket: ends[bucket] for bucket in sorted(ends, key=BucketKey.sort_key)}
 
     @plan_again_if_stale
     def plan_batch(self, options: StreamOptions, scan: ReadScan, start: StreamOffset | None, end: StreamOffset) -> list[RowReader]:

@@ -7,7 +7,7 @@ determine the rows between them. A query engine may store only the end of a firs
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tiering.errors import InvalidArgument
@@ -39,11 +39,18 @@ class StreamOffset:
 
     table_id: int
     buckets: Offsets
-    """Per bucket the next log offset to read. A bucket that is missing was created later, and is read from 0."""
+    """Per bucket the next log offset to read. A bucket that is missing, also in `vanished`, was created later, and is read from 0."""
     lake: LakePart | None = None
     """None: the stream has read the lake part, or begins without one. The log is read after the lake part."""
     begin: StreamOffset | None = None
     """Where a first batch that ends here began; None = this is not the end of a first batch."""
+    vanished: Offsets = field(default_factory=dict)
+    """Per bucket the next log offset to read, if the cluster no longer lists the bucket's partition. Partition ids are never reused, so
+    such a bucket returns only if the list was out of date. Then it is read from here."""
+
+    def next_in(self, bucket: BucketKey) -> int:
+        """Returns the next log offset of the bucket to read."""
+        return self.buckets.get(bucket, self.vanished.get(bucket, 0))
 
 
 def encode(offset: StreamOffset) -> str:
@@ -52,15 +59,20 @@ def encode(offset: StreamOffset) -> str:
 
 
 def _fields(offset: StreamOffset) -> dict[str, Any]:
-    ordered = sorted(offset.buckets, key=BucketKey.sort_key)
-    fields: dict[str, Any] = {"v": VERSION, "table_id": offset.table_id, "buckets": {str(key): offset.buckets[key] for key in ordered}}
+    fields: dict[str, Any] = {"v": VERSION, "table_id": offset.table_id, "buckets": _named(offset.buckets)}
     if offset.lake is not None:
         fields["lake"] = {"snapshot": offset.lake.snapshot_id, "files": offset.lake.files, "files_done": offset.lake.files_done}
         if offset.lake.mark is not None:
             fields["lake"]["mark"] = offset.lake.mark
     if offset.begin is not None:
         fields["begin"] = _fields(offset.begin)
+    if offset.vanished:
+        fields["vanished"] = _named(offset.vanished)
     return fields
+
+
+def _named(offsets: Offsets) -> dict[str, int]:
+    return {str(bucket): offsets[bucket] for bucket in sorted(offsets, key=BucketKey.sort_key)}
 
 
 def decode(text: str | None) -> StreamOffset | None:
@@ -80,10 +92,15 @@ def _offset(fields: dict[str, Any]) -> StreamOffset:
     lake, begin = fields.get("lake"), fields.get("begin")
     return StreamOffset(
         _natural(fields["table_id"]),
-        {BucketKey.parse(key): _natural(value) for key, value in fields["buckets"].items()},
+        _of_buckets(fields["buckets"]),
         None if lake is None else _lake_part(lake),
         None if begin is None else _offset(begin),
+        _of_buckets(fields.get("vanished", {})),
     )
+
+
+def _of_buckets(named: dict[str, Any]) -> Offsets:
+    return {BucketKey.parse(key): _natural(value) for key, value in named.items()}
 
 
 def _lake_part(fields: dict[str, Any]) -> LakePart:

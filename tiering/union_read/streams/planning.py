@@ -24,6 +24,10 @@ JSON_HINT = (
     'Write JSON with all buckets, such as {"0": 1200, "1": -2}. -2 is the start of the log, -1 its end; "17/0": bucket 0 of partition 17.'
 )
 
+MAX_VANISHED = 10_000
+"""Upper bound of the buckets in `StreamOffset.vanished`, because an offset must not grow for ever. A list that is out of date lacks the
+partitions that were created last, so buckets of the highest partition ids stay."""
+
 Log = Mapping[BucketKey, BucketOffsets]
 """The log of the existing buckets."""
 
@@ -93,7 +97,7 @@ def check_continues(table: TableInfo, start: StreamOffset, log: Log, *, fail_on_
     """
     check_same_table(table, start)
     for bucket in sorted({*start.buckets, *log}, key=BucketKey.sort_key):
-        offset = start.buckets.get(bucket, 0)
+        offset = start.next_in(bucket)
         if bucket in log:
             _check_reachable(table, bucket, offset, log[bucket])
         elif fail_on_data_loss:
@@ -138,7 +142,7 @@ def next_offset(start: StreamOffset, log: Log, file_records: Sequence[int], limi
     """Returns where the batch ends that begins at `start`; equal to `start` if there is nothing new.
 
     `file_records`: the number of records of each lake file that the stream has not read yet, in order. A batch has at least one file of
-    them, and reads the log only after the last one. Buckets that do not exist any more are left out.
+    them, and reads the log only after the last one. Buckets that are not in `log` any more are in `vanished` of the end.
     """
     files = _files_of_batch(file_records, limit.max_records)
     if start.lake is not None and files < len(file_records):
@@ -146,8 +150,10 @@ def next_offset(start: StreamOffset, log: Log, file_records: Sequence[int], limi
     records = None if limit.max_records is None else max(0, limit.max_records - sum(file_records))
     backlogs = {bucket: _backlog(bucket, start, ends, limit.last) for bucket, ends in log.items()}
     read = backlogs if records is None else divided(backlogs, records)
-    ends = {bucket: start.buckets.get(bucket, 0) + read[bucket] for bucket in log if bucket in start.buckets or read[bucket]}
-    return StreamOffset(start.table_id, ends)
+    before = {**start.vanished, **start.buckets}
+    ends = {bucket: start.next_in(bucket) + read[bucket] for bucket in log if bucket in before or read[bucket]}
+    vanished = sorted(before.keys() - log.keys(), key=BucketKey.sort_key)[-MAX_VANISHED:]
+    return StreamOffset(start.table_id, ends, vanished={bucket: before[bucket] for bucket in vanished})
 
 
 def _files_of_batch(file_records: Sequence[int], max_records: int | None) -> int:
@@ -161,8 +167,8 @@ def _files_of_batch(file_records: Sequence[int], max_records: int | None) -> int
 
 
 def _backlog(bucket: BucketKey, start: StreamOffset, ends: BucketOffsets, last: StreamOffset | None) -> int:
-    stop = ends.log_end if last is None else min(ends.log_end, last.buckets.get(bucket, 0))
-    return max(0, stop - start.buckets.get(bucket, 0))
+    stop = ends.log_end if last is None else min(ends.log_end, last.next_in(bucket))
+    return max(0, stop - start.next_in(bucket))
 
 
 def divided(backlogs: Mapping[BucketKey, int], records: int) -> dict[BucketKey, int]:
@@ -193,7 +199,7 @@ def batch_between(start: StreamOffset | None, end: StreamOffset) -> Batch:
     if begin is None:
         raise InvalidArgument("the first batch of a stream does not say where the stream began", hint=RESTART_HINT)
     files = (0, 0) if begin.lake is None else (begin.lake.files_done, begin.lake.files if end.lake is None else end.lake.files_done)
-    ranges = {bucket: (begin.buckets.get(bucket, 0), stop) for bucket, stop in end.buckets.items()}
+    ranges = {bucket: (begin.next_in(bucket), stop) for bucket, stop in end.buckets.items()}
     same_lake = end.lake is None or (begin.lake is not None and replace(begin.lake, files_done=end.lake.files_done) == end.lake)
     if begin.table_id != end.table_id or not same_lake or files[0] > files[1] or any(first > stop for first, stop in ranges.values()):
         raise InvalidArgument("the offsets of a batch do not follow each other", hint=RESTART_HINT)
