@@ -53,7 +53,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[OpenReadRow]:
             application_id=read.application_id or None,
             lake_snapshot_id=moment.lake_snapshot_id,
             log_records=moment.log_records,
-            log_buckets=sum(moment.starting_offsets[bucket] < stop for bucket, stop in moment.stopping_offsets.items()),
+            log_buckets=len(moment.log_starts),
             kv_snapshots=len(moment.kv_snapshots),
             opened_at=read.opened_at,
             renewed_at=read.renewed_at,

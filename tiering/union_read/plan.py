@@ -216,10 +216,7 @@ def plan_scan(
     Raises SourceChanged (the table was recreated, or a partition was dropped since), LogTruncated, KvSnapshotGone, LakeUnavailable,
     SchemaDrift, InvalidArgument (an unknown column), LakeDisabled (rows are only in the lake copy), ClusterUnavailable.
     """
-    table = source.table(moment.path)
-    if table.table_id != moment.table_id:
-        message = f"{moment.path} was dropped and created again since the read began"
-        raise SourceChanged(message, hint=AGAIN, table_path=moment.path)
+    table = _table_of(source, moment)
     scan_columns(table, scan)
     if moment.only_in_lake and scan.part is not ReadPart.CHANGELOG:
         raise lake_disabled(table, moment.only_in_lake)
@@ -237,6 +234,21 @@ def plan_scan(
     names = {bucket: log.names[bucket.partition_id] for bucket in (*needless, *(change.bucket for change in changes))}
     rows = lake[0].bucket_readers(table, *lake[1:], names, moment.replaced.union(needless), scan.conditions)
     return merged_readers(table, rows, changes, scan.part)
+
+
+def with_changelog_starts(source: SplitSource, moment: ReadMoment) -> ReadMoment:
+    """Returns the moment with the present starts of the logs as those of its changelog. Raises SourceChanged, ClusterUnavailable."""
+    logs = source.offsets(_table_of(source, moment))
+    stops = moment.stopping_offsets.items()
+    return replace(moment, changelog_starts={bucket: min(logs[bucket].log_start, stop) for bucket, stop in stops if bucket in logs})
+
+
+def _table_of(source: SplitSource, moment: ReadMoment) -> TableInfo:
+    table = source.table(moment.path)
+    if table.table_id != moment.table_id:
+        message = f"{moment.path} was dropped and created again since the read began"
+        raise SourceChanged(message, hint=AGAIN, table_path=moment.path)
+    return table
 
 
 def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment, scan: ReadScan) -> list[RowReader]:
@@ -322,13 +334,13 @@ class LogPart:
     def changelog(self, *, whole: bool) -> list[RowReader]:
         """Returns the readers of the records with their kinds: those of the moment, or of the `whole` log up to the stopping offsets.
 
-        Retention may have moved the start of the whole log since the read began.
+        The whole log begins at the `changelog_starts` of the moment. If it has none, the log begins where retention has cut it by now.
         """
         table, readers = self._table, list[RowReader]()
         for bucket in self._living(self._moment.stopping_offsets):
             split, ends = self._split(bucket), self._ends[bucket]
             if whole:
-                split = replace(split, starting_offset=ends.log_start)
+                split = replace(split, starting_offset=self._moment.changelog_starts.get(bucket, ends.log_start))
             if split.starting_offset < split.stopping_offset:
                 for part in cut_splits(split, ends.bytes_per_record):
                     size = self._bytes(bucket, part.records)

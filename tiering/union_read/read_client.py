@@ -66,16 +66,17 @@ class ReadClient:
             answer.lake_mark if answer.HasField("lake_mark") else None,
         )
 
-    def plan(self, ticket: bytes, scan: ReadScan) -> list[bytes]:
-        """Returns the bytes of the tasks of a scan."""
-        joiner = TaskJoiner()
+    def plan(self, ticket: bytes, scan: ReadScan) -> tuple[list[bytes], bytes | None]:
+        """Returns the bytes of the tasks of a scan, and the ticket to use from now on; None = the same."""
+        joiner, new_ticket = TaskJoiner(), None
         with self._connection.calling():
             for answer in self._stub.PlanRead(pb.PlanReadRequest(ticket=ticket, scan=scan_to_pb(scan)), timeout=PLAN_SECONDS):
                 joiner.add(answer.tasks, answer.last_task_continues)
-        return joiner.tasks
+                new_ticket = answer.ticket if answer.HasField("ticket") else new_ticket
+        return joiner.tasks, new_ticket
 
     def count(self, ticket: bytes, scan: ReadScan) -> int | None:
-        """Returns the exact number of rows of a scan; None if only reading the rows tells it."""
+        """Returns the exact number of rows of a scan; None if only reading the rows tells it. The ticket stays the same."""
         request = pb.PlanReadRequest(ticket=ticket, scan=scan_to_pb(scan), count=True)
         with self._connection.calling():
             answers = list(self._stub.PlanRead(request, timeout=PLAN_SECONDS))

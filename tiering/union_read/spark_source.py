@@ -129,7 +129,7 @@ class UnionReader(DataSourceReader):
         with errors_for_spark(), read_client(self._options[URI]) as client:
             path, part = table_and_part(self._options[TABLE])
             read = client.open(path, keep_for_ms(self._options))
-            tasks = client.plan(read.ticket, ReadScan(part, tuple(self._columns), self._conditions))
+            tasks, _ = client.plan(read.ticket, ReadScan(part, tuple(self._columns), self._conditions))
             if not tasks:
                 client.close(read.ticket)
         return [ReadPartition(task) for task in tasks or [encode(ReadTask((), ()))]]

@@ -49,7 +49,7 @@ def log_starts(world: LakeWorld, table: TableInfo) -> dict[BucketKey, int]:
 
 
 def ids(world: LakeWorld, ticket: bytes) -> list[int]:
-    tasks = world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))
+    tasks, _ = world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))
     return sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist())
 
 

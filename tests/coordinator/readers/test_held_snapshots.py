@@ -155,7 +155,7 @@ def test_rows_of_an_open_read_are_the_same_after_rounds_and_sweeps(world: LakeWo
         _, ticket = world.coordinator.reads.renew(ticket)
         world.coordinator.sweeps.run()
 
-    tasks = world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))
+    tasks, _ = world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))
     assert sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist()) == list(range(14))
 
 
@@ -168,7 +168,7 @@ def test_another_snapshot_that_got_the_id_of_a_rolled_back_one_is_not_read(world
     assert first is not None
     tier_more(world, table, 10, rounds=1)
     ticket = opened(world, table).ticket
-    assert world.coordinator.reads.plan(ticket, ReadScan())
+    assert world.coordinator.reads.plan(ticket, ReadScan())[0]
     snapshot = world.view(table).head
 
     world.by_hand.roll_back(table.path, first)

@@ -50,7 +50,7 @@ def upsert(world: LakeWorld, table: TableInfo, ids: range, text: str) -> None:
 
 
 def planned(world: LakeWorld, ticket: bytes) -> list[bytes]:
-    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan())]
+    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan())[0]]
 
 
 def rows_of(tasks: list[bytes]) -> list[tuple[object, ...]]:

@@ -15,7 +15,7 @@ from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, LakeRolledBack, ReadExpired, SourceChanged, UnknownTable
 from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.reading.open_reads import READ_TTL
-from tiering.model.reading.scans import ReadScan
+from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import TableInfo, TablePath
 from tiering.union_read.read_client import OpenedRead, ReadClient
 from tiering.union_read.task_codec import decode
@@ -32,7 +32,7 @@ class Service:
 
     def ids(self, read: OpenedRead) -> list[int]:
         """The ids of all rows, read as executors do."""
-        tasks = [decode(task) for task in self.client.plan(read.ticket, ReadScan(columns=("id",)))]
+        tasks = [decode(task) for task in self.client.plan(read.ticket, ReadScan(columns=("id",)))[0]]
         return sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist())
 
 
@@ -78,12 +78,26 @@ def test_the_number_of_rows_is_told_without_tasks_where_it_is_known(service: Ser
     assert service.client.count(read.ticket, by_id) is None
 
 
+def test_a_scan_of_the_changelog_returns_a_ticket_with_which_its_log_is_kept(service: Service) -> None:
+    table = orders_in_lake_and_log(service.world)
+    read, changelog = service.open(table), ReadScan(ReadPart.CHANGELOG, ("_log_offset",))
+
+    tasks, ticket = service.client.plan(read.ticket, changelog)
+    assert service.client.plan(read.ticket, ReadScan())[1] is None
+    assert ticket is not None
+    assert service.client.count(ticket, changelog) == sum(batch.num_rows for task in tasks for batch in decode(task).read()) == 14
+    service.world.restart()
+
+    renewed, _ = service.world.coordinator.reads.renew(ticket)
+    assert sorted(renewed.moment.log_starts.values()) == [0, 0]
+
+
 def test_conditions_of_a_scan_reach_its_tasks(service: Service) -> None:
     table = orders_in_lake_and_log(service.world)
     read = service.open(table)
 
     scan = ReadScan(columns=("text",), conditions=(Filter("id", Operator.IN, (3, 12)),))
-    tasks = [decode(task) for task in service.client.plan(read.ticket, scan)]
+    tasks = [decode(task) for task in service.client.plan(read.ticket, scan)[0]]
 
     assert sorted(text for task in tasks for batch in task.read() for text in batch.column("text").to_pylist()) == ["row 12", "row 3"]
 

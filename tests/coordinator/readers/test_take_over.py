@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.upkeep.held_logs import TIERED, half_tiered, ids, opened, renewed, retain, starts
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Writes
@@ -21,11 +22,8 @@ from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
 from tiering.union_read.streams.batches import StreamOptions
-from tiering.union_read.task_codec import decode, encode
+from tiering.union_read.task_codec import encode
 
-TTL_S = 60
-TIERED = [5, 5]
-"""Offsets of the two buckets up to which the lake has the log as a test begins."""
 SECOND = timedelta(seconds=1)
 
 
@@ -55,40 +53,11 @@ def world(tmp_path: Path, store: CountingStore) -> Iterator[LakeWorld]:
 
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
-    """Ten rows in the lake, and ten more in the log: two buckets from offset 5 on."""
-    table = world.table("orders", log_ttl=f"{TTL_S} s")
-    world.append(table, 0, 10)
-    world.tier(table)
-    world.append(table, 10, 10)
-    return table
-
-
-def opened(world: LakeWorld, table: TableInfo) -> bytes:
-    return world.coordinator.reads.open(table.path, "spark", "").ticket
-
-
-def renewed(world: LakeWorld, ticket: bytes) -> bytes:
-    return world.coordinator.reads.renew(ticket)[1]
+    return half_tiered(world)
 
 
 def planned(world: LakeWorld, ticket: bytes) -> list[bytes]:
-    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))]
-
-
-def ids(tasks: list[bytes]) -> list[int]:
-    return sorted(value for task in tasks for batch in decode(task).read() for value in batch.column("id").to_pylist())
-
-
-def starts(world: LakeWorld, table: TableInfo) -> list[int]:
-    return [offsets.log_start for _, offsets in sorted(world.storage.offsets(table).items(), key=lambda entry: entry[0].sort_key())]
-
-
-def retain(world: LakeWorld, table: TableInfo) -> list[int]:
-    """Tiers all rows, and lets retention run. Returns the starts of the buckets' logs."""
-    world.tier(table)
-    world.clock.advance(TTL_S + 1)
-    world.storage.maintenance.run()
-    return starts(world, table)
+    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))[0]]
 
 
 def test_a_coordinator_that_takes_over_keeps_what_open_reads_need(world: LakeWorld, table: TableInfo) -> None:

@@ -31,6 +31,8 @@ def moments(draw: st.DrawFn) -> ReadMoment:
         kv_snapshots=kv_snapshots,
         replaced=frozenset(draw(subset)) & kv_snapshots.keys(),
         only_in_lake=draw(st.dictionaries(BUCKETS, NUMBERS, max_size=2)),
+        lake_mark=draw(st.none() | NUMBERS),
+        changelog_starts={bucket: draw(NUMBERS) for bucket in draw(subset)},
     )
 
 

@@ -74,7 +74,7 @@ def test_a_fresh_read_that_begins_with_a_kv_snapshot_needs_no_lease(world: Fluss
     opened = reads.open(table.path, "tests", "")
     assert opened.read.moment.kv_snapshots
     _, ticket = reads.renew(opened.ticket)
-    rows = [row for task in reads.plan(ticket, ReadScan()) for batch in task.read() for row in batch.to_pylist()]
+    rows = [row for task in reads.plan(ticket, ReadScan())[0] for batch in task.read() for row in batch.to_pylist()]
     reads.close(ticket)
     assert {row["id"]: row["text"] for row in rows} == {key: f"second {key}" if key < 10 else f"first {key}" for key in range(40)}
     assert len(rows) == 40

@@ -213,7 +213,7 @@ def test_a_task_has_the_keys_of_the_storage_where_it_reads_the_lake_and_no_other
         client = ReadClient(connection, "python")
         for path, part in ((STOCK, ReadPart.ROWS), (ORDERS, ReadPart.ROWS), (ORDERS, ReadPart.LOG_ROWS)):
             read = client.open(path)
-            tasks = client.plan(read.ticket, ReadScan(part))
+            tasks, _ = client.plan(read.ticket, ReadScan(part))
             client.close(read.ticket)
             contents[path, part] = b"".join(zlib.decompress(task[task.index(b"x\x01") :]) for task in tasks)
             assert service.catalog.store.secret_key not in "".join(repr(decode(task)) for task in tasks)

@@ -29,7 +29,7 @@ class ServedRead:
 
     def tasks(self, scan: ReadScan = WHOLE_TABLE) -> list[ReadTask]:
         """Returns the tasks of a scan, as an executor gets them."""
-        return [decode(data) for data in self.client.plan(self.opened.ticket, scan)]
+        return [decode(data) for data in self.client.plan(self.opened.ticket, scan)[0]]
 
     def rows(self, scan: ReadScan = WHOLE_TABLE) -> list[dict[str, Any]]:
         """Returns the rows of a scan, in any order."""

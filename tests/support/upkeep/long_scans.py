@@ -87,7 +87,7 @@ def write(world: LongWorld, table: TableInfo, number: int) -> None:
 
 def planned(world: LongWorld, ticket: bytes) -> list[bytes]:
     """The tasks of a scan of all rows, as executors get them."""
-    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id", "text")))]
+    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id", "text")))[0]]
 
 
 def rows_of(tasks: list[bytes]) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tiering.cli.sql import fresh_reads
 from tiering.cli.sql.fresh_reads import reads_of_service
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakeRolledBack, LakeUnavailable, SchemaDrift, ServiceUnreachable
-from tiering.model.reading.scans import ReadScan
+from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.union_read.read_client import ReadClient
 from tiering.wire.channel import Connection
 
@@ -150,7 +151,7 @@ def test_a_long_statement_renews_its_read(served: Served, monkeypatch: pytest.Mo
         renewed.set()
         return answer
 
-    def plan_after_a_renewal(client: ReadClient, ticket: bytes, scan: ReadScan) -> list[bytes]:
+    def plan_after_a_renewal(client: ReadClient, ticket: bytes, scan: ReadScan) -> tuple[list[bytes], bytes | None]:
         assert renewed.wait(60)
         return plan(client, ticket, scan)
 
@@ -159,3 +160,36 @@ def test_a_long_statement_renews_its_read(served: Served, monkeypatch: pytest.Mo
     monkeypatch.setattr(ReadClient, "plan", plan_after_a_renewal)
 
     assert served.rows("SELECT count(*) FROM sales.orders") == [(4,)]
+
+
+class RenewingClient(ReadClient):
+    """A client whose first renewal begins before a scan and ends after it."""
+
+    def __init__(self) -> None:
+        self.began, self.planned, self.renewed_again, self.closed = threading.Event(), threading.Event(), threading.Event(), b""
+
+    def plan(self, ticket: bytes, scan: ReadScan) -> tuple[list[bytes], bytes | None]:
+        assert self.began.wait(60)
+        self.planned.set()
+        return [], b"of the scan"
+
+    def renew(self, ticket: bytes) -> bytes:
+        if self.began.is_set():
+            self.renewed_again.set()
+            return ticket
+        self.began.set()
+        assert self.planned.wait(60)
+        return b"of the renewal"
+
+    def close(self, ticket: bytes) -> None:
+        self.closed = ticket
+
+
+def test_the_ticket_of_a_scan_is_renewed_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh_reads, "RENEW_SECONDS", 0.01)
+    client = RenewingClient()
+    with closing(fresh_reads._RenewedTicket(client, b"of the opening")) as ticket:
+        read = fresh_reads.ServiceRead(client, None, ticket, None)  # type: ignore[arg-type]
+        assert list(read.rows(ReadScan(ReadPart.CHANGELOG))) == []
+        assert client.renewed_again.wait(60)
+    assert client.closed == b"of the scan"

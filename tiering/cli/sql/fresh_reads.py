@@ -17,7 +17,7 @@ from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import LakewardError
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import SkippedRecords, TableInfo, TablePath
-from tiering.union_read.plan import LakeOpener, open_read, plan_scan, scan_tasks
+from tiering.union_read.plan import LakeOpener, open_read, plan_scan, scan_tasks, with_changelog_starts
 from tiering.union_read.read_client import OpenedRead, ReadClient
 from tiering.union_read.task_codec import decode
 from tiering.wire.channel import Connection
@@ -67,6 +67,7 @@ def reads_of_folder(store: Store, cluster: SplitSource, open_lake: LakeOpener) -
         # The order of reads is the coordinator's: its records, the cluster's record, the lake, the partitions, the log.
         records = {record.table_id: record for record in store.load()}
         moment = open_read(cluster, path, lambda table: lakes.base_for_reading(records.get(table.table_id), table))
+        moment = with_changelog_starts(cluster, moment)
         table, record = cluster.table(path), records.get(moment.table_id)
         skipped = {} if record is None else still_skipped(cluster, table, record.lake.skipped_records)
         yield LocalRead(cluster, open_lake, table, moment, skipped)
@@ -100,7 +101,10 @@ class ServiceRead:
 
     def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a scan (`FreshRead.rows`)."""
-        for task in self.client.plan(self.ticket.current, scan):
+        tasks, ticket = self.client.plan(self.ticket.current, scan)
+        if ticket is not None:
+            self.ticket.replace(ticket)
+        for task in tasks:
             yield from decode(task).read()
 
 
@@ -123,9 +127,15 @@ class _RenewedTicket:
     def __init__(self, client: ReadClient, ticket: bytes) -> None:
         self.current = ticket
         self._client = client
+        self._replacing = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="renew-read", daemon=True)
         self._thread.start()
+
+    def replace(self, ticket: bytes) -> None:
+        """Sets the ticket that a scan returned. A renewal that began before the scan does not undo it."""
+        with self._replacing:
+            self.current = ticket
 
     def close(self) -> None:
         """Stops the renewals, and ends the read. If that fails, the read ends when it expires."""
@@ -136,5 +146,5 @@ class _RenewedTicket:
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            with suppress(LakewardError):  # the next renewal may succeed
+            with self._replacing, suppress(LakewardError):  # the next renewal may succeed
                 self.current = self._client.renew(self.current)

@@ -77,7 +77,7 @@ class OpenReads:
         """
         with self._lock:
             self._check_not_closed(read)
-            renewed = self.renewed(read)
+            renewed = self.renewed(self._merged(read))
             self._put(renewed)
             return renewed
 
@@ -92,19 +92,22 @@ class OpenReads:
             entered = self._reads.get(read.read_id)
             self._put(read if entered is None else replace(read, opened_at=entered.opened_at))
 
-    def check(self, read: OpenRead) -> None:
-        """Raises ReadExpired if the read of a ticket was closed or its time is over. Enters it if it is unknown."""
+    def check(self, read: OpenRead) -> OpenRead:
+        """Returns the read of a ticket, merged with what is known of it since. Enters it if it is unknown.
+
+        Raises ReadExpired if it was closed or its time is over.
+        """
         with self._lock:
             self._check_not_closed(read)
-            entered = self._reads.get(read.read_id)
-            if max(read.expires_at, read.expires_at if entered is None else entered.expires_at) <= self._now():
+            merged = self._merged(read)
+            if merged.expires_at <= self._now():
                 raise ReadExpired(
                     f"the read of {read.moment.path} expired at {read.expires_at:%H:%M:%S} UTC, because it was not renewed",
                     hint=AGAIN,
                     table_path=read.moment.path,
                 )
-            if entered is None:
-                self._put(read)
+            self._put(merged)
+            return merged
 
     def close(self, read: OpenRead) -> None:
         """Ends the read. A repeat has no effect."""
@@ -163,6 +166,19 @@ class OpenReads:
     def _holds_of(self, table_id: int) -> list[ReadHold]:
         now = self._now()
         return [hold for hold in self._holds if hold.table_id == table_id and hold.until > now]
+
+    def _merged(self, read: OpenRead) -> OpenRead:
+        """Returns the read of a ticket with the latest times, and with the beginning of the changelog that was fixed first.
+
+        A ticket may be older than what is known, because another call is on its way. What is known may lack what a ticket has, because the
+        coordinator restarted.
+        """
+        entered = self._reads.get(read.read_id)
+        if entered is None:
+            return read
+        latest = max(entered, read, key=lambda version: version.expires_at)
+        starts = entered.moment.changelog_starts or read.moment.changelog_starts
+        return replace(latest, moment=replace(latest.moment, changelog_starts=starts))
 
     def _check_not_closed(self, read: OpenRead) -> None:
         if read.read_id in self._closed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
@@ -31,10 +31,10 @@ from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, PeerTooOld, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
 from tiering.model.reading.open_reads import MAX_TTL, READ_TTL, OpenRead
-from tiering.model.reading.scans import ReadScan
+from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
-from tiering.union_read.plan import AGAIN, open_read, plan_scan, scan_tasks, snapshots_to_lease
+from tiering.union_read.plan import AGAIN, open_read, plan_scan, scan_tasks, snapshots_to_lease, with_changelog_starts
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 
@@ -137,13 +137,7 @@ class Reads:
 
         Raises InvalidArgument (an unknown ticket), AccessDenied, UnknownTable, ReadExpired.
         """
-        read = self._allowed(ticket)
-        self.open_reads.check(read)
-        until = self.open_reads.renewed(read)
-        if snapshots := snapshots_to_lease(read.moment):
-            self._lease(read.read_id, until.expires_at - until.renewed_at, snapshots)
-        self._holds.ensure(until)
-        renewed = self.open_reads.renew(read)
+        renewed = self._renewed(self._usable(ticket))
         return renewed, self._tickets.sign(renewed)
 
     def keep(self, read: OpenRead) -> None:
@@ -169,26 +163,25 @@ class Reads:
             with self._table_records.changing():
                 self._table_records.put(events=events)
 
-    def plan(self, ticket: bytes, scan: ReadScan) -> list[ReadTask]:
-        """Returns the tasks of a scan.
+    def plan(self, ticket: bytes, scan: ReadScan) -> tuple[list[ReadTask], bytes | None]:
+        """Returns the tasks of a scan, and the ticket to use from now on; None = the same.
 
         Raises InvalidArgument (an unknown ticket or column), AccessDenied, UnknownTable, ReadExpired, SourceChanged, LogTruncated,
-        LakeUnavailable.
+        LakeUnavailable, StoreError, Fenced.
         """
-        read = self._allowed(ticket)
-        self.open_reads.check(read)
+        read, new_ticket = self._scanned(ticket, scan)
         table = self._cluster.table(read.moment.path)
         with _hint_at_the_copy(table.path):
             readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
-        return scan_tasks(table, readers, scan)
+        return scan_tasks(table, readers, scan), new_ticket
 
-    def count(self, ticket: bytes, scan: ReadScan) -> int | None:
-        """Returns the exact number of rows of a scan; None if only reading the rows tells it. Raises the errors of `plan`."""
-        read = self._allowed(ticket)
-        self.open_reads.check(read)
+    def count(self, ticket: bytes, scan: ReadScan) -> tuple[int | None, bytes | None]:
+        """Returns the exact number of rows of a scan, and the ticket to use from now on; None = the same. The number is None if only
+        reading the rows tells it. Raises the errors of `plan`."""
+        read, new_ticket = self._scanned(ticket, scan)
         table = self._cluster.table(read.moment.path)
         with _hint_at_the_copy(table.path):
-            return count_rows(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
+            return count_rows(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table)), new_ticket
 
     def streamed(self, path: TablePath) -> tuple[StreamedTable, TableInfo]:
         """Returns the parts with which batches of a stream of the table are planned, and the table. Raises UnknownTable, ServiceBusy."""
@@ -199,6 +192,33 @@ class Reads:
     def now(self) -> datetime:
         """Returns the coordinator's time."""
         return self._table_records.now().wall
+
+    def _scanned(self, ticket: bytes, scan: ReadScan) -> tuple[OpenRead, bytes | None]:
+        """Returns the read that a scan belongs to, and its new ticket; None = the same.
+
+        A scan of CHANGELOG renews the read. The first one fixes where the changelog begins. The log from there on is kept before any task
+        is returned, and the new ticket has it, so that a later coordinator knows it, too.
+        """
+        read = self._usable(ticket)
+        if scan.part is not ReadPart.CHANGELOG:
+            return read, None
+        with self.open_reads.opening(read.moment.table_id):
+            if not read.moment.changelog_starts:
+                read = replace(read, moment=with_changelog_starts(self._cluster, read.moment))
+            read = self._renewed(read)
+        return read, self._tickets.sign(read)
+
+    def _renewed(self, read: OpenRead) -> OpenRead:
+        """Extends the time of the read, and returns it with its new times. What it needs is in the store before."""
+        until = self.open_reads.renewed(read)
+        if snapshots := snapshots_to_lease(read.moment):
+            self._lease(read.read_id, until.expires_at - until.renewed_at, snapshots)
+        self._holds.ensure(until)
+        return self.open_reads.renew(read)
+
+    def _usable(self, ticket: bytes) -> OpenRead:
+        """Returns the read of a ticket, with what is known of it since. Raises AccessDenied, UnknownTable, ReadExpired."""
+        return self.open_reads.check(self._allowed(ticket))
 
     def _lease(self, read_id: str, ttl: timedelta, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
         """Leases the KV snapshots of a read for `ttl` from now on. Returns the buckets whose snapshot does not exist any more.

@@ -19,7 +19,7 @@ from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadMoment
 from tiering.model.tables import BucketKey, TablePath
 
-_VERSION = b"\x01"
+_VERSION = b"\x02"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -70,6 +70,7 @@ def _plain(read: OpenRead) -> dict[str, Any]:
             [bucket.partition_id, bucket.bucket_id, snapshot, bucket in moment.replaced] for bucket, snapshot in moment.kv_snapshots.items()
         ],
         "only_in_lake": [[bucket.partition_id, bucket.bucket_id, offset] for bucket, offset in moment.only_in_lake.items()],
+        "changelog": [[bucket.partition_id, bucket.bucket_id, start] for bucket, start in moment.changelog_starts.items()],
         "times": [to_milliseconds(time) for time in (read.opened_at, read.renewed_at, read.expires_at)],
     }
 
@@ -87,7 +88,8 @@ def _read(content: Mapping[str, Any]) -> OpenRead:
         {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot, _ in content["kv"]},
         frozenset(BucketKey(partition, bucket) for partition, bucket, _, is_replaced in content["kv"] if is_replaced),
         mark,
-        {BucketKey(partition, bucket): offset for partition, bucket, offset in content.get("only_in_lake", ())},
+        {BucketKey(partition, bucket): offset for partition, bucket, offset in content["only_in_lake"]},
+        {BucketKey(partition, bucket): start for partition, bucket, start in content["changelog"]},
     )
     opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
     return OpenRead(

@@ -6,6 +6,7 @@ Opening and planning read lakes and clusters, which may take seconds or hang. So
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import grpc
@@ -76,8 +77,10 @@ class ReadService(TableReadsServicer):
     def _planned(self, request: pb.PlanReadRequest) -> Iterator[pb.PlanReadResponse]:
         scan = scan_from_pb(request.scan)
         if request.count:
-            return iter([pb.PlanReadResponse(row_count=self._reads.count(request.ticket, scan))])
-        return _answers(self._reads.plan(request.ticket, scan))
+            row_count, ticket = self._reads.count(request.ticket, scan)
+            return iter([pb.PlanReadResponse(row_count=row_count, ticket=ticket)])
+        tasks, ticket = self._reads.plan(request.ticket, scan)
+        return chain([] if ticket is None else [pb.PlanReadResponse(ticket=ticket)], _answers(tasks))
 
 
 def _answers(tasks: Sequence[ReadTask]) -> Iterator[pb.PlanReadResponse]:

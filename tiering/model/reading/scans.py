@@ -21,7 +21,7 @@ class ReadPart(StrEnum):
     """The keys that the log part of a primary-key table changes, each once. They and LOG_ROWS replace a merge only if the moment has no
     buckets in `replaced`."""
     CHANGELOG = "CHANGELOG"
-    """The records of the whole log up to the stopping offsets, with the change type, the offset and the commit time as first columns."""
+    """The records of the log from its start up to the stopping offsets, with change type, offset and commit time as first columns."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,19 @@ class ReadMoment:
     only_in_lake: Offsets = field(default_factory=dict)
     """Per bucket the offset before which only the lake copy has rows, for a log table whose lake is disabled. If there is one, only the
     changelog can be read."""
+    changelog_starts: Offsets = field(default_factory=dict)
+    """Per bucket the start of the log when the first scan of CHANGELOG was planned; empty before. All such scans begin there."""
 
     @property
     def log_starts(self) -> dict[BucketKey, int]:
         """Per bucket the first log record of the read. Buckets of which it needs no log record are left out."""
-        return {bucket: start for bucket, stop in self.stopping_offsets.items() if (start := self.starting_offsets[bucket]) < stop}
+        return {
+            bucket: start
+            for bucket, stop in self.stopping_offsets.items()
+            if (start := min(self.starting_offsets[bucket], self.changelog_starts.get(bucket, stop))) < stop
+        }
 
     @property
     def log_records(self) -> int:
         """Upper bound of the number of log records, because some clusters use offsets without a record."""
-        return sum(stop - self.starting_offsets[bucket] for bucket, stop in self.stopping_offsets.items())
+        return sum(self.stopping_offsets[bucket] - start for bucket, start in self.log_starts.items())

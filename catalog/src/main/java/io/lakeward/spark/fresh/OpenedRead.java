@@ -54,12 +54,17 @@ final class OpenedRead {
     }
 
     /** Extends the read. A failure is logged: the tasks that need what was removed report it. */
-    void renew() {
+    synchronized void renew() {
       try {
         bytes = service.renewRead(user, bytes).getTicket();
       } catch (LakewardException failed) {
         LOG.warn("A read could not be extended: {}", failed.getMessage());
       }
+    }
+
+    /** Sets the ticket that a scan returned. A renewal that began before the scan does not undo it. */
+    private synchronized void replace(ByteString bytes) {
+      this.bytes = bytes;
     }
 
     /** Time since the read was opened. */
@@ -109,6 +114,18 @@ final class OpenedRead {
   }
 
   private ScanPlan plan(ReadScan scan, boolean count) throws LakewardException {
+    if (scan.getPart() != ReadScan.Part.CHANGELOG) {
+      return planned(scan, count);
+    }
+    // The ticket of the first scan tells the others where the changelog begins.
+    synchronized (this) {
+      ScanPlan plan = planned(scan, count);
+      plan.ticket().ifPresent(ticket::replace);
+      return plan;
+    }
+  }
+
+  private ScanPlan planned(ReadScan scan, boolean count) throws LakewardException {
     return ticket.service.planRead(
         ticket.user,
         PlanReadRequest.newBuilder()
