@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
+from support.lake_kinds.kinds import ICEBERG, in_lakes
 from support.readers.union_reads import PlannedRead
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from tiering.errors import InvalidArgument
@@ -17,13 +15,7 @@ from tiering.model.tables import TableInfo
 from tiering.union_read.changelog import changelog_schema
 
 CHANGELOG = ReadScan(ReadPart.CHANGELOG)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path)
-    yield lake_world
-    lake_world.close()
+pytestmark = in_lakes(ICEBERG)
 
 
 def changelog_of(world: LakeWorld, table: TableInfo) -> PlannedRead:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.lakes.foreign.files import delete_at, delete_equal
 from support.readers.union_reads import planned_read
 from support.worlds.lake_world import LakeWorld
@@ -27,14 +26,7 @@ SCHEMA = pa.schema(
 Row = tuple[int, str, str]
 
 
-@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
-
-
-ICEBERG_KINDS = pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
+ICEBERG_LAKES = in_lakes(ICEBERG, ICEBERG_CLEAN)
 KEYS = pytest.mark.parametrize("key", [("id",), ("region", "id")], ids=["one key", "two keys"])
 
 
@@ -120,7 +112,7 @@ def test_a_recreated_partition_that_begins_with_a_kv_snapshot_hides_the_former_r
     assert rows_of(world, table) == sorted(rows([0, 1, 3, 5], "former") + rows([2, 9], "new") + rows([4], "newest"))
 
 
-@ICEBERG_KINDS
+@ICEBERG_LAKES
 @KEYS
 def test_equality_deletes_apply_to_older_rows_alone(world: LakeWorld, key: tuple[str, ...]) -> None:
     table = table_of(world, key)
@@ -136,7 +128,7 @@ def test_equality_deletes_apply_to_older_rows_alone(world: LakeWorld, key: tuple
     assert [row for row in rows_of(world, table) if row[0] != 1] == sorted(rows([0, 2, 3, 4, 7], "a") + rows([5], "b") + rows([6], "c"))
 
 
-@ICEBERG_KINDS
+@ICEBERG_LAKES
 def test_equality_deletes_in_a_column_that_may_be_null_are_refused(world: LakeWorld) -> None:
     table = table_of(world)
     upsert(world, table, rows(range(8), "a"))
@@ -147,7 +139,7 @@ def test_equality_deletes_in_a_column_that_may_be_null_are_refused(world: LakeWo
         rows_of(world, table)
 
 
-@ICEBERG_KINDS
+@ICEBERG_LAKES
 def test_position_deletes_of_another_program_are_applied(world: LakeWorld) -> None:
     table = table_of(world)
     upsert(world, table, rows(range(8), "a"))
@@ -158,7 +150,7 @@ def test_position_deletes_of_another_program_are_applied(world: LakeWorld) -> No
     assert len(rows_of(world, table)) == 8
 
 
-@ICEBERG_KINDS
+@ICEBERG_LAKES
 def test_files_of_another_partition_spec_are_refused(world: LakeWorld) -> None:
     table = table_of(world)
     upsert(world, table, rows(range(8), "a"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path, PurePath
+from collections.abc import Callable
+from pathlib import PurePath
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import PAIMON, PAIMON_CLEAN
+from support.lake_kinds.kinds import PAIMON, PAIMON_CLEAN, in_lakes
 from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import LakeWorld
 from tiering.lake.paimon.reading import file_readers
@@ -19,13 +19,7 @@ from tiering.model.tables import TableInfo
 
 VISITS = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int16())])
 Opened = list[PurePath]
-
-
-@pytest.fixture(params=[PAIMON, PAIMON_CLEAN], ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
+pytestmark = in_lakes(PAIMON, PAIMON_CLEAN)
 
 
 @pytest.fixture

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.errors import LakeDisabled, LakeRolledBack, SchemaDrift
@@ -18,13 +15,7 @@ from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import TableInfo, TablePath
 
 LOG_TTL_S = 60
-
-
-@pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
+pytestmark = in_lakes(ICEBERG, ICEBERG_CLEAN)
 
 
 def plan(world: LakeWorld, table: TableInfo) -> PlannedRead:

@@ -6,13 +6,11 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import LAKE_KINDS
 from support.readers.union_reads import WHOLE_TABLE, PlannedRead, planned_read
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.errors import KvSnapshotGone
@@ -25,13 +23,6 @@ from tiering.union_read.primary_key import bucket_merges
 from tiering.union_read.primary_key.key_merge import MergedRows
 
 KEY_SCHEMA = pa.schema([PRIMARY_KEY_SCHEMA.field("id")])
-
-
-@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
 
 
 def upsert(world: LakeWorld, table: TableInfo, ids: Sequence[int], text: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import examples
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.readers.union_reads import PlannedRead, planned_read
 from support.values.plain_conditions import truth_of
 from support.worlds.lake_world import LakeWorld
@@ -201,13 +200,7 @@ def test_bounds_of_columns_leave_out_files(read: PlannedRead) -> None:
     assert 0 < len(kept) < len(files)
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=ICEBERG)
-    yield lake_world
-    lake_world.close()
-
-
+@in_lakes(ICEBERG)
 @pytest.mark.parametrize("operator", [Operator.GREATER, Operator.GREATER_OR_EQUAL, Operator.NOT_EQUAL])
 @pytest.mark.parametrize("column", ["real", "single"])
 def test_nan_is_greater_than_the_bounds_of_its_file(world: LakeWorld, operator: Operator, column: str) -> None:
@@ -222,6 +215,7 @@ def test_nan_is_greater_than_the_bounds_of_its_file(world: LakeWorld, operator: 
     assert sum(math.isnan(value) for value in read[column].to_pylist()) == 2
 
 
+@in_lakes(ICEBERG)
 def test_a_literal_is_not_rounded_to_a_column_of_floats(world: LakeWorld) -> None:
     table = world.table("numbers", 1, schema=SCHEMA)
     row = {**rows_at(0, 1).to_pylist()[0], "single": 0.7}  # as FLOAT it is 0.699999988
@@ -231,6 +225,7 @@ def test_a_literal_is_not_rounded_to_a_column_of_floats(world: LakeWorld) -> Non
         assert plan(world, table).rows(ReadScan(conditions=(condition,))).num_rows == 1
 
 
+@in_lakes(ICEBERG)
 def test_a_partition_that_was_dropped_since_is_an_error_whatever_the_condition(world: LakeWorld) -> None:
     table = world.table("orders", 1, ("region",), SCHEMA)
     world.storage.append(table.path, rows_at(0, 9), "writer", 0)
@@ -241,6 +236,7 @@ def test_a_partition_that_was_dropped_since_is_an_error_whatever_the_condition(w
     assert failure.value.hint == "Run the statement again."
 
 
+@in_lakes(ICEBERG)
 @pytest.mark.parametrize("limit", [0, 1, 9, 10, 11, 100])
 def test_a_limited_read_has_as_many_rows_as_needed_and_no_task_more(world: LakeWorld, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiering.union_read.tasks.TASK_BYTES", 1)
@@ -259,6 +255,7 @@ def test_a_limited_read_has_as_many_rows_as_needed_and_no_task_more(world: LakeW
     assert sum(rows) == len(set(read.rows(ReadScan(limit=limit))["id"].to_pylist()))
 
 
+@in_lakes(ICEBERG)
 def test_a_limit_counts_only_rows_that_the_conditions_select(world: LakeWorld) -> None:
     table = world.table("orders")
     world.append(table, 0, 10)
@@ -268,9 +265,8 @@ def test_a_limit_counts_only_rows_that_the_conditions_select(world: LakeWorld) -
     assert set(rows["id"].to_pylist()) == {17, 18, 19}
 
 
-@pytest.mark.parametrize("kind", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)
-def test_columns_of_lake_files_are_read_alone(tmp_path: Path, kind: LakeKind) -> None:
-    world = LakeWorld(tmp_path, kind=kind)
+@in_lakes(ICEBERG, ICEBERG_CLEAN)
+def test_columns_of_lake_files_are_read_alone(world: LakeWorld) -> None:
     nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("pair", nested), pa.field("map", pa.map_(pa.string(), pa.int64()))])
     table = world.table("orders", 1, schema=schema)
@@ -282,15 +278,16 @@ def test_columns_of_lake_files_are_read_alone(tmp_path: Path, kind: LakeKind) ->
     whole = read.rows()
     for columns in (["id"], ["pair"], ["map"], ["later"], ["later", "map", "id"]):
         assert read.rows(ReadScan(columns=tuple(columns))) == whole.select(columns)
-    world.close()
 
 
+@in_lakes(ICEBERG)
 def test_an_unknown_column_is_named(world: LakeWorld) -> None:
     table = world.table("orders")
     with pytest.raises(InvalidArgument, match="has no column 'price'"):
         plan(world, table).tasks(ReadScan(columns=("id", "price")))
 
 
+@in_lakes(ICEBERG)
 def test_only_reading_tells_the_number_of_rows_that_other_columns_select(world: LakeWorld) -> None:
     table = world.table("orders")
     world.append(table, 0, 10)

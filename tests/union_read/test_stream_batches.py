@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LAKE_KINDS
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.worlds.lake_world import LakeWorld
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import (
@@ -35,13 +34,7 @@ from tiering.union_read.streams.planning import BatchLimit
 LOG_TTL_S = 60
 VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
 WHOLE = BatchLimit()
-
-
-@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, kind=request.param)
-    yield lake_world
-    lake_world.close()
+ICEBERG_LAKES = in_lakes(ICEBERG, ICEBERG_CLEAN)
 
 
 @dataclass
@@ -253,7 +246,7 @@ def test_a_recreated_table_is_an_error(world: LakeWorld) -> None:
         orders.run()
 
 
-@pytest.mark.parametrize("world", [ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name, indirect=True)
+@ICEBERG_LAKES
 def test_a_lake_part_that_is_gone_is_an_error(world: LakeWorld) -> None:
     table = world.table("orders", buckets=1)
     for start in range(0, 30, 10):
@@ -275,6 +268,7 @@ def test_a_lake_part_that_is_gone_is_an_error(world: LakeWorld) -> None:
         orders.run(10)
 
 
+@ICEBERG_LAKES
 def test_a_column_that_a_user_renames_while_the_lake_part_is_read_is_an_error(world: LakeWorld) -> None:
     table = world.table("orders", buckets=1)
     for start in range(0, 20, 10):
@@ -344,7 +338,7 @@ class OldLists:
         return {bucket: ends for bucket, ends in self._cluster.offsets(table).items() if bucket.partition_id in listed}
 
 
-@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
+@in_lakes(ICEBERG)
 def test_a_partition_that_an_old_list_lacked_is_continued_and_not_read_again(world: LakeWorld) -> None:
     table = world.table("visits", partition_keys=("region",), schema=VISITS)
     append(world, table, [0, 1], ["north", "west"])
@@ -364,7 +358,7 @@ def test_a_partition_that_an_old_list_lacked_is_continued_and_not_read_again(wor
     assert decode(visits.checkpoint).vanished == {}
 
 
-@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
+@in_lakes(ICEBERG)
 def test_a_dropped_partition_costs_one_batch_without_rows(world: LakeWorld) -> None:
     table = world.table("visits", partition_keys=("region",), schema=VISITS)
     append(world, table, [0, 1], ["north", "west"])
@@ -379,7 +373,7 @@ def test_a_dropped_partition_costs_one_batch_without_rows(world: LakeWorld) -> N
     assert strict.run() == [2]
 
 
-@pytest.mark.parametrize("world", [ICEBERG], ids=lambda kind: kind.name, indirect=True)
+@in_lakes(ICEBERG)
 @pytest.mark.parametrize("answer", ["hidden_from_lists", "hidden_from_offsets"])
 def test_a_partition_that_only_one_answer_lacks_is_not_left_out(world: LakeWorld, answer: str) -> None:
     table = world.table("visits", partition_keys=("region",), schema=VISITS)

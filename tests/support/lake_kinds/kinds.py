@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pytest
+
 from tiering.lake.layouts import Layout
 from tiering.lake.table_options import LAYOUT
 
@@ -33,3 +35,8 @@ PAIMON_CLEAN = LakeKind("paimon", Layout.CLEAN)
 
 LAKE_KINDS = (ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN)
 """All that are tiered to."""
+
+
+def in_lakes(*kinds: LakeKind) -> pytest.MarkDecorator:
+    """Runs a test whose fixture `world` has a lake of each kind with these kinds alone."""
+    return pytest.mark.parametrize("world", kinds, ids=lambda kind: kind.name, indirect=True)
