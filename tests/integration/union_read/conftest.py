@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.running.cluster_of_processes import Deployment
-from support.running.spark_sessions import spark_session
-from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
+from support.running.spark_sessions import plugin_properties, spark_session
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +26,5 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 @pytest.fixture(scope="module")
 def fresh_spark(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with the catalog of the lake."""
-    properties = {
-        **catalog_properties(service.uri, plugin_jar()),
-        **catalog_lake_properties(service.lake_properties),
-    }
-    with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
+    with spark_session(tmp_path_factory.mktemp("warehouse"), plugin_properties(service)) as session:
         yield session

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from support.lake_kinds.kinds import ICEBERG
 from support.running.cluster_of_processes import Deployment
-from support.running.spark_sessions import add_catalog
+from support.running.spark_sessions import add_catalog, plugin_properties
 from support.services.sql_clients import ask_shell
-from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS, LAKE_CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
+from tiering.cli.spark.properties import CATALOG, CATALOG_CLASS, LAKE_CATALOG
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, LOG_STARTS_FILE
 from tiering.cluster.log_writer import LogWriter
 from tiering.model.tables import TablePath
@@ -99,11 +99,7 @@ REMEDIES = ("FreshReadUnavailable", "sales.plain", "option python", "PYSPARK_PYT
 
 def test_a_pyspark_python_that_does_not_exist_is_an_error_with_the_remedy(service: Deployment, spark: SparkSession, tmp_path: Path) -> None:
     assert spark.table(NAME).columns == ["id", "text"]
-    properties = {
-        **catalog_properties(service.uri, plugin_jar()),
-        **catalog_lake_properties(service.lake_properties),
-        "spark.ui.enabled": "false",
-    }
+    properties = {**plugin_properties(service), "spark.ui.enabled": "false"}
     options = " ".join(f"--conf '{name}={value}'" for name, value in properties.items())
     command = f"SPARK_HOME={_find_spark_home()} PYSPARK_PYTHON={tmp_path}/nowhere spark-sql --master local[1] {options}"
 

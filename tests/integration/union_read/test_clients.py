@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.running.cluster_of_processes import Deployment
+from support.running.spark_sessions import plugin_properties
 from support.services.sql_clients import ask_shell, run
-from tiering.cli.spark.properties import CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
+from tiering.cli.spark.properties import CATALOG
 from tiering.model.tables import TablePath
 
 PATH = TablePath("sales", "clients")
@@ -35,11 +36,7 @@ def options(service: Deployment) -> list[str]:
     service.append(PATH, 0, 60)
     service.lakeward("tier", str(PATH))
     service.append(PATH, 60, 30)
-    properties = {
-        **catalog_properties(service.uri, plugin_jar()),
-        **catalog_lake_properties(service.lake_properties),
-        "spark.ui.enabled": "false",
-    }
+    properties = {**plugin_properties(service), "spark.ui.enabled": "false"}
     return [f"{name}={value}" for name, value in properties.items()]
 
 

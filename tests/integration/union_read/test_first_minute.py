@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from support.running.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import KEYED, Deployment
 from support.services.client_statements import Rows
 from support.services.sql_clients import ask_shell
-from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 ORDERS, STOCK = TablePath("sales", "orders"), TablePath("sales", "stock")
-KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 
 
 def test_a_started_service_has_the_tables_of_its_lake_catalog(tmp_path: Path) -> None:
@@ -36,9 +34,8 @@ def test_spark_sql_with_the_printed_properties_reads_tables_before_their_first_r
         deployment.start_up()
         deployment.create(ORDERS, freshness="1 h")
         deployment.append(ORDERS, 0, 30)
+        deployment.create_keyed(STOCK)
         with deployment.cluster() as cluster:
-            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
-            cluster.create_table(STOCK, TableSpec(KEYED, 2, properties=properties, primary_key=("id",)))
             for number, text in enumerate(("old", "new")):
                 cluster.upsert(STOCK, pa.table({"id": range(9), "text": [text] * 9}, schema=KEYED), "stock", number)
         (tmp_path / "fluss.conf").write_text(deployment.lakeward("spark-conf", "--lake"))

@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from support.running.cluster_of_processes import Deployment
+from support.fresh.stock import CHANGES_OF_TWO_KEYS, fill_stock
+from support.running.cluster_of_processes import KEYED, Deployment
 from tiering.cli.spark.properties import CATALOG
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 STOCK = TablePath("sales", "stock")
 NAME = f"{CATALOG}.{STOCK}"
 BALANCES = TablePath("sales", "balances")
 
 
-def create(service: Deployment, path: TablePath, **properties: str) -> None:
-    with service.cluster() as cluster:
-        cluster.create_database(path.database_name, ignore_if_exists=True)
-        cluster.create_table(path, TableSpec(SCHEMA, 2, properties=properties, primary_key=("id",)))
-
-
 def upsert(service: Deployment, keys: range, text: str, path: TablePath = STOCK) -> None:
     with service.cluster() as cluster:
-        rows = pa.table({"id": keys, "text": [f"{text} {key}" for key in keys]}, schema=SCHEMA)
+        rows = pa.table({"id": keys, "text": [f"{text} {key}" for key in keys]}, schema=KEYED)
         cluster.upsert(path, rows, f"{text}-{keys.start}", 0)
 
 
 def delete(service: Deployment, keys: range) -> None:
     with service.cluster() as cluster:
-        cluster.delete(STOCK, pa.table({"id": keys}, schema=pa.schema([SCHEMA.field("id")])), f"deletes-{keys.start}", 0)
+        cluster.delete(STOCK, pa.table({"id": keys}, schema=pa.schema([KEYED.field("id")])), f"deletes-{keys.start}", 0)
 
 
 @pytest.fixture(scope="module")
 def stock(service: Deployment) -> dict[int, str]:
     """The rows of a table whose keys 0 to 29 are in the lake; some of them were changed or deleted since, and others were added."""
-    create(service, STOCK, **{"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"})
-    upsert(service, range(30), "old")
-    service.lakeward("tier", str(STOCK))
-    upsert(service, range(10), "new")
-    upsert(service, range(5), "newest")
-    upsert(service, range(30, 33), "new")
-    delete(service, range(20, 25))
-    return (
-        {key: f"old {key}" for key in range(10, 30) if not 20 <= key < 25}
-        | {key: f"new {key}" for key in (*range(5, 10), *range(30, 33))}
-        | {key: f"newest {key}" for key in range(5)}
-    )
+    service.create_keyed(STOCK)
+    return fill_stock(partial(upsert, service), partial(delete, service), lambda: service.lakeward("tier", str(STOCK)))
 
 
 def test_the_last_change_of_a_key_replaces_its_row_in_the_lake(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
@@ -68,7 +54,9 @@ def test_a_small_primary_key_table_is_broadcast(fresh_spark: SparkSession, stock
 
 
 def test_a_table_that_begins_with_kv_snapshots_has_no_known_size(service: Deployment, fresh_spark: SparkSession) -> None:
-    create(service, BALANCES, **{"table.datalake.enabled": "false"})
+    with service.cluster() as cluster:
+        cluster.create_database(BALANCES.database_name, ignore_if_exists=True)
+        cluster.create_table(BALANCES, TableSpec(KEYED, 2, properties={"table.datalake.enabled": "false"}, primary_key=("id",)))
     upsert(service, range(30), "old", BALANCES)
     with service.cluster() as cluster:
         cluster.take_kv_snapshots(BALANCES)
@@ -113,15 +101,4 @@ def test_the_plan_of_a_changelog_does_not_name_the_records_behind_the_lake_alone
 
 def test_the_changelog_has_each_change_with_its_kind(fresh_spark: SparkSession, stock: dict[int, str]) -> None:
     rows = fresh_spark.sql(f"SELECT _change_type, id, text FROM {CATALOG}.sales.`stock$changelog` WHERE id IN (3, 22)").collect()
-    changes = sorted((row.id, row._change_type, row.text) for row in rows)
-    assert changes == sorted(
-        [
-            (3, "+I", "old 3"),
-            (3, "-U", "old 3"),
-            (3, "+U", "new 3"),
-            (3, "-U", "new 3"),
-            (3, "+U", "newest 3"),
-            (22, "+I", "old 22"),
-            (22, "-D", "old 22"),
-        ]
-    )
+    assert sorted((row.id, row._change_type, row.text) for row in rows) == CHANGES_OF_TWO_KEYS

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from support.object_store.deployment import DeploymentOnS3, on_s3
 from support.object_store.rest_server import rest_catalog_server
 from support.object_store.s3_server import S3Server
+from support.running.cluster_of_processes import KEYED
 from support.running.spark_sessions import spark_session
 from support.spark.leaks import leaks, shown_by_ui
 from tiering.cli.processes.service_access import owner_token_path
 from tiering.cli.service_lake import service_lake
 from tiering.cli.spark.properties import CATALOG, LAKE_CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
-from tiering.cluster.writable import TableSpec
 from tiering.coordinator.readers.reads import TICKET_KEY
 from tiering.coordinator.readers.tickets import TicketSigner
 from tiering.model.reading.open_reads import OpenRead
@@ -72,16 +72,13 @@ def service(s3_store: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def write(service: DeploymentOnS3, part: int) -> None:
     """Writes 30 orders, and 20 rows of stock of which half are new."""
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
     if part == 0:
         service.create(ORDERS, freshness="1 h")
+        service.create_keyed(STOCK)
     service.append(ORDERS, 30 * part, 30)
     with service.cluster() as cluster:
-        if part == 0:
-            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
-            cluster.create_table(STOCK, TableSpec(schema, 2, properties=properties, primary_key=("id",)))
         keys = range(10 * part, 10 * part + 20)
-        cluster.upsert(STOCK, pa.table({"id": keys, "text": [f"part {part}"] * 20}, schema=schema), f"stock-{part}", 0)
+        cluster.upsert(STOCK, pa.table({"id": keys, "text": [f"part {part}"] * 20}, schema=KEYED), f"stock-{part}", 0)
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from support.running.cluster_of_processes import Deployment
-from support.running.spark_sessions import spark_session
+from support.running.spark_sessions import plugin_properties, spark_session
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.commands.token import tokens_path
-from tiering.cli.spark.properties import CATALOG, catalog_lake_properties, catalog_properties, plugin_jar
+from tiering.cli.spark.properties import CATALOG
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -65,8 +65,7 @@ def spark(users: Users, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sp
     """A session of another user than the service's owner. Python processes of its driver take the token file from the environment."""
     folder = tmp_path_factory.mktemp("spark")
     properties = {
-        **catalog_properties(users.service.uri, plugin_jar()),
-        **catalog_lake_properties(users.service.lake_properties),
+        **plugin_properties(users.service),
         f"spark.sql.catalog.{CATALOG}.token-file": str(users.token_file),
     }
     with pytest.MonkeyPatch.context() as patch:

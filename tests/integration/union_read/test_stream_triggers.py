@@ -15,18 +15,15 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from support.lake_kinds.kinds import ICEBERG
-from support.running.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import KEYED, Deployment
 from support.services.served_reads import reads_at_uri
 from support.worlds.lake_world import LakeWorld
 from tiering.cli.spark.properties import CATALOG
-from tiering.cluster.writable import TableSpec
 from tiering.coordinator.readers.streams import STREAM_TTL
 from tiering.model.tables import TablePath
 
 LOG_TTL_S = 60
 VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
-ACCOUNTS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
-LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
 
 
 @dataclass(frozen=True)
@@ -146,9 +143,8 @@ def test_a_query_ends_when_the_service_is_away_and_continues_when_it_is_back(ser
 
 
 def test_partitions_come_and_go_between_two_starts(service: Deployment, query: Query) -> None:
+    service.create(query.path, "1 h", VISITS, 1, None, partition_keys=("region",))
     with service.cluster() as cluster:
-        cluster.create_database(query.path.database_name, ignore_if_exists=True)
-        cluster.create_table(query.path, TableSpec(VISITS, 1, partition_keys=("region",), properties=LAKE))
         rows = [pa.record_batch({"id": [number], "region": [region]}, schema=VISITS) for number, region in enumerate(("n", "s", "n", "w"))]
         cluster.append(query.path, rows[0], "writer", 0)
         cluster.append(query.path, rows[1], "writer", 1)
@@ -163,15 +159,14 @@ def test_partitions_come_and_go_between_two_starts(service: Deployment, query: Q
 
 
 def test_a_deletion_in_a_primary_key_table_is_an_error_or_ignored(service: Deployment, query: Query) -> None:
+    service.create_keyed(query.path, buckets=1)
     with service.cluster() as cluster:
-        cluster.create_database(query.path.database_name, ignore_if_exists=True)
-        cluster.create_table(query.path, TableSpec(ACCOUNTS, 1, primary_key=("id",), properties=LAKE))
-        cluster.upsert(query.path, pa.record_batch({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=ACCOUNTS), "writer", 0)
+        cluster.upsert(query.path, pa.record_batch({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=KEYED), "writer", 0)
         service.lakeward("tier", str(query.path))
-        cluster.upsert(query.path, pa.record_batch({"id": [2], "text": ["d"]}, schema=ACCOUNTS), "writer", 1)
+        cluster.upsert(query.path, pa.record_batch({"id": [2], "text": ["d"]}, schema=KEYED), "writer", 1)
         assert [(row.id, row.text) for batch in query.run() for row in batch] == [(1, "a"), (2, "b"), (3, "c"), (2, "d")]
-        cluster.delete(query.path, pa.record_batch({"id": [1]}, schema=pa.schema([ACCOUNTS.field("id")])), "writer", 2)
-        cluster.upsert(query.path, pa.record_batch({"id": [4], "text": ["e"]}, schema=ACCOUNTS), "writer", 3)
+        cluster.delete(query.path, pa.record_batch({"id": [1]}, schema=pa.schema([KEYED.field("id")])), "writer", 2)
+        cluster.upsert(query.path, pa.record_batch({"id": [4], "text": ["e"]}, schema=KEYED), "writer", 3)
 
     with pytest.raises(StreamingQueryException, match=r"changelog"):
         query.run()

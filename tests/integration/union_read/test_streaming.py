@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from support.running.cluster_of_processes import Deployment
-from support.running.processes import Process
-from support.spark.stream_driver import DriverPlan, batches
+from support.running.cluster_of_processes import KEYED, Deployment
+from support.spark.stream_driver import DriverPlan, batches, ids, run
 from tiering.cli.spark.properties import CATALOG, catalog_properties, plugin_jar
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
-from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 MAX_RECORDS = 25
 KILLS = ({"kill_within": 0}, {"kill_before": 2}, {"kill_after": 3})
 """When the driver of each run is killed; the last run ends by itself."""
-ACCOUNTS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
-LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
 
 
 @pytest.fixture(params=["data source", "catalog"])
@@ -48,20 +41,6 @@ def catalog_query(service: Deployment, tmp_path: Path) -> Callable[[str], Driver
 
 def path_of(query: DriverPlan) -> TablePath:
     return TablePath("sales", (query.table or query.options["table"]).split(".")[-1])
-
-
-def run(service: Deployment, query: DriverPlan, **changes: Any) -> Process:
-    """Runs the driver to its end."""
-    plan = replace(query, **changes)
-    driver = service.start_program(
-        "-m", "support.spark.stream_driver", plan.encode(), log_name="driver", env={"PYTHONPATH": os.pathsep.join(sys.path)}
-    )
-    driver.wait_ended()
-    return driver
-
-
-def ids(query: DriverPlan) -> list[int]:
-    return sorted(row["id"] for rows in batches(query).values() for row in rows)
 
 
 def test_a_killed_query_continues_with_each_row_in_one_batch(service: Deployment, query: DriverPlan) -> None:
@@ -90,19 +69,17 @@ class Accounts:
         self.path = TablePath("sales", name)
         self._service = service
         self._writes = 0
-        with service.cluster() as cluster:
-            cluster.create_database("sales", ignore_if_exists=True)
-            cluster.create_table(self.path, TableSpec(ACCOUNTS, buckets, primary_key=("id",), properties=LAKE))
+        service.create_keyed(self.path, buckets=buckets)
 
     def upsert(self, ids: Sequence[int]) -> list[tuple[int, str]]:
         """Writes a row of each key, and returns the rows."""
         rows = [(number, f"write {self._writes}") for number in ids]
-        batch = pa.record_batch({"id": [row[0] for row in rows], "text": [row[1] for row in rows]}, schema=ACCOUNTS)
+        batch = pa.record_batch({"id": [row[0] for row in rows], "text": [row[1] for row in rows]}, schema=KEYED)
         self._write(lambda cluster: cluster.upsert(self.path, batch, f"writer-{self._writes}", 0))
         return rows
 
     def delete(self, ids: Sequence[int]) -> None:
-        keys = pa.record_batch({"id": list(ids)}, schema=pa.schema([ACCOUNTS.field("id")]))
+        keys = pa.record_batch({"id": list(ids)}, schema=pa.schema([KEYED.field("id")]))
         self._write(lambda cluster: cluster.delete(self.path, keys, f"writer-{self._writes}", 0))
 
     def _write(self, write: Callable[[RemoteEmbeddedCluster], object]) -> None:
@@ -165,9 +142,7 @@ def test_a_killed_query_of_a_changelog_has_each_record_of_the_log_in_one_batch(
 def test_partitions_come_and_go_while_a_query_is_killed(service: Deployment, catalog_query: Callable[[str], DriverPlan]) -> None:
     path, numbers = TablePath("sales", "visits"), iter(range(1_000))
     query = replace(catalog_query("visits"), options={})
-    with service.cluster() as cluster:
-        cluster.create_database("sales", ignore_if_exists=True)
-        cluster.create_table(path, TableSpec(VISITS, 2, partition_keys=("region",), properties=LAKE))
+    service.create(path, "1 h", VISITS, 2, None, partition_keys=("region",))
 
     def visit(*regions: str) -> None:
         with service.cluster() as cluster:

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from support.running.cluster_of_processes import Deployment
 from support.values.every_type import CASES, ROWS
 from tiering.cli.spark.properties import CATALOG
-from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 ID = pa.field("id", pa.int64(), nullable=False)
@@ -33,13 +32,11 @@ def every_value(start: int) -> pa.Table:
 @pytest.fixture(scope="module")
 def names(service: Deployment) -> dict[str, str]:
     """A log table and a primary-key table. The lake copy has every value, and the log has every value again in rows of its own."""
-    properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
     keys: dict[str, tuple[str, ...]] = {"log_values": (), "keyed_values": ("id",)}
     with service.cluster() as cluster:
-        cluster.create_database("sales", ignore_if_exists=True)
         for name, key in keys.items():
             path = TablePath("sales", name)
-            cluster.create_table(path, TableSpec(SCHEMA, 1, properties=properties, primary_key=key))
+            service.create(path, "1 h", SCHEMA, 1, None, primary_key=key)
             write = cluster.upsert if key else cluster.append
             write(path, every_value(0), "w", 0)
             service.lakeward("tier", str(path))
@@ -89,10 +86,8 @@ def large(service: Deployment) -> str:
         values = {"id": range(start, start + count), "text": ["x" * size] * count, "texts": [["x" * (size // 2)] * 2] * count}
         return pa.table(values, schema=LARGE_SCHEMA)
 
+    service.create(LARGE, "1 h", LARGE_SCHEMA, 1, None)
     with service.cluster() as cluster:
-        cluster.create_database("sales", ignore_if_exists=True)
-        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
-        cluster.create_table(LARGE, TableSpec(LARGE_SCHEMA, 1, properties=properties))
         cluster.append(LARGE, rows(0, 1, 10), "w", 0)
         service.lakeward("tier", str(LARGE))
         for number in range(1, LARGE_ROWS + 1):

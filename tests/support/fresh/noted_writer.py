@@ -12,11 +12,11 @@ from itertools import count
 import pyarrow as pa
 
 from support.readers.read_model import Row, TableModel
+from support.running.cluster_of_processes import KEYED
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.model.tables import Offsets, TablePath
 
 KEYS = 40
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 OpenCluster = Callable[[], AbstractContextManager[WritableCluster]]
 
 
@@ -32,7 +32,7 @@ class NotedWriter:
         with open_cluster() as cluster:
             cluster.create_database(path.database_name, ignore_if_exists=True)
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 s"}
-            self._model = TableModel(cluster.create_table(path, TableSpec(SCHEMA, 2, properties=properties, primary_key=primary_key)))
+            self._model = TableModel(cluster.create_table(path, TableSpec(KEYED, 2, properties=properties, primary_key=primary_key)))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -70,7 +70,7 @@ class NotedWriter:
             return
         row = (self._rng.randrange(KEYS), f"text {number}")
         if self._rng.random() < 0.2:
-            keys = pa.table({"id": [row[0]]}, schema=pa.schema([SCHEMA.field("id")]))
+            keys = pa.table({"id": [row[0]]}, schema=pa.schema([KEYED.field("id")]))
             for written in cluster.delete(self._path, keys, f"w-{number}", 0):
                 self._model.changed(row[:1], None, written)
             return
@@ -79,4 +79,4 @@ class NotedWriter:
 
 
 def _batch(rows: list[tuple[int, str]]) -> pa.Table:
-    return pa.table(dict(zip(SCHEMA.names, map(list, zip(*rows, strict=True)), strict=True)), schema=SCHEMA)
+    return pa.table(dict(zip(KEYED.names, map(list, zip(*rows, strict=True)), strict=True)), schema=KEYED)

@@ -27,6 +27,8 @@ from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
+KEYED = pa.schema([SCHEMA.field("id").with_nullable(False), SCHEMA.field("text")])
+"""Columns of a table with the primary key `id`."""
 SERVICE_TIMEOUT_MS = 3_000
 BUCKETS = 3
 LAKEWARD = ("-m", "tiering.cli.main")
@@ -139,13 +141,18 @@ class Deployment:
         schema: pa.Schema = SCHEMA,
         buckets: int = BUCKETS,
         kind: LakeKind | None = ICEBERG,
+        **shape: tuple[str, ...],
     ) -> None:
-        """A lake-enabled log table; `kind` None = what the cluster makes of itself."""
+        """A lake-enabled table; `kind` None = what the cluster makes of itself. `shape`: `primary_key`, `partition_keys`."""
         with self.cluster() as cluster:
             cluster.create_database(path.database_name, ignore_if_exists=True)
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
             properties |= {} if kind is None else kind.options
-            cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
+            cluster.create_table(path, TableSpec(schema, buckets, properties=properties, **shape))
+
+    def create_keyed(self, path: TablePath, freshness: str = "1 h", schema: pa.Schema = KEYED, buckets: int = 2) -> None:
+        """A lake-enabled table with the primary key `id`, as the cluster makes it by itself."""
+        self.create(path, freshness, schema, buckets, None, primary_key=("id",))
 
     def drop(self, path: TablePath) -> None:
         """Drops the table, and waits until the coordinator does not list it any more."""

@@ -18,6 +18,8 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo, TablePath
 
 LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1s"}
+BY_HAND = {**LAKE, "table.datalake.freshness": "12h"}
+"""Options of a table whose rounds run only by `lakeward tier`."""
 
 
 @dataclass

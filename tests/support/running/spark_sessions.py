@@ -7,13 +7,24 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
+
+if TYPE_CHECKING:
+    from support.running.cluster_of_processes import Deployment
+
 JVM_END_SECONDS = 60
+
+
+def plugin_properties(service: Deployment) -> dict[str, str]:
+    """Returns the properties of a Spark with the plugin and the catalog of the lake, as `lakeward spark-conf --lake` prints them."""
+    return {**catalog_properties(service.uri, plugin_jar()), **catalog_lake_properties(service.lake_properties)}
 
 
 @contextmanager

@@ -12,14 +12,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from support.running.spark_sessions import spark_session
+
+if TYPE_CHECKING:
+    from support.running.cluster_of_processes import Deployment
+    from support.running.processes import Process
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,19 @@ def batches(plan: DriverPlan) -> dict[int, list[dict[str, Any]]]:
     return runs
 
 
+def ids(plan: DriverPlan) -> list[int]:
+    """Returns the ids of all rows, sorted."""
+    return sorted(row["id"] for rows in batches(plan).values() for row in rows)
+
+
+def run(service: Deployment, plan: DriverPlan, **changes: Any) -> Process:
+    """Runs the driver as a process of its own to its end. `changes`: those of the plan."""
+    arguments = ("-m", "support.spark.stream_driver", replace(plan, **changes).encode())
+    driver = service.start_program(*arguments, log_name="driver", env={"PYTHONPATH": os.pathsep.join(sys.path)})
+    driver.wait_ended()
+    return driver
+
+
 def _counted(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
@@ -91,7 +108,7 @@ def start(spark: SparkSession, plan: DriverPlan) -> StreamingQuery:
     return (writer.trigger(availableNow=True) if plan.available_now else writer).start()
 
 
-def run(plan: DriverPlan) -> None:
+def run_here(plan: DriverPlan) -> None:
     """Runs the query until nothing is left to read, or until its driver is killed."""
     plan.results.mkdir(exist_ok=True, parents=True)
     with spark_session(Path(plan.folder) / "warehouse", plan.properties) as spark:
@@ -108,4 +125,4 @@ def run(plan: DriverPlan) -> None:
 
 
 if __name__ == "__main__":
-    run(DriverPlan(**json.loads(sys.argv[1])))
+    run_here(DriverPlan(**json.loads(sys.argv[1])))

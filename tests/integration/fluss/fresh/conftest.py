@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 
 from support.clusters.fluss_tables import FlussTables
 from support.running.fluss_deployment import FlussDeployment
-from support.running.spark_sessions import spark_session
+from support.running.spark_sessions import plugin_properties, spark_session
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +35,5 @@ def service(fluss: LocalFlussCluster, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="module")
 def fresh_spark(service: FlussDeployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with the catalog of the lake."""
-    properties = {**catalog_properties(service.uri, plugin_jar()), **catalog_lake_properties(service.lake_properties)}
-    with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
+    with spark_session(tmp_path_factory.mktemp("warehouse"), plugin_properties(service)) as session:
         yield session

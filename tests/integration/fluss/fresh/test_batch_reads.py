@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from support.clusters.fluss_snapshots import snapshots_up_to
 from support.clusters.fluss_tables import FlussTables
 from support.fresh.served_read import served_read
-from support.running.cluster_of_processes import SCHEMA, rows
-from support.running.fluss_deployment import FlussDeployment
+from support.fresh.stock import CHANGES_OF_TWO_KEYS, fill_stock
+from support.running.cluster_of_processes import KEYED, SCHEMA, rows
+from support.running.fluss_deployment import BY_HAND, FlussDeployment
 from support.running.processes import wait_for
 from tiering.cli.spark.properties import CATALOG
 from tiering.client import LakewardClient
@@ -25,9 +26,6 @@ from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 
-BY_HAND = {"table.datalake.enabled": "true", "table.datalake.freshness": "12h"}
-"""Options of a table whose rounds run only by `lakeward tier`."""
-KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 REGIONS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("region", pa.string(), nullable=False), ("text", pa.string())])
 
 
@@ -52,12 +50,6 @@ def appended(first: int, count: int) -> Counter[tuple[Any, ...]]:
     return Counter((number, f"row {number}") for number in range(first, first + count))
 
 
-def append(tables: FlussTables, table: TableInfo, first: int, count: int, pieces: int = 3) -> None:
-    """Rows in several batches, so that each bucket gets some."""
-    for batch in rows(first, count).to_batches(max_chunksize=-(-count // pieces)):
-        tables.append(table, [batch])
-
-
 def keyed(keys: Iterable[int], text: str) -> list[dict[str, Any]]:
     return [{"id": key, "text": f"{text} {key}"} for key in keys]
 
@@ -67,11 +59,11 @@ def test_a_log_table_has_each_row_before_its_first_round_and_after_it(
 ) -> None:
     table = tables.create("log", SCHEMA, buckets=3, properties=BY_HAND)
     assert total(fresh_spark, table) == 0
-    append(tables, table, 0, 60)
+    service.write(tables, table, 0, 60)
     assert answer(fresh_spark, f"SELECT * FROM {name_of(table)}") == appended(0, 60)
     tier(service, table)
     assert answer(fresh_spark, f"SELECT * FROM {name_of(table)}") == appended(0, 60)
-    append(tables, table, 60, 30)
+    service.write(tables, table, 60, 30)
 
     assert answer(fresh_spark, f"SELECT * FROM {name_of(table)}") == appended(0, 90)
     assert answer(fresh_spark, f"SELECT text FROM {name_of(table)} WHERE id >= 58 AND id < 62") == Counter(
@@ -87,9 +79,9 @@ def test_the_changelog_has_the_place_and_the_time_of_each_record(
 ) -> None:
     begin = datetime.now(UTC)
     table = tables.create("logged", SCHEMA, buckets=1, properties=BY_HAND)
-    append(tables, table, 0, 40)
+    service.write(tables, table, 0, 40)
     tier(service, table)
-    append(tables, table, 40, 20)
+    service.write(tables, table, 40, 20)
 
     records = fresh_spark.sql(f"SELECT * FROM {name_of(table, '$changelog')}").collect()
 
@@ -105,32 +97,20 @@ def test_the_last_change_of_a_key_replaces_its_row_in_the_lake(
     service: FlussDeployment, tables: FlussTables, fresh_spark: SparkSession
 ) -> None:
     table = tables.create("stock", KEYED, ["id"], buckets=2, properties=BY_HAND)
-    tables.upsert(table, keyed(range(30), "old"))
-    tier(service, table)
-    tables.upsert(table, [*keyed(range(10), "new"), *keyed(range(30, 33), "new")])
-    tables.upsert(table, keyed(range(5), "newest"))
-    tables.delete(table, [{"id": key} for key in range(20, 25)])
+    stock = fill_stock(
+        lambda keys, text: tables.upsert(table, keyed(keys, text)),
+        lambda keys: tables.delete(table, [{"id": key} for key in keys]),
+        lambda: tier(service, table),
+    )
 
-    expected = {key: "newest" if key < 5 else "new" if key < 10 or key >= 30 else "old" for key in range(33) if not 20 <= key < 25}
-
-    assert answer(fresh_spark, f"SELECT * FROM {name_of(table)}") == Counter((key, f"{text} {key}") for key, text in expected.items())
+    assert answer(fresh_spark, f"SELECT * FROM {name_of(table)}") == Counter(stock.items())
     assert answer(fresh_spark, f"SELECT * FROM {name_of(table)} WHERE text LIKE 'old%' AND id < 12") == Counter(
         [(10, "old 10"), (11, "old 11")]
     )
-    assert total(fresh_spark, table) == len(expected)
+    assert total(fresh_spark, table) == len(stock)
     assert total(fresh_spark, table, "$lake") == 30
     changes = fresh_spark.sql(f"SELECT _change_type, id, text FROM {name_of(table, '$changelog')} WHERE id IN (3, 22)").collect()
-    assert sorted((row.id, row._change_type, row.text) for row in changes) == sorted(
-        [
-            (3, "+I", "old 3"),
-            (3, "-U", "old 3"),
-            (3, "+U", "new 3"),
-            (3, "-U", "new 3"),
-            (3, "+U", "newest 3"),
-            (22, "+I", "old 22"),
-            (22, "-D", "old 22"),
-        ]
-    )
+    assert sorted((row.id, row._change_type, row.text) for row in changes) == CHANGES_OF_TWO_KEYS
 
 
 def test_keys_without_a_lake_copy_come_from_the_kv_snapshot_which_is_leased(
@@ -223,10 +203,10 @@ def partitions_read(service: FlussDeployment, table: TableInfo, region: str) -> 
 def test_records_in_remote_segments_are_read(service: FlussDeployment, tables: FlussTables, fresh_spark: SparkSession) -> None:
     properties = {**BY_HAND, "table.log.tiered.local-segments": "1", "table.log.arrow.compression.type": "NONE"}
     table = tables.create("remote", SCHEMA, buckets=1, properties=properties)
-    append(tables, table, 0, 1_000, pieces=1)
+    service.write(tables, table, 0, 1_000, pieces=1)
     tier(service, table)
     for first in range(1_000, 12_000, 1_000):
-        append(tables, table, first, 1_000, pieces=1)
+        service.write(tables, table, first, 1_000, pieces=1)
     log = BucketLog(tables.client, table.path, table.table_id, BucketKey(None, 0))
     wait_for(
         "the oldest segments are remote alone",
@@ -243,7 +223,7 @@ def test_records_in_remote_segments_are_read(service: FlussDeployment, tables: F
 
 def test_an_added_column_is_null_in_rows_of_the_lake(service: FlussDeployment, tables: FlussTables, fresh_spark: SparkSession) -> None:
     table = tables.create("widened", SCHEMA, buckets=2, properties=BY_HAND)
-    append(tables, table, 0, 6)
+    service.write(tables, table, 0, 6)
     tier(service, table)
     wider = tables.add_column(table, pa.field("note", pa.string()))
     batch = rows(6, 3).append_column("note", pa.array(["a", None, "c"])).cast(wider.schema)

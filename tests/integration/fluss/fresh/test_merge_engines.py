@@ -14,11 +14,10 @@ import pytest
 from support.clusters.fluss_snapshots import snapshots_up_to
 from support.clusters.fluss_tables import FlussTables
 from support.fresh.served_read import served_read
-from support.running.fluss_deployment import FlussDeployment
+from support.running.fluss_deployment import BY_HAND, FlussDeployment
 from tiering.model.tables import TableInfo
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("version", pa.int64()), pa.field("text", pa.string())])
-BY_HAND = {"table.datalake.enabled": "true", "table.datalake.freshness": "12h"}
 KEYS = 40
 
 

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from support.clusters.fluss_owner import opened_source
 from support.clusters.fluss_tables import FlussTables
 from support.fresh.served_read import served_read
-from support.running.fluss_deployment import FlussDeployment
+from support.running.cluster_of_processes import KEYED
+from support.running.fluss_deployment import BY_HAND, FlussDeployment
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.spark.properties import CATALOG
 from tiering.model.reading.conditions import Filter, Operator
@@ -24,7 +25,6 @@ from tiering.model.tables import TableInfo, TablePath
 
 BUCKETS = 5
 ROWS = 300
-BY_HAND = {"table.datalake.enabled": "true", "table.datalake.freshness": "12h"}
 
 
 def numbers(bits: int) -> list[int]:
@@ -72,17 +72,16 @@ def test_the_bucket_of_a_key_is_the_one_in_which_fluss_has_it(
 @pytest.fixture(scope="module", params=["primary-key", "log"])
 def keyed(request: pytest.FixtureRequest, service: FlussDeployment, tables: FlussTables) -> TableInfo:
     """A table with the keys 0 to 59, of which the lake has the first 40."""
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
     is_keyed = request.param == "primary-key"
     shape = {"primary_key": ["id"]} if is_keyed else {"bucket_keys": ["id"]}
-    table = tables.create("pruned_keys" if is_keyed else "pruned_log", schema, buckets=BUCKETS, properties=BY_HAND, **shape)
+    table = tables.create("pruned_keys" if is_keyed else "pruned_log", KEYED, buckets=BUCKETS, properties=BY_HAND, **shape)
 
     def write(first: int, stop: int) -> None:
         rows = [{"id": number, "text": f"row {number}"} for number in range(first, stop)]
         if is_keyed:
             tables.upsert(table, rows)
         else:
-            tables.append(table, pa.Table.from_pylist(rows, schema).to_batches())
+            tables.append(table, pa.Table.from_pylist(rows, KEYED).to_batches())
 
     write(0, 40)
     service.lakeward("tier", str(table.path))

@@ -6,23 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from support.clusters.fluss_tables import FlussTables
-from support.running.cluster_of_processes import SCHEMA, rows
-from support.running.fluss_deployment import FlussDeployment
+from support.running.cluster_of_processes import KEYED, SCHEMA, rows
+from support.running.fluss_deployment import BY_HAND, FlussDeployment
 from support.running.processes import wait_for
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.errors import InvalidArgument, LogTruncated
-from tiering.model.tables import BucketKey, TableInfo
+from tiering.model.tables import BucketKey
 from tiering.union_read.streams.batches import StreamOptions
 from tiering.union_read.streams.client import StreamClient
 from tiering.union_read.streams.offsets import BEGINNING
 from tiering.union_read.task_codec import decode
 
-BY_HAND = {"table.datalake.enabled": "true", "table.datalake.freshness": "12h"}
-KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 MAX_RECORDS = 25
 
 
@@ -58,20 +55,15 @@ class Query:
         return sorted(tuple(row.values()) for task in tasks for batch in task.read() for row in batch.to_pylist())
 
 
-def append(tables: FlussTables, table: TableInfo, first: int, count: int) -> None:
-    for batch in rows(first, count).to_batches(max_chunksize=-(-count // 3)):
-        tables.append(table, [batch])
-
-
 def test_a_stream_has_each_row_in_one_batch_beside_rounds_and_a_killed_service(service: FlussDeployment, tables: FlussTables) -> None:
     table = tables.create("streamed", SCHEMA, buckets=3, properties=BY_HAND)
-    append(tables, table, 0, 60)
+    service.write(tables, table, 0, 60)
     service.lakeward("tier", str(table.path))
-    append(tables, table, 60, 30)
+    service.write(tables, table, 60, 30)
     query = Query(service, StreamOptions(table.path))
     read = query.batch(MAX_RECORDS)
     assert {number for number, _ in read} <= set(range(60))  # the files of the lake come first
-    append(tables, table, 90, 30)
+    service.write(tables, table, 90, 30)
     service.lakeward("tier", str(table.path))
     read += query.batch(MAX_RECORDS)
     port = service.port
@@ -110,7 +102,7 @@ def test_a_changelog_streams_each_change_and_rows_refuse_a_deletion(service: Flu
 def test_a_log_that_was_cut_behind_a_stopped_query_is_an_error_with_the_offsets(service: FlussDeployment, tables: FlussTables) -> None:
     properties = {**BY_HAND, "table.log.ttl": "1 s", "table.log.arrow.compression.type": "NONE"}
     table = tables.create("cut", SCHEMA, buckets=1, properties=properties)
-    append(tables, table, 0, 10)
+    service.write(tables, table, 0, 10)
     query = Query(service, StreamOptions(table.path))
     assert len(query.batch()) == 10
     for first in range(10, 20_010, 1_000):

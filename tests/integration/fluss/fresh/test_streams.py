@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from support.clusters.fluss_tables import FlussTables
-from support.running.cluster_of_processes import SCHEMA, rows
-from support.running.fluss_deployment import FlussDeployment
-from support.running.processes import Process, wait_for
-from support.spark.stream_driver import DriverPlan, batches
+from support.running.cluster_of_processes import KEYED, SCHEMA, rows
+from support.running.fluss_deployment import BY_HAND, FlussDeployment
+from support.running.processes import wait_for
+from support.spark.stream_driver import DriverPlan, batches, ids, run
 from tiering.cli.spark.properties import CATALOG, catalog_properties, plugin_jar
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.model.tables import BucketKey, TableInfo
 
-BY_HAND = {"table.datalake.enabled": "true", "table.datalake.freshness": "12h"}
-KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 MAX_RECORDS = 25
 
 
@@ -33,36 +28,17 @@ def query_of(service: FlussDeployment, table: TableInfo, folder: Path, suffix: s
     return DriverPlan(str(folder), name, options=texts, properties=catalog_properties(service.uri, plugin_jar()))
 
 
-def run(service: FlussDeployment, query: DriverPlan, **changes: Any) -> Process:
-    """Runs the driver to its end."""
-    plan = replace(query, **changes)
-    driver = service.start_program(
-        "-m", "support.spark.stream_driver", plan.encode(), log_name="driver", env={"PYTHONPATH": os.pathsep.join(sys.path)}
-    )
-    driver.wait_ended()
-    return driver
-
-
-def ids(query: DriverPlan) -> list[int]:
-    return sorted(row["id"] for batch in batches(query).values() for row in batch)
-
-
-def append(tables: FlussTables, table: TableInfo, first: int, count: int) -> None:
-    for batch in rows(first, count).to_batches(max_chunksize=-(-count // 3)):
-        tables.append(table, [batch])
-
-
 @pytest.mark.soak
 def test_a_killed_query_continues_with_each_row_in_one_batch(service: FlussDeployment, tables: FlussTables, tmp_path: Path) -> None:
     table = tables.create("streamed", SCHEMA, buckets=3, properties=BY_HAND)
     query = query_of(service, table, tmp_path, maxRecordsPerTrigger=MAX_RECORDS)
-    append(tables, table, 0, 60)
+    service.write(tables, table, 0, 60)
     service.lakeward("tier", str(table.path))
-    append(tables, table, 60, 30)
+    service.write(tables, table, 60, 30)
 
     for start, kill in ((90, {"kill_within": 0}), (100, {"kill_before": 2}), (110, {"kill_after": 3})):
         assert run(service, query, **kill).popen.returncode == -signal.SIGKILL
-        append(tables, table, start, 10)
+        service.write(tables, table, start, 10)
         service.lakeward("tier", str(table.path))
     driver = run(service, query)
 
@@ -111,7 +87,7 @@ def test_a_log_that_was_cut_behind_a_stopped_query_ends_it_with_the_offsets(
     properties = {**BY_HAND, "table.log.ttl": "1 s", "table.log.arrow.compression.type": "NONE"}
     table = tables.create("cut", SCHEMA, buckets=1, properties=properties)
     query = query_of(service, table, tmp_path / "first")
-    append(tables, table, 0, 10)
+    service.write(tables, table, 0, 10)
     assert run(service, query).popen.returncode == 0
     for first in range(10, 20_010, 1_000):
         tables.append(table, rows(first, 1_000).to_batches())
