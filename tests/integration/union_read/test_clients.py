@@ -1,4 +1,4 @@
-"""Fresh rows in each client of Spark: spark-sql, Spark Connect and JDBC; and no secret in what Spark shows."""
+"""Fresh rows in spark-sql and Spark Connect, and no ticket in what Spark shows. `integration/clients` has them over JDBC."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ def shown_by_ui(spark: SparkSession) -> dict[str, bytes]:
     logs = [f"{url}&byteLength=100000000" for executor in executors for url in executor.get("executorLogs", {}).values()]
     pages = [f"{root}/{page}/" for page in ("jobs", "stages", "storage", "environment", "executors", "SQL", "StreamingQuery")]
     pages += [f"{root}/SQL/execution/?id={number}" for number in executions]
-    rest = [f"{api}/{name}" for name in ("jobs", "stages?details=true", "environment", "executors", "storage/rdd")]
-    return {url: _fetched(url) for url in (statements, *rest, *pages, *logs)}
+    interface = [f"{api}/{name}" for name in ("jobs", "stages?details=true", "environment", "executors", "storage/rdd")]
+    return {url: _fetched(url) for url in (statements, *interface, *pages, *logs)}
 
 
 def _fetched(url: str) -> bytes:
