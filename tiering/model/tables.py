@@ -116,6 +116,10 @@ class SnapshotRetention:
     min_count: int
 
 
+UNKNOWN_SNAPSHOT = 0
+"""No id of a lake snapshot: Iceberg's are random, and Paimon's begin with 1."""
+
+
 @dataclass(frozen=True)
 class TableInfo:
     """A source table as its cluster describes it. `schema` has no system columns.
@@ -125,7 +129,8 @@ class TableInfo:
     round begins before the freshness is over if this number of bytes waits; None = only the freshness begins rounds. `snapshot_retention`
     None: snapshots of its lake table never expire. `auto_compaction`: rounds merge small files of its lake table. `target_file_bytes` is
     the size of its data files; None = the lake table's own setting. `read_snapshots`: snapshots of its lake table that no commit removes,
-    because open reads need them; the cluster does not know them.
+    because open reads need them; the cluster does not know them. `kept_since`: no commit removes this snapshot or a later one,
+    because reads that were opened since the assignment of a round need them; UNKNOWN_SNAPSHOT = no commit removes any; None = no round.
     """
 
     table_id: int
@@ -149,6 +154,7 @@ class TableInfo:
     auto_compaction: bool = False
     target_file_bytes: int | None = None
     read_snapshots: frozenset[int] = frozenset()
+    kept_since: int | None = None
 
     def lake_schema(self) -> pa.Schema:
         """Returns the columns of its lake table: its own columns, then the system columns."""

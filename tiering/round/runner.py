@@ -27,7 +27,7 @@ from tiering.model.assignments import ServiceMode
 from tiering.model.refused_records import offset_of
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundPlace, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, SkippedRecords, TableInfo, TableType
+from tiering.model.tables import UNKNOWN_SNAPSHOT, BucketKey, SkippedRecords, TableInfo, TableType
 from tiering.planning.plan_splits import ReadableSplits, readable_splits, replaced_buckets
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import CombinedOutcome, SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkLimits, working_order
@@ -261,7 +261,10 @@ class RoundRunner:
             table = replace(table, auto_compaction=False, snapshot_retention=None)
         if assignment.reads_unknown:
             table = replace(table, snapshot_retention=None)
-        return replace(table, read_snapshots=assignment.read_snapshots) if assignment.read_snapshots else table
+        # A read that is opened after the assignment has the newest tiering commit of that time, or a later snapshot. Another tiering commit
+        # may land before this round's: that of an earlier round whose request was late, or of another service.
+        tiered = UNKNOWN_SNAPSHOT if assignment.recorded is None else assignment.recorded.lake_snapshot_id
+        return replace(table, read_snapshots=assignment.read_snapshots, kept_since=tiered)
 
     def _send_commit(self, action: act.CommitLake) -> act.CommitSent:
         committer = self._committer(action.table)

@@ -133,6 +133,32 @@ def test_a_round_that_began_before_a_read_keeps_its_snapshot(world: LakeWorld) -
     assert snapshot in world.view(table).snapshots
 
 
+def test_a_round_keeps_the_snapshot_of_a_read_that_was_opened_before_a_late_commit(world: LakeWorld) -> None:
+    """The commit of an earlier round arrives after the next round was assigned and a read was opened."""
+    table = tiered(world)
+    world.append(table, 10, 10)
+    world.due()
+    asleep = world.begin(table).advance_to(act.CommitLake)
+    world.clock.advance(200)
+    tick(world.coordinator)
+    world.append(table, 20, 10)
+    world.due()
+    round_ = world.begin(table)
+    read = opened(world, table)
+    snapshot = read.read.moment.lake_snapshot_id
+
+    asleep.runner.advance()
+    late = world.view(table).tiered
+    assert late != snapshot
+    world.clock.advance(120)
+    assert round_.end().error is None
+    assert world.view(table).tiered != late
+    assert snapshot in world.view(table).snapshots
+    world.coordinator.reads.close(read.ticket)
+    tier_more(world, table, 30)
+    assert not {snapshot, late} & world.view(table).snapshots.keys()
+
+
 def test_the_outlook_of_an_expiry_names_open_reads(world: LakeWorld) -> None:
     if world.lake_format != "iceberg":
         pytest.skip("a Paimon table keeps a range of snapshots")

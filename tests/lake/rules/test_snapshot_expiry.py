@@ -26,7 +26,7 @@ from tiering.lake.rules.upkeep.snapshot_expiry import (
     kept_snapshots,
 )
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
-from tiering.model.tables import SnapshotRetention
+from tiering.model.tables import UNKNOWN_SNAPSHOT, SnapshotRetention
 from tiering.model.upkeep import ExpiryOrder
 
 HOUR = 3_600_000
@@ -153,6 +153,14 @@ def test_snapshots_behind_a_cut_chain_of_parents_are_still_those_of_the_main_bra
 def test_nothing_goes_of_a_table_whose_head_or_tiering_commit_is_unknown() -> None:
     assert left(history(rounds(100, DAY), tiered=1_000)) == set(range(1, 101))
     assert left(history(rounds(100, DAY), head=1_000)) == set(range(1, 101))
+    assert left(history(rounds(100, DAY), kept_since=UNKNOWN_SNAPSHOT)) == set(range(1, 101))
+
+
+def test_snapshots_since_the_assignment_of_the_round_stay_for_reads_that_were_opened_since() -> None:
+    table = history(rounds(100, 1_000), kept_since=40)
+    assert left(replace(table, kept_since=None)) == left(replace(table, kept_since=100)) != set(range(1, 101))
+    assert set(range(40, 101)) <= left(table)
+    assert set(range(1, 40)) - left(table)
 
 
 SNAPSHOTS = st.lists(st.tuples(st.integers(0, 3 * DAY), st.booleans(), st.booleans()), min_size=1, max_size=60)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiering.lake.rules.upkeep.consecutive_expiry import MAX_SNAPSHOTS, UNBOUNDED_MS, ConsecutiveHistory, oldest_kept
-from tiering.model.tables import SnapshotRetention
+from tiering.model.tables import UNKNOWN_SNAPSHOT, SnapshotRetention
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -36,6 +36,12 @@ def test_a_user_who_names_an_age_gets_it() -> None:
     assert oldest_kept(history(8_640, 10_000, is_bounded=False), RETENTION, NOW, limit=10_000) == 1
     assert oldest_kept(history(30, HOUR, user_max_age_ms=48 * HOUR), RETENTION, NOW) == 1
     assert oldest_kept(history(30, DAY, user_min_count=25), RETENTION, NOW) == 6
+
+
+def test_snapshots_since_the_assignment_of_the_round_stay_for_reads_that_were_opened_since() -> None:
+    assert oldest_kept(history(60, DAY), RETENTION, NOW) == 51
+    assert oldest_kept(history(60, DAY, kept_since=40), RETENTION, NOW) == 40
+    assert oldest_kept(history(60, DAY, kept_since=UNKNOWN_SNAPSHOT), RETENTION, NOW) == 1
 
 
 def test_very_many_snapshots_expire_in_pieces() -> None:

@@ -276,6 +276,7 @@ def _history(table: TableInfo, metadata: TableMetadata, head: int, tiered: int) 
         user_min_count=_number(metadata.properties.get(MIN_COUNT)),
         main_max_age_ms=None if main is None else main.max_snapshot_age_ms,
         main_min_count=None if main is None else main.min_snapshots_to_keep,
+        kept_since=table.kept_since,
     )
 
 

@@ -88,6 +88,7 @@ def _history(loaded: LoadedTable, folder: TableFolder, table: TableInfo, order: 
         reserved=[*_consumers(folder), *(number for number in table.read_snapshots if number >= loaded.chain[0].snapshot_id)],
         user_max_age_ms=0 if has_age else _duration_ms(options),
         user_min_count=0 if has_count else _number(options.get(NUM_RETAINED)),
+        kept_since=table.kept_since,
         is_bounded=not has_age and SNAPSHOT_MAX_AGE.name not in table.properties and TIME_RETAINED not in options,
     )
 

@@ -4,6 +4,7 @@ Readers of such a table search a time by bisection over the ids, and a gap is an
 expire from the oldest one on, and none in between is removed. These always stay:
 
     the newest tiering commit, and every newer snapshot
+    the newest tiering commit when the round was assigned, and every newer snapshot: reads that were opened since need one of them
     the snapshot that a consumer reads next, and every newer snapshot
     the newest `min_count` snapshots
     every snapshot up to the age, or the count, that the lake table's own settings keep
@@ -41,6 +42,7 @@ class ConsecutiveHistory:
     """The snapshots of a table, and the conditions that keep them.
 
     `committed_ms`: commit times, the oldest first; the oldest snapshot has the id `oldest`. `reserved`: ids that consumers read next.
+    `kept_since`: as in `TableInfo`.
     `user_max_age_ms` and `user_min_count` are settings of the lake table. `is_bounded`: no option says how long snapshots are kept.
     """
 
@@ -51,6 +53,7 @@ class ConsecutiveHistory:
     user_max_age_ms: int = 0
     user_min_count: int = 0
     is_bounded: bool = True
+    kept_since: int | None = None
 
 
 def oldest_kept(history: ConsecutiveHistory, retention: SnapshotRetention, now_ms: int, *, limit: int = REMOVED_AT_ONCE) -> int:
@@ -58,7 +61,8 @@ def oldest_kept(history: ConsecutiveHistory, retention: SnapshotRetention, now_m
     newest = history.oldest + len(history.committed_ms) - 1
     min_count = max(retention.min_count, history.user_min_count, 1)
     oldest_ms = now_ms - max(retention.max_age_ms, history.user_max_age_ms)
-    stop = min((history.tiered, newest - min_count + 1, history.oldest + limit, *history.reserved))
+    since = history.tiered if history.kept_since is None else min(history.tiered, history.kept_since)
+    stop = min((since, newest - min_count + 1, history.oldest + limit, *history.reserved))
     kept = history.oldest
     while kept < stop:
         replaced_ms = history.committed_ms[kept + 1 - history.oldest]

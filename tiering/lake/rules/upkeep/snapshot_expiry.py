@@ -9,6 +9,7 @@ These snapshots always stay:
     the newest one of the main branch that is older than `max_age_ms`   it was the head at the beginning of that time
     those that the user's `history.expire.*` keeps                      these options can keep more than the policy, never less
     those that open reads need                                          the coordinator knows them
+    the newest tiering commit when the round was assigned, and later    reads that were opened since then need one of them
 
 The other snapshots of the main branch are thinned: of each slot, which is a 96th part of `max_age_ms`, the last snapshot stays until it is
 older than `max_age_ms`. So a table with a commit every 10 s has about a hundred snapshots instead of thousands. A query as of a time within
@@ -115,7 +116,7 @@ class TableHistory:
     """The snapshots of a table, and the conditions that keep them.
 
     `tiered` is the newest tiering commit. `references` are all except the main branch and the tag of the newest tiering commit.
-    `former_heads`: ids from the table's log of heads. `read_snapshots`: those that open reads need.
+    `former_heads`: ids from the table's log of heads. `read_snapshots` and `kept_since`: as in `TableInfo`.
     `user_max_age_ms` and `user_min_count` are the table's `history.expire.*`. The fields
     `main_*` are the retention of the main branch. None = not set.
     """
@@ -130,6 +131,7 @@ class TableHistory:
     user_min_count: int | None = None
     main_max_age_ms: int | None = None
     main_min_count: int | None = None
+    kept_since: int | None = None
 
     @property
     def unthinned_ms(self) -> int | None:
@@ -152,7 +154,7 @@ def expired_snapshots(
 
     `literal`: a user named the age, so every older snapshot is removed, also the one that was the head when that age begins.
 
-    Returns an empty list if the newest tiering commit or the head is unknown.
+    Returns an empty list if the newest tiering commit, that of the assignment, or the head is unknown.
     """
     kept = kept_snapshots(history, retention, now_ms, thins=thins, literal=literal)
     removed = [snapshot for snapshot in history.snapshots if snapshot.snapshot_id not in kept]
@@ -165,9 +167,10 @@ def kept_snapshots(
 ) -> Mapping[int, str]:
     """Returns the snapshots that stay, each with the reason as text. The arguments are those of `expired_snapshots`."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in history.snapshots}
-    if history.tiered not in by_id or history.head not in by_id:
+    tiered = {history.tiered} if history.kept_since is None else {history.tiered, history.kept_since}
+    if not {*tiered, history.head} <= by_id.keys():
         return dict.fromkeys(by_id, UNKNOWN_HEAD)
-    floor = by_id[history.tiered].sequence_number
+    floor = min(by_id[snapshot_id].sequence_number for snapshot_id in tiered)
     since = [snapshot.snapshot_id for snapshot in history.snapshots if snapshot.sequence_number >= floor]
     main = _main_branch(history, by_id)
     on_main = {snapshot.snapshot_id for snapshot in main}
