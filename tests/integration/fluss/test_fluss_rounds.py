@@ -10,12 +10,14 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from support.clusters.fluss_tables import FlussTables
+from support.fresh.served_read import served_read
 from support.lakes.lake_proof import lake_rows, marker_of
 from support.running.cluster_of_processes import rows
 from support.running.fluss_deployment import LAKE, FlussDeployment, make_orders
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.log.bucket_log import BucketLog
+from tiering.errors import LakeDisabled
 from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, TablePath
@@ -133,6 +135,8 @@ def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: Flus
         tables.append(table, rows(start, 1_000).to_batches())
     log = BucketLog(tables.client, table.path, table.table_id, BucketKey(None, 0))
     wait_for("retention cuts the log", lambda: log.bounds().log_start > COUNT)
+    with served_read(deployment.uri, table.path) as read, pytest.raises(LakeDisabled, match="of bucket 0 are only in its lake copy"):
+        read.rows()
     tables.set_option(table, "table.datalake.enabled", "true")
     wait_for("the table is parked", lambda: _failed(deployment, table.path) == "LogTruncated")
     status = deployment.status(table.path)
