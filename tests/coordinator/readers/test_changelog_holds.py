@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 from support.upkeep.held_logs import TIERED, TTL_S, WHOLE, half_tiered, ids, opened, renewed, retain
 from support.worlds.lake_world import LakeWorld
-from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.readers import reads as reads_module
 from tiering.coordinator.readers.stored_holds import HOLD_AHEAD
 from tiering.errors import LogTruncated, SourceChanged
@@ -20,13 +16,6 @@ from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.task_codec import encode
 
 CHANGELOG = ReadScan(ReadPart.CHANGELOG, ("id",))
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path, MemoryStore())
-    yield lake_world
-    lake_world.close()
 
 
 @pytest.fixture

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from support.background import tick
+from support.upkeep.held_logs import planned, rows_of
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.readers.reads import LEASE_OWNER, OpenedRead, lease_of
 from tiering.errors import KvSnapshotGone
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.reading.open_reads import READ_TTL
-from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
-from tiering.union_read.task_codec import decode, encode
 
 MINUTES = 3
 """Minutes between two renewals."""
 EXPECTED = [(id, "first" if id % 2 else "second") for id in range(20)]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path)
-    yield lake_world
-    lake_world.close()
 
 
 @pytest.fixture
@@ -47,15 +37,6 @@ def table(world: LakeWorld) -> TableInfo:
 def upsert(world: LakeWorld, table: TableInfo, ids: range, text: str) -> None:
     rows = pa.table({"id": ids, "text": [text] * len(ids)}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(table.path, rows, text, 0)
-
-
-def planned(world: LakeWorld, ticket: bytes) -> list[bytes]:
-    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan())[0]]
-
-
-def rows_of(tasks: list[bytes]) -> list[tuple[object, ...]]:
-    batches = [batch for task in tasks for batch in decode(task).read()]
-    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
 def opened(world: LakeWorld, table: TableInfo, ttl: timedelta = READ_TTL) -> OpenedRead:

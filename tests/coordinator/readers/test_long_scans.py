@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS
+from support.upkeep.held_logs import planned, rows_of
 from support.upkeep.long_scans import (
     HOUR,
     STEP,
@@ -17,8 +18,6 @@ from support.upkeep.long_scans import (
     is_released,
     live_for,
     long_world,
-    planned,
-    rows_of,
     table_to_read,
 )
 from tiering.coordinator.readers.open_reads import OpenReads

@@ -11,6 +11,7 @@ import pytest
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.services.served import at_uri
 from support.services.served_reads import reads_at_uri
+from support.upkeep.held_logs import ids
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, LakeRolledBack, ReadExpired, SourceChanged, UnknownTable
 from tiering.model.reading.conditions import Filter, Operator
@@ -32,8 +33,7 @@ class Service:
 
     def ids(self, read: OpenedRead) -> list[int]:
         """The ids of all rows, read as executors do."""
-        tasks = [decode(task) for task in self.client.plan(read.ticket, ReadScan(columns=("id",)))[0]]
-        return sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist())
+        return ids(self.client.plan(read.ticket, ReadScan(columns=("id",)))[0])
 
 
 @pytest.fixture(params=[ICEBERG, ICEBERG_CLEAN], ids=lambda kind: kind.name)

@@ -12,6 +12,7 @@ import pytest
 
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.services.served_reads import reads_at_uri
+from support.upkeep.held_logs import ids
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.streams import STREAM_TTL
@@ -20,7 +21,6 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.union_read.streams.batches import StreamOptions
 from tiering.union_read.streams.client import StreamClient
 from tiering.union_read.streams.offsets import BEGINNING
-from tiering.union_read.task_codec import decode as decode_task
 
 BUCKET = BucketKey(None, 0)
 VISITS = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
@@ -37,8 +37,7 @@ class Query:
         return self.client.next_batch(self.checkpoint, max_records)
 
     def rows(self, end: str) -> list[int]:
-        tasks = [decode_task(task) for task in self.client.plan_batch(self.checkpoint, end, ["id"])]
-        return sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist())
+        return ids(self.client.plan_batch(self.checkpoint, end, ["id"]))
 
     def run(self, max_records: int | None = None) -> list[int]:
         """Runs one batch. Returns its rows."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.upkeep.held_logs import TIERED, half_tiered, ids, opened, renewed, retain, starts
+from support.upkeep.held_logs import TIERED, half_tiered, ids, opened, planned, renewed, retain, starts
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Writes
@@ -19,10 +19,8 @@ from tiering.coordinator.readers.stored_holds import HOLD_AHEAD
 from tiering.coordinator.readers.streams import STREAM_TTL, StreamCall, Streams
 from tiering.errors import Fenced, LogTruncated, ReadExpired
 from tiering.model.reading.open_reads import READ_TTL
-from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
 from tiering.union_read.streams.batches import StreamOptions
-from tiering.union_read.task_codec import encode
 
 SECOND = timedelta(seconds=1)
 
@@ -54,10 +52,6 @@ def world(tmp_path: Path, store: CountingStore) -> Iterator[LakeWorld]:
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
     return half_tiered(world)
-
-
-def planned(world: LakeWorld, ticket: bytes) -> list[bytes]:
-    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id",)))[0]]
 
 
 def test_a_coordinator_that_takes_over_keeps_what_open_reads_need(world: LakeWorld, table: TableInfo) -> None:

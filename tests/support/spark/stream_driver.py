@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from support.running.processes import wait_for
 from support.running.spark_sessions import spark_session
 
 if TYPE_CHECKING:
@@ -113,10 +113,10 @@ def run_here(plan: DriverPlan) -> None:
     plan.results.mkdir(exist_ok=True, parents=True)
     with spark_session(Path(plan.folder) / "warehouse", plan.properties) as spark:
         query = start(spark, plan)
-        while plan.kill_after is not None and not (plan.checkpoint / "commits" / str(plan.kill_after)).exists():
-            assert query.isActive, query.exception()
-            time.sleep(0.01)
         if plan.kill_after is not None:
+            committed = plan.checkpoint / "commits" / str(plan.kill_after)
+            wait_for(f"batch {plan.kill_after} is committed", lambda: committed.exists() or not query.isActive)
+            assert committed.exists(), query.exception()
             kill()
         if not plan.available_now:
             query.processAllAvailable()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from support.worlds.lake_world import LakeWorld
+from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import TableInfo
-from tiering.union_read.task_codec import decode
+from tiering.union_read.task_codec import decode, encode
 
 TTL_S = 60
 WHOLE = [0, 0]
@@ -32,8 +36,18 @@ def renewed(world: LakeWorld, ticket: bytes) -> bytes:
     return world.coordinator.reads.renew(ticket)[1]
 
 
-def ids(tasks: list[bytes]) -> list[int]:
-    """Returns the ids of the rows of tasks, read as executors do."""
+def planned(world: LakeWorld, ticket: bytes) -> list[bytes]:
+    """Returns the tasks of a scan of all rows, as executors get them."""
+    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan())[0]]
+
+
+def rows_of(tasks: Iterable[bytes]) -> list[tuple[Any, ...]]:
+    """Returns the rows of tasks, sorted, read as executors do."""
+    return sorted(tuple(row.values()) for task in tasks for batch in decode(task).read() for row in batch.to_pylist())
+
+
+def ids(tasks: Iterable[bytes]) -> list[int]:
+    """Returns the ids of the rows of tasks, sorted, read as executors do."""
     return sorted(value for task in tasks for batch in decode(task).read() for value in batch.column("id").to_pylist())
 
 

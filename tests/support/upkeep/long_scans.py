@@ -20,19 +20,15 @@ from tiering.coordinator.readers.reads import OpenedRead
 from tiering.lake.base import Lake
 from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder
-from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.procedures.sweep_lake import SweepLake
-from tiering.union_read.task_codec import decode, encode
 
 HOUR = timedelta(hours=1)
 STEP = timedelta(minutes=3)
 """Time between two rounds, in which the reader renews once."""
 KEYS = 40
 """Keys of a primary-key table, which all writes change."""
-
-Row = tuple[int, str]
 
 
 class LongWorld(LakeWorld):
@@ -83,16 +79,6 @@ def write(world: LongWorld, table: TableInfo, number: int) -> None:
     world.storage.upsert(table.path, rows, f"writer-{number}", 0)
     keys = pa.table({"id": [number % KEYS]}, schema=pa.schema([PRIMARY_KEY_SCHEMA.field("id")]))
     world.storage.delete(table.path, keys, f"deleter-{number}", 0)
-
-
-def planned(world: LongWorld, ticket: bytes) -> list[bytes]:
-    """The tasks of a scan of all rows, as executors get them."""
-    return [encode(task) for task in world.coordinator.reads.plan(ticket, ReadScan(columns=("id", "text")))[0]]
-
-
-def rows_of(tasks: list[bytes]) -> list[Row]:
-    batches = [batch for task in tasks for batch in decode(task).read()]
-    return sorted((row["id"], row["text"]) for batch in batches for row in batch.to_pylist())
 
 
 def live(world: LongWorld, table: TableInfo, number: int, *, upkeep: bool) -> None:

@@ -12,13 +12,13 @@ from support.clusters.fluss_tables import FlussTables
 from support.running.cluster_of_processes import KEYED, SCHEMA, rows
 from support.running.fluss_deployment import BY_HAND, FlussDeployment
 from support.running.processes import wait_for
+from support.upkeep.held_logs import rows_of
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.errors import InvalidArgument, LogTruncated
 from tiering.model.tables import BucketKey
 from tiering.union_read.streams.batches import StreamOptions
 from tiering.union_read.streams.client import StreamClient
 from tiering.union_read.streams.offsets import BEGINNING
-from tiering.union_read.task_codec import decode
 
 MAX_RECORDS = 25
 
@@ -51,8 +51,7 @@ class Query:
         return batches
 
     def _rows(self, client: StreamClient, end: str) -> list[tuple[Any, ...]]:
-        tasks = [decode(data) for data in client.plan_batch(self.offset or BEGINNING, end, self.columns)]
-        return sorted(tuple(row.values()) for task in tasks for batch in task.read() for row in batch.to_pylist())
+        return rows_of(client.plan_batch(self.offset or BEGINNING, end, self.columns))
 
 
 def test_a_stream_has_each_row_in_one_batch_beside_rounds_and_a_killed_service(service: FlussDeployment, tables: FlussTables) -> None:
