@@ -9,25 +9,26 @@ import pytest
 
 from support.lake_kinds.kinds import ICEBERG_CLEAN
 from support.services.served_reads import reads_at_uri
-from support.upkeep.long_scans import HOUR, STEP, LongWorld, live_for, long_world, table_to_read
+from support.upkeep.aged_world import AgedWorld
+from support.upkeep.long_scans import HOUR, STEP, live_for, long_world, table_to_read
 from tiering.model.reading.open_reads import UNRENEWED_TTL
 from tiering.model.tables import TableInfo
 from tiering.union_read.spark_source import ReadFailed, ReadPartition, UnionReader, read_options
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LongWorld]:
+def world(tmp_path: Path) -> Iterator[AgedWorld]:
     with long_world(tmp_path, ICEBERG_CLEAN) as long:
         yield long
 
 
 @pytest.fixture(params=[False, True], ids=["log", "primary key"])
-def table(request: pytest.FixtureRequest, world: LongWorld) -> TableInfo:
+def table(request: pytest.FixtureRequest, world: AgedWorld) -> TableInfo:
     return table_to_read(world, has_primary_key=request.param)
 
 
 @pytest.fixture
-def options(world: LongWorld, table: TableInfo) -> Iterator[dict[str, str]]:
+def options(world: AgedWorld, table: TableInfo) -> Iterator[dict[str, str]]:
     with reads_at_uri(world) as uri:
         yield {"table": str(table.path), "uri": uri}
 
@@ -42,7 +43,7 @@ def rows_of(options: dict[str, str], partitions: list[ReadPartition]) -> list[tu
     return sorted((row["id"], row["text"]) for batch in batches for row in batch.to_pylist())
 
 
-def test_a_scan_of_an_hour_has_the_rows_of_its_planning(world: LongWorld, table: TableInfo, options: dict[str, str]) -> None:
+def test_a_scan_of_an_hour_has_the_rows_of_its_planning(world: AgedWorld, table: TableInfo, options: dict[str, str]) -> None:
     partitions = reader(options).partitions()
     expected = rows_of(options, partitions)
     assert [read.expires_at - read.opened_at for read in world.coordinator.reads.open_reads.all()] == [UNRENEWED_TTL]
@@ -52,7 +53,7 @@ def test_a_scan_of_an_hour_has_the_rows_of_its_planning(world: LongWorld, table:
     assert rows_of(options, partitions) == expected
 
 
-def test_a_scan_that_takes_longer_than_its_read_is_kept_is_an_error(world: LongWorld, table: TableInfo, options: dict[str, str]) -> None:
+def test_a_scan_that_takes_longer_than_its_read_is_kept_is_an_error(world: AgedWorld, table: TableInfo, options: dict[str, str]) -> None:
     short, long = options | {"keepFor": "5 min"}, options | {"keepFor": "90 min"}
     partitions = reader(long).partitions()
     expected = rows_of(long, partitions)
@@ -69,7 +70,7 @@ def test_a_scan_that_takes_longer_than_its_read_is_kept_is_an_error(world: LongW
     ("keep_for", "message"),
     [("soon", "'soon' is not a valid keepFor"), ("0 s", "the option 'keepFor' is 0"), ("25 h", "cannot be kept open for 25 h")],
 )
-def test_a_keep_for_that_cannot_be_kept_is_an_error(world: LongWorld, keep_for: str, message: str) -> None:
+def test_a_keep_for_that_cannot_be_kept_is_an_error(world: AgedWorld, keep_for: str, message: str) -> None:
     table = world.table("plain")
     with reads_at_uri(world) as uri, pytest.raises(Exception, match=message):
         reader({"table": str(table.path), "uri": uri, "keepFor": keep_for}).partitions()

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from support.background import tick
-from support.lake_kinds.kinds import ICEBERG, PAIMON
+from support.lake_kinds.kinds import ICEBERG, PAIMON, in_lakes
+from support.upkeep.aged_world import AgedWorld
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.call_support.lake_outlook import outlook_of
 from tiering.coordinator.readers.reads import OpenedRead
 from tiering.errors import LakeUnavailable
-from tiering.lake.base import Lake
-from tiering.lake.paimon.lake import PaimonLake
-from tiering.lake.paimon.opening import warehouse_folder
 from tiering.lake.rules.upkeep.snapshot_expiry import OPEN_READS, UNKNOWN_READS
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
 from tiering.model.reading.open_reads import READ_TTL
@@ -26,18 +24,10 @@ from tiering.model.upkeep import ExpiryOrder
 from tiering.round.steps import actions as act
 
 
-class PaimonWorld(LakeWorld):
-    """Snapshots have the times of the world's clock."""
-
-    def _open_lake(self) -> Lake:
-        return PaimonLake(warehouse_folder(self.lake_properties), clock=self.clock)
-
-
-@pytest.fixture(params=["iceberg", "paimon"])
+@pytest.fixture(params=[ICEBERG, PAIMON], ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     """Each commit removes the snapshots before it: Iceberg's by thinning, Paimon's because they are old."""
-    lake_world = LakeWorld(tmp_path, kind=ICEBERG) if request.param == "iceberg" else PaimonWorld(tmp_path, kind=PAIMON)
-    lake_world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
+    lake_world = AgedWorld(tmp_path, request.param)
     yield lake_world
     lake_world.close()
 
@@ -159,9 +149,9 @@ def test_a_round_keeps_the_snapshot_of_a_read_that_was_opened_before_a_late_comm
     assert not {snapshot, late} & world.view(table).snapshots.keys()
 
 
+@in_lakes(ICEBERG)
 def test_the_outlook_of_an_expiry_names_open_reads(world: LakeWorld) -> None:
-    if world.lake_format != "iceberg":
-        pytest.skip("a Paimon table keeps a range of snapshots")
+    """A Paimon table keeps a range of snapshots."""
     table = tiered(world)
     opened(world, table)
     tier_more(world, table, 10)
@@ -185,9 +175,9 @@ def test_rows_of_an_open_read_are_the_same_after_rounds_and_sweeps(world: LakeWo
     assert sorted(value for task in tasks for batch in task.read() for value in batch.column("id").to_pylist()) == list(range(14))
 
 
+@in_lakes(PAIMON)
 def test_another_snapshot_that_got_the_id_of_a_rolled_back_one_is_not_read(world: LakeWorld) -> None:
-    if world.lake_format == "iceberg":
-        pytest.skip("no snapshot of Iceberg gets the id of an earlier one, and a roll-back removes none")
+    """No snapshot of Iceberg gets the id of an earlier one, and a roll-back removes none."""
     table = world.table("orders")
     tier_more(world, table, 0, rounds=1)
     first = world.view(table).head

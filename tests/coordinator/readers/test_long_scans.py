@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.lake_kinds.kinds import LAKE_KINDS
+from support.upkeep.aged_world import AgedWorld
 from support.upkeep.held_logs import planned, rows_of
 from support.upkeep.long_scans import (
     HOUR,
     STEP,
-    LongWorld,
     data_files,
     is_released,
     live_for,
@@ -30,17 +30,17 @@ KEPT = dict.fromkeys(RELEASED, False)
 
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongWorld]:
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgedWorld]:
     with long_world(tmp_path, request.param) as long:
         yield long
 
 
 @pytest.fixture(params=[False, True], ids=["log", "primary key"])
-def table(request: pytest.FixtureRequest, world: LongWorld) -> TableInfo:
+def table(request: pytest.FixtureRequest, world: AgedWorld) -> TableInfo:
     return table_to_read(world, has_primary_key=request.param)
 
 
-def test_a_scan_of_an_hour_has_the_rows_of_its_beginning_and_then_releases_them(world: LongWorld, table: TableInfo, tmp_path: Path) -> None:
+def test_a_scan_of_an_hour_has_the_rows_of_its_beginning_and_then_releases_them(world: AgedWorld, table: TableInfo, tmp_path: Path) -> None:
     reads = world.coordinator.reads
     opened, files = reads.open(table.path, "spark", "application 1"), data_files(tmp_path)
     tasks, ticket = planned(world, opened.ticket), opened.ticket
@@ -59,7 +59,7 @@ def test_a_scan_of_an_hour_has_the_rows_of_its_beginning_and_then_releases_them(
     assert is_released(world, table, opened, files) == RELEASED
 
 
-def test_what_a_dead_reader_needed_is_removed_once_its_read_has_expired(world: LongWorld, table: TableInfo, tmp_path: Path) -> None:
+def test_what_a_dead_reader_needed_is_removed_once_its_read_has_expired(world: AgedWorld, table: TableInfo, tmp_path: Path) -> None:
     opened, files = world.coordinator.reads.open(table.path, "spark", "application 1"), data_files(tmp_path)
     tasks = planned(world, opened.ticket)
 
@@ -70,7 +70,7 @@ def test_what_a_dead_reader_needed_is_removed_once_its_read_has_expired(world: L
         rows_of(tasks)
 
 
-def test_a_read_without_renewals_is_kept_for_the_time_for_which_it_was_opened(world: LongWorld, table: TableInfo, tmp_path: Path) -> None:
+def test_a_read_without_renewals_is_kept_for_the_time_for_which_it_was_opened(world: AgedWorld, table: TableInfo, tmp_path: Path) -> None:
     ttl_ms = UNRENEWED_TTL // timedelta(milliseconds=1)
     opened, files = world.coordinator.reads.open(table.path, "python", "", ttl_ms), data_files(tmp_path)
     tasks = planned(world, opened.ticket)
@@ -87,7 +87,7 @@ def test_a_read_without_renewals_is_kept_for_the_time_for_which_it_was_opened(wo
 
 @pytest.mark.parametrize(("part", "error"), [("log", LogTruncated), ("lake", LakeUnavailable)])
 def test_without_its_hold_a_scan_of_an_hour_is_an_error(
-    world: LongWorld, table: TableInfo, part: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+    world: AgedWorld, table: TableInfo, part: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, nothing = ("kept_log", {}) if part == "log" else ("kept_snapshots", frozenset())
     monkeypatch.setattr(OpenReads, method, lambda reads, table_id: nothing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from pypaimon import CatalogFactory
 
 from support.lake_kinds.by_hand import PaimonByHand
 from support.lake_kinds.kinds import PAIMON_CLEAN
-from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.upkeep.aged_world import AgedWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
 from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.calls.sweep_lake import sweep_lake
-from tiering.lake.base import Lake
-from tiering.lake.paimon.lake import PaimonLake
 from tiering.lake.paimon.opening import warehouse_folder
 from tiering.lake.paimon.storage.local import LocalTableFolder
 from tiering.lake.table_options import SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT
@@ -27,11 +25,8 @@ from tiering.model.tables import TableInfo
 from tiering.procedures.sweep_lake import SweepLake, SweepResult
 
 
-class PaimonWorld(LakeWorld):
-    """Snapshots have the times of the world's clock."""
-
-    def _open_lake(self) -> Lake:
-        return PaimonLake(warehouse_folder(self.lake_properties), clock=self.clock)
+class PaimonWorld(AgedWorld):
+    """A world with Paimon tables, and pypaimon as another reader of them."""
 
     def by_pypaimon(self, table: TableInfo) -> Any:
         warehouse = str(warehouse_folder(self.lake_properties))
@@ -40,8 +35,7 @@ class PaimonWorld(LakeWorld):
 
 @pytest.fixture(params=["log", "primary-key"])
 def table_of_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[PaimonWorld, TableInfo]]:
-    world = PaimonWorld(tmp_path, kind=PAIMON_CLEAN)
-    world.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
+    world = PaimonWorld(tmp_path, PAIMON_CLEAN)
     table = world.table("orders") if request.param == "log" else world.primary_key_table("orders")
     world.storage.set_table_option(table.path, SNAPSHOT_MIN_COUNT.name, "1")
     world.storage.set_table_option(table.path, SNAPSHOT_MAX_AGE.name, "1 min")

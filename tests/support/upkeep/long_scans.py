@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 
 from support.background import tick
 from support.lake_kinds.kinds import LakeKind
-from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.upkeep.aged_world import AgedWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
 from support.worlds.stories.tables import EXPIRES_EARLY
 from support.worlds.stories.upkeep import upkeep_often
 from tiering.coordinator.calls.sweep_lake import sweep_lake
 from tiering.coordinator.decisions.upkeep import requests
 from tiering.coordinator.readers.reads import OpenedRead
-from tiering.lake.base import Lake
-from tiering.lake.paimon.lake import PaimonLake
-from tiering.lake.paimon.opening import warehouse_folder
 from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 from tiering.procedures.sweep_lake import SweepLake
@@ -31,31 +29,18 @@ KEYS = 40
 """Keys of a primary-key table, which all writes change."""
 
 
-class LongWorld(LakeWorld):
-    """Snapshots of Paimon tables have the times of the world's clock, and all files are older than any guard."""
-
-    def __init__(self, folder: Path, kind: LakeKind) -> None:
-        super().__init__(folder, kind=kind)
-        self.clock.wall = datetime.now(UTC) + timedelta(days=2)  # files carry the machine's time
-
-    def _open_lake(self) -> Lake:
-        if self.lake_format == "paimon":
-            return PaimonLake(warehouse_folder(self.lake_properties), clock=self.clock)
-        return super()._open_lake()  # type: ignore[no-any-return]
-
-
 @contextmanager
-def long_world(folder: Path, kind: LakeKind) -> Iterator[LongWorld]:
+def long_world(folder: Path, kind: LakeKind) -> Iterator[AgedWorld]:
     """A world whose rounds merge files and expire snapshots all the time."""
     with upkeep_often():
-        world = LongWorld(folder, kind)
+        world = AgedWorld(folder, kind)
         try:
             yield world
         finally:
             world.close()
 
 
-def table_to_read(world: LongWorld, *, has_primary_key: bool) -> TableInfo:
+def table_to_read(world: AgedWorld, *, has_primary_key: bool) -> TableInfo:
     """A table with rows in the lake, and more in the log. Its log and its snapshots are kept as short as possible."""
     options = {"log_ttl": "1 min", **{name.removeprefix("table."): value for name, value in EXPIRES_EARLY.items()}}
     options["datalake.snapshot.min-count"] = "1"
@@ -69,7 +54,7 @@ def table_to_read(world: LongWorld, *, has_primary_key: bool) -> TableInfo:
     return table
 
 
-def write(world: LongWorld, table: TableInfo, number: int) -> None:
+def write(world: AgedWorld, table: TableInfo, number: int) -> None:
     """Appends ten rows; or changes half of the keys and deletes one."""
     if table.table_type is TableType.LOG:
         world.append(table, number * 10, 10)
@@ -81,7 +66,7 @@ def write(world: LongWorld, table: TableInfo, number: int) -> None:
     world.storage.delete(table.path, keys, f"deleter-{number}", 0)
 
 
-def live(world: LongWorld, table: TableInfo, number: int, *, upkeep: bool) -> None:
+def live(world: AgedWorld, table: TableInfo, number: int, *, upkeep: bool) -> None:
     """One step: new rows, a round, a rewrite of all files, an expiry of all old snapshots, a sweep, and retention."""
     write(world, table, number)
     assert world.tier(table).error is None
@@ -94,7 +79,7 @@ def live(world: LongWorld, table: TableInfo, number: int, *, upkeep: bool) -> No
     tick(world.coordinator)
 
 
-def _upkeep(world: LongWorld, table: TableInfo, order: UpkeepOrder) -> None:
+def _upkeep(world: AgedWorld, table: TableInfo, order: UpkeepOrder) -> None:
     records = world.coordinator.table_records
     with records.changing():
         records.put(requests.request(records.context("ann"), world.record(table), order, "rewrite_data_files").change)
@@ -102,7 +87,7 @@ def _upkeep(world: LongWorld, table: TableInfo, order: UpkeepOrder) -> None:
         assert world._stepped(answer).end().error is None
 
 
-def live_for(world: LongWorld, table: TableInfo, time: timedelta, first: int, renew: Callable[[], None] = lambda: None) -> None:
+def live_for(world: AgedWorld, table: TableInfo, time: timedelta, first: int, renew: Callable[[], None] = lambda: None) -> None:
     """Lets the time pass, in steps. `first` is the number of the first write. `renew` is called once in each step."""
     end = world.clock.now() + time
     for number in range(first, 1_000):
@@ -113,7 +98,7 @@ def live_for(world: LongWorld, table: TableInfo, time: timedelta, first: int, re
         live(world, table, number, upkeep=number % 3 == 0)
 
 
-def log_starts(world: LongWorld, table: TableInfo) -> dict[BucketKey, int]:
+def log_starts(world: AgedWorld, table: TableInfo) -> dict[BucketKey, int]:
     return {bucket: offsets.log_start for bucket, offsets in world.storage.offsets(table).items()}
 
 
@@ -122,7 +107,7 @@ def data_files(folder: Path) -> set[Path]:
     return {file for file in folder.rglob("*.parquet") if "cluster" not in file.relative_to(folder).parts}
 
 
-def is_released(world: LongWorld, table: TableInfo, opened: OpenedRead, files: set[Path]) -> dict[str, bool]:
+def is_released(world: AgedWorld, table: TableInfo, opened: OpenedRead, files: set[Path]) -> dict[str, bool]:
     """Which parts of a read are gone: its log records, its snapshot, and `files`, which were in the lake as it was opened."""
     starts = log_starts(world, table)
     return {
