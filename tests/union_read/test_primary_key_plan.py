@@ -163,7 +163,7 @@ def test_a_kv_snapshot_that_is_gone_at_each_attempt_is_an_error(world: LakeWorld
     upsert(world, table, range(10), "a")
     world.storage.take_kv_snapshots(table.path)
 
-    with pytest.raises(KvSnapshotGone, match="was deleted while a read began"):
+    with pytest.raises(KvSnapshotGone, match="was deleted before a read could lease it"):
         open_read(world.storage, table.path, lambda _: NO_LAKE, list)
 
 

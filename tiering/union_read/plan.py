@@ -87,15 +87,8 @@ def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase, le
         lake_mark=None if base.view is None or base.view.head is None else mark_of(base.view, base.view.head),
         only_in_lake=offsets_only_in_lake(source, table, plan.bases),
     )
-    snapshots = snapshots_to_lease(moment)
-    if snapshots and lease is not None and (missing := lease(snapshots)):
-        bucket = min(missing, key=lambda place: place.bucket.sort_key()).bucket
-        raise KvSnapshotGone(
-            f"the KV snapshot {moment.kv_snapshots[bucket]} of bucket {bucket} of {table.path} was deleted while a read began",
-            hint=AGAIN,
-            table_path=table.path,
-            bucket=bucket,
-        )
+    if lease is not None:
+        lease_snapshots(moment, lease)
     return moment
 
 
@@ -141,6 +134,19 @@ def lake_disabled(table: TableInfo, only_in_lake: Offsets) -> LakeDisabled:
 def snapshots_to_lease(moment: ReadMoment) -> dict[TableBucket, int]:
     """Returns the KV snapshots that the tasks of the moment read, by bucket."""
     return {TableBucket(moment.table_id, bucket): snapshot_id for bucket, snapshot_id in moment.kv_snapshots.items()}
+
+
+def lease_snapshots(moment: ReadMoment, lease: LeaseSnapshots) -> None:
+    """Leases the KV snapshots of the moment. Raises KvSnapshotGone if one does not exist any more."""
+    snapshots = snapshots_to_lease(moment)
+    if snapshots and (missing := lease(snapshots)):
+        bucket = min(missing, key=lambda place: place.bucket.sort_key()).bucket
+        raise KvSnapshotGone(
+            f"the KV snapshot {moment.kv_snapshots[bucket]} of bucket {bucket} of {moment.path} was deleted before a read could lease it",
+            hint=AGAIN,
+            table_path=moment.path,
+            bucket=bucket,
+        )
 
 
 def base_without_coordinator(source: SplitSource, open_lake: LakeOpener) -> CheckedBase:

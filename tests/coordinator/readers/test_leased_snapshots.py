@@ -114,6 +114,20 @@ def test_a_renewal_at_the_next_coordinator_renews_the_lease(world: LakeWorld, ta
     assert rows_of(tasks) == EXPECTED
 
 
+def test_a_renewal_after_an_outage_in_which_the_lease_ended_is_an_error(world: LakeWorld, table: TableInfo) -> None:
+    read = opened(world, table)
+    world.restart(down_s=7_200)
+    _, ticket = world.coordinator.reads.renew(read.ticket)  # no newer snapshots have replaced those of the read yet
+    assert rows_of(planned(world, ticket)) == EXPECTED
+
+    world.restart(down_s=7_200)
+    upsert(world, table, range(20), "after the outage")
+    world.storage.take_kv_snapshots(table.path)
+    live(world, table, 0)
+    with pytest.raises(KvSnapshotGone, match="was deleted before a read could lease it"):
+        world.coordinator.reads.renew(ticket)
+
+
 def test_without_a_lease_the_read_is_an_error(world: LakeWorld, table: TableInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.storage, "acquire_lease", lambda *_, **__: ())
     read = opened(world, table)

@@ -171,14 +171,14 @@ class Reader:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_living_reader_loses_anything_in_any_order_of_events(world: LakeWorld, table: TableInfo, seed: int) -> None:
-    """Reads, renewals, closes, deaths of readers, rounds, retention and restarts in a random order."""
+    """Reads, renewals, closes, deaths of readers, rounds, retention, restarts and outages in a random order."""
     rng, rows, readers = random.Random(seed), 20, list[Reader]()
 
     def now() -> float:
         return world.clock.now().timestamp()
 
     for _ in range(120):
-        match rng.choice(("open", "open", "plan", "close", "die", "write", "retain", "retain", "restart", "pass")):
+        match rng.choice(("open", "open", "plan", "close", "die", "write", "retain", "retain", "restart", "outage", "pass")):
             case "open":
                 ticket = opened(world, table)
                 tasks = planned(world, ticket)
@@ -197,6 +197,11 @@ def test_no_living_reader_loses_anything_in_any_order_of_events(world: LakeWorld
                 retain(world, table)
             case "restart":
                 world.restart()
+            case "outage":
+                living = [reader for reader in readers if reader.renews and now() < reader.expires]
+                world.restart(down_s=rng.choice((60, 600, 7_200)))
+                for reader in living:
+                    reader.expires = now() + 1
             case "pass":
                 world.clock.advance(rng.choice((1, 30, 90)))
         for reader in readers:

@@ -17,9 +17,9 @@ TIERED = [5, 5]
 """Offsets of the two buckets up to which the lake has the log as a test begins."""
 
 
-def half_tiered(world: LakeWorld, name: str = "orders") -> TableInfo:
+def half_tiered(world: LakeWorld) -> TableInfo:
     """Returns a table with ten rows in the lake, and ten more in the log: two buckets from offset 5 on. The log has all of them."""
-    table = world.table(name, log_ttl=f"{TTL_S} s")
+    table = world.table("orders", log_ttl=f"{TTL_S} s")
     world.append(table, 0, 10)
     world.tier(table)
     world.append(table, 10, 10)

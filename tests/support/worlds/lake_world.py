@@ -159,9 +159,11 @@ class InlineDeployment:
         level = Level[call.level.upper()]
         return list(validate(self.owner, self.lake, call.path, level, call.snapshot_id))
 
-    def restart(self) -> None:
-        """The coordinator's process ends, and another one takes over."""
+    def restart(self, down_s: float = 0) -> None:
+        """The coordinator's process ends, and another one takes over after this time."""
         self.coordinator.close()
+        if down_s:
+            self.clock.advance(down_s)
         self.coordinator = self._start()
 
     def close(self) -> None:

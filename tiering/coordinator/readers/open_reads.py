@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tiering.coordinator.decisions.records import ReadHold, from_text
+from tiering.coordinator.decisions.records import ReadHold, from_text, to_text
 from tiering.errors import ReadExpired, ServiceBusy
 from tiering.model.reading.open_reads import READ_TTL, OpenRead
 from tiering.model.tables import BucketKey
@@ -36,6 +36,7 @@ class OpenReads:
     def __init__(self, now: Callable[[], datetime], holds: Sequence[ReadHold] = ()) -> None:
         """`holds`: what reads need that an earlier process opened, and that may still run."""
         self._now = now
+        self._started_at = now()
         self._lock = threading.Lock()
         self._holds = holds
         self._reads: dict[str, OpenRead] = {}
@@ -95,12 +96,15 @@ class OpenReads:
     def check(self, read: OpenRead) -> OpenRead:
         """Returns the read of a ticket, merged with what is known of it since. Enters it if it is unknown.
 
-        Raises ReadExpired if it was closed or its time is over.
+        Raises ReadExpired if it was closed or its time is over. A read that ended while no coordinator ran is not an error as long as a
+        hold keeps what it needs. It is entered once it is renewed.
         """
         with self._lock:
             self._check_not_closed(read)
             merged = self._merged(read)
             if merged.expires_at <= self._now():
+                if self._is_inherited(merged):
+                    return merged
                 raise ReadExpired(
                     f"the read of {read.moment.path} expired at {read.expires_at:%H:%M:%S} UTC, because it was not renewed",
                     hint=AGAIN,
@@ -166,6 +170,12 @@ class OpenReads:
     def _holds_of(self, table_id: int) -> list[ReadHold]:
         now = self._now()
         return [hold for hold in self._holds if hold.table_id == table_id and hold.until > now]
+
+    def _is_inherited(self, read: OpenRead) -> bool:
+        """Returns whether an earlier coordinator issued the ticket of the read, and its hold still keeps what the read needs."""
+        moment, log, now = read.moment, to_text(read.moment.log_starts), self._now()
+        holds = self._holds_of(moment.table_id) if read.renewed_at < self._started_at else ()
+        return any(hold.covers(moment.lake_snapshot_id, log, now) for hold in holds)
 
     def _merged(self, read: OpenRead) -> OpenRead:
         """Returns the read of a ticket with the latest times, and with the beginning of the changelog that was fixed first.

@@ -34,7 +34,7 @@ from tiering.model.reading.open_reads import MAX_TTL, READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
-from tiering.union_read.plan import AGAIN, open_read, plan_scan, scan_tasks, snapshots_to_lease, with_changelog_starts
+from tiering.union_read.plan import AGAIN, lease_snapshots, open_read, plan_scan, scan_tasks, with_changelog_starts
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 
@@ -135,7 +135,7 @@ class Reads:
     def renew(self, ticket: bytes) -> tuple[OpenRead, bytes]:
         """Extends the time of the read, and returns it with its new ticket.
 
-        Raises InvalidArgument (an unknown ticket), AccessDenied, UnknownTable, ReadExpired.
+        Raises InvalidArgument (an unknown ticket), AccessDenied, UnknownTable, ReadExpired, KvSnapshotGone, StoreError, Fenced.
         """
         renewed = self._renewed(self._usable(ticket))
         return renewed, self._tickets.sign(renewed)
@@ -167,7 +167,7 @@ class Reads:
         """Returns the tasks of a scan, and the ticket to use from now on; None = the same.
 
         Raises InvalidArgument (an unknown ticket or column), AccessDenied, UnknownTable, ReadExpired, SourceChanged, LogTruncated,
-        LakeUnavailable, StoreError, Fenced.
+        KvSnapshotGone, LakeUnavailable, StoreError, Fenced.
         """
         read, new_ticket = self._scanned(ticket, scan)
         table = self._cluster.table(read.moment.path)
@@ -209,10 +209,12 @@ class Reads:
         return read, self._tickets.sign(read)
 
     def _renewed(self, read: OpenRead) -> OpenRead:
-        """Extends the time of the read, and returns it with its new times. What it needs is in the store before."""
+        """Extends the time of the read, and returns it with its new times. What it needs is in the store before.
+
+        Raises KvSnapshotGone (its lease ended, because the reader could not renew for long), ReadExpired, StoreError, Fenced.
+        """
         until = self.open_reads.renewed(read)
-        if snapshots := snapshots_to_lease(read.moment):
-            self._lease(read.read_id, until.expires_at - until.renewed_at, snapshots)
+        lease_snapshots(read.moment, partial(self._lease, read.read_id, until.expires_at - until.renewed_at))
         self._holds.ensure(until)
         return self.open_reads.renew(read)
 

@@ -28,11 +28,18 @@ class StoredHolds:
         self._table_records = table_records
         self._new_id = new_id
         self._lock = threading.Lock()
-        self.inherited = tuple(table_records.store.read_holds())
+        self.inherited = self._inherited()
         """The holds that earlier coordinators stored."""
         self._by_table: defaultdict[int, list[ReadHold]] = defaultdict(list)
         for hold in self.inherited:
             self._by_table[hold.table_id].append(hold)
+
+    def _inherited(self) -> tuple[ReadHold, ...]:
+        stored, now = self._table_records.store.read_holds(), self._table_records.now().wall
+        holds = [hold.inherited_at(now) for hold in stored]
+        if extended := [hold for hold, former in zip(holds, stored, strict=True) if hold != former]:
+            self._table_records.change_read_holds(added=extended)
+        return tuple(holds)
 
     def ensure(self, read: OpenRead) -> None:
         """Makes sure that the store has what the read needs, until the read expires. Raises StoreError, Fenced."""
