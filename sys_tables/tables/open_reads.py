@@ -22,7 +22,9 @@ class OpenReadRow:
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table.")
     principal: str | None = column("The identity that reads; NULL if the service does not authenticate callers.")
-    engine: str | None = column("The program that reads: spark, python, duckdb.")
+    engine: str | None = column(
+        "The program that reads: spark, python (Spark without the plugin), duckdb, or stream for a streaming query."
+    )
     application_id: str | None = column("The reader's application, such as the id of a Spark application; NULL if it gave none.")
     lake_snapshot_id: int | None = column("The lake snapshot that is read; NULL for a table without a lake copy.")
     log_records: int = column("Upper bound of the records that are read from the log.")
@@ -31,7 +33,7 @@ class OpenReadRow:
     opened_at: datetime = column("When the read was opened. It has all rows of this time.")
     renewed_at: datetime = column("When the read was opened or last renewed.")
     expires_at: datetime = column("When the read ends unless it is renewed. Then what it needs is no longer kept.")
-    state: str = column("OPEN; EXPIRING if the reader has missed a renewal.")
+    state: str = column("OPEN; EXPIRING if the reader has missed several renewals.")
 
 
 @system_table(

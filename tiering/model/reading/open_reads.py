@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from tiering.model.reading.scans import ReadMoment
 
 READ_TTL = timedelta(minutes=5)
-"""How long a read stays open after a renewal. A reader renews after a third of it, so a dead reader keeps nothing for long."""
+"""How long a read stays open after a renewal. Readers renew every minute, so some renewals may fail."""
 
 UNRENEWED_TTL = timedelta(hours=1)
 """How long a read of the plain Spark source stays open by default, because no process renews or closes it."""
@@ -34,5 +34,5 @@ class OpenRead:
     expires_at: datetime
 
     def state(self, now: datetime) -> str:
-        """Returns OPEN, or EXPIRING if the reader has missed a renewal."""
+        """Returns OPEN, or EXPIRING if the reader has missed several renewals."""
         return "EXPIRING" if self.expires_at - now < READ_TTL / 3 else "OPEN"
