@@ -29,7 +29,7 @@ from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
 from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
-from tiering.model.names import SYSTEM_DATABASE, table_path
+from tiering.model.names import CHANGELOG_SUFFIX, LAKE_SUFFIX, SYSTEM_DATABASE, table_path
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, Partition, TableInfo, TablePath
 from tiering.union_read.changelog import changelog_schema
@@ -43,10 +43,6 @@ HIDDEN = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
 """Columns of `fluss.db.t` that a query gets only by name, as in Spark."""
 DAMAGE_SEARCH_FILES = 200
 """How many files are read one by one to find a damaged one, once a query failed; a validation reads all."""
-
-LAKE_SUFFIX = "$lake"
-"""Suffix of the name that means the lake copy alone. A table's own name cannot contain it."""
-CHANGELOG_SUFFIX = "$changelog"
 
 Name = tuple[str, str, str]
 """Catalog, database and table, by their stored names."""

@@ -11,6 +11,10 @@ NAME_LIMIT = 200
 CATALOG = "fluss"
 """The name of the catalog if a deployment sets no other one."""
 SYSTEM_DATABASE = "sys"
+LAKE_SUFFIX = "$lake"
+"""Suffix of a table's name that means its lake copy alone. No table has such a name."""
+CHANGELOG_SUFFIX = "$changelog"
+"""Suffix of a table's name that means the records of its log."""
 _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
@@ -44,6 +48,11 @@ def check_database(name: str) -> str:
 def quote_identifier(name: str) -> str:
     """Returns `name` as an identifier of Spark SQL. It is in backquotes unless it is a plain word."""
     return name if _PLAIN_IDENTIFIER.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def sql_name(path: TablePath, suffix: str = "") -> str:
+    """Returns the full name of a table in Spark SQL, or of what LAKE_SUFFIX or CHANGELOG_SUFFIX makes of it."""
+    return f"{CATALOG}.{quote_identifier(path.database_name)}.{quote_identifier(path.table_name + suffix)}"
 
 
 def split_identifier(text: str) -> list[str]:

@@ -30,9 +30,6 @@ NAME = "lakeward"
 TABLE, URI, KEEP_FOR = "table", "uri", "keepFor"
 """Names of the options."""
 
-CHANGELOG_SUFFIX = "$changelog"
-"""Suffix of the name of a table that means the records of its log."""
-
 
 class ReadFailed(Exception):
     """An error of Lakeward as Spark shows it: `[error class] message Hint: hint`."""
@@ -163,7 +160,7 @@ def read_client(uri: str) -> Iterator[ReadClient]:
 
 def table_and_part(name: str) -> tuple[TablePath, ReadPart]:
     """Returns the table that `database.table` or `database.table$changelog` names, and the rows that it means. Raises InvalidName."""
-    from tiering.model.names import parse_table_path
+    from tiering.model.names import CHANGELOG_SUFFIX, parse_table_path
     from tiering.model.reading.scans import ReadPart
 
     table = name.removesuffix(CHANGELOG_SUFFIX)

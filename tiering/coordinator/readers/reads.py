@@ -30,6 +30,7 @@ from tiering.coordinator.readers.tickets import TicketSigner, unknown_ticket
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, PeerTooOld, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
+from tiering.model.names import LAKE_SUFFIX, sql_name
 from tiering.model.reading.open_reads import MAX_TTL, READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
@@ -82,7 +83,7 @@ def _checked_ttl(ttl_ms: int) -> timedelta:
 
 
 def _lake_alone(path: TablePath) -> str:
-    return f"SELECT * FROM fluss.{path.database_name}.`{path.table_name}$lake` reads the lake copy as it is."
+    return f"SELECT * FROM {sql_name(path, LAKE_SUFFIX)} reads the lake copy as it is."
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
+from tiering.model.names import CHANGELOG_SUFFIX, sql_name
 from tiering.model.reading.scans import ReadMoment, ReadScan
 from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
 from tiering.planning.check_log import check_reachable
@@ -239,7 +240,7 @@ class RowsAfterChanges:
             if not self.ignore_deletes and pc.any(pc.equal(kinds, pa.scalar(ChangeType.DELETE.value, kinds.type))).as_py():
                 raise InvalidArgument(
                     f"a row of {self.path} was deleted, and a stream of rows cannot show that",
-                    hint=f"Stream fluss.{self.path.database_name}.`{self.path.table_name}$changelog`, or set ignoreDeletes=true.",
+                    hint=f"Stream {sql_name(self.path, CHANGELOG_SUFFIX)}, or set ignoreDeletes=true.",
                     table_path=self.path,
                 )
             is_row = pc.is_in(kinds, pa.array([ChangeType.INSERT.value, ChangeType.UPDATE_AFTER.value], kinds.type))
