@@ -20,6 +20,7 @@ from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, SourceChanged
 from tiering.lake.iceberg.reading.row_scan import IcebergFileReader
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
+from tiering.model.reading.open_reads import AGAIN
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.sql_types import Instant
 from tiering.model.tables import TableInfo
@@ -233,7 +234,7 @@ def test_a_partition_that_was_dropped_since_is_an_error_whatever_the_condition(w
     world.storage.drop_partition(table.path, "south")
     with pytest.raises(SourceChanged, match=r"a partition of sales\.orders was dropped") as failure:
         read.rows(ReadScan(conditions=(Filter("region", Operator.EQUAL, ("south",)),)))
-    assert failure.value.hint == "Run the statement again."
+    assert failure.value.hint == AGAIN
 
 
 @in_lakes(ICEBERG)

@@ -23,6 +23,7 @@ from tiering.lake.file_lists import RowScan
 from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
 from tiering.model.reading.conditions import Condition, columns_of
+from tiering.model.reading.open_reads import AGAIN
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, Offsets, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
@@ -44,9 +45,6 @@ plan_again_if_stale = tenacity.retry(
     stop=tenacity.stop_after_attempt(PLAN_ATTEMPTS), retry=tenacity.retry_if_exception_type(STALE_PLAN), reraise=True
 )
 """Decorates a function that plans from the present state. Raises the error of the last attempt."""
-
-AGAIN = "Run the statement again."
-"""Hint for errors after which a new read succeeds."""
 
 UNSIZED_RECORD_BYTES = 270
 """Size of a record whose cluster does not tell it, as in `plan_splits.UNSIZED_SPLIT_RECORDS`."""

@@ -150,8 +150,9 @@ def test_a_read_expires_unless_it_is_renewed(service: Service) -> None:
 
     assert service.ids(renewed) == list(range(10))
     assert service.client.renew(ticket)
-    with pytest.raises(ReadExpired, match=r"sales\.orders expired"):
+    with pytest.raises(ReadExpired, match=r"sales\.orders expired") as failure:
         service.ids(left)
+    assert "A DataFrame of Spark has to be created again" in str(failure.value.hint)
     with pytest.raises(ReadExpired):
         service.client.renew(left.ticket)
 

@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.records import ReadHold, from_text, to_text
 from tiering.errors import ReadExpired, ServiceBusy
-from tiering.model.reading.open_reads import READ_TTL, OpenRead
+from tiering.model.reading.open_reads import AGAIN, READ_TTL, OpenRead
 from tiering.model.tables import BucketKey
-from tiering.union_read.plan import AGAIN
 
 MAX_OPEN_READS = 20_000
 """Upper bound of open reads. A read without a close stays open for UNRENEWED_TTL, so this is some 5 statements a second of such readers."""

@@ -31,11 +31,11 @@ from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, PeerTooOld, PermanentTieringError, SourceChanged
 from tiering.lake.rules.base_check import Base
 from tiering.model.names import LAKE_SUFFIX, sql_name
-from tiering.model.reading.open_reads import MAX_TTL, READ_TTL, OpenRead
+from tiering.model.reading.open_reads import AGAIN, MAX_TTL, READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
-from tiering.union_read.plan import AGAIN, lease_snapshots, open_read, plan_scan, scan_tasks, with_changelog_starts
+from tiering.union_read.plan import lease_snapshots, open_read, plan_scan, scan_tasks, with_changelog_starts
 from tiering.union_read.streams.batches import StreamedTable
 from tiering.union_read.tasks import ReadTask
 

@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 
 from tiering.model.reading.scans import ReadMoment
 
+AGAIN = "Run the statement again. A DataFrame of Spark has to be created again."
+"""Hint for errors after which a new read succeeds."""
+
 READ_TTL = timedelta(minutes=5)
 """How long a read stays open after a renewal. Readers renew every minute, so some renewals may fail."""
 

@@ -30,6 +30,7 @@ from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.rules.hints import PARQUET_PROPERTIES, rewrite_call
 from tiering.lake.writing.keys import Mask
 from tiering.model.reading.conditions import Condition
+from tiering.model.reading.open_reads import AGAIN
 from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import remember_secrets
 
@@ -116,7 +117,7 @@ def table_with(snapshot_id: int, view: LakeView | None, path: TablePath) -> Tabl
     if loaded is None or loaded.metadata.snapshot_by_id(snapshot_id) is None:
         raise LakeUnavailable(
             f"the lake table of {path} no longer has the snapshot {snapshot_id}, with which the read began",
-            hint="Run the statement again.",
+            hint=AGAIN,
             table_path=path,
         )
     return loaded

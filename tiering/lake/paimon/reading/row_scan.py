@@ -26,6 +26,7 @@ from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.upkeep.rewriting import DataFile
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.reading.conditions import Condition
+from tiering.model.reading.open_reads import AGAIN
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 
 
@@ -98,7 +99,7 @@ def _entries(
     if loaded is None or snapshot is None:
         raise LakeUnavailable(
             f"the lake table of {table.path} no longer has the snapshot {snapshot_id}, with which the read began",
-            hint="Run the statement again.",
+            hint=AGAIN,
             table_path=table.path,
         )
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
