@@ -86,7 +86,7 @@ final class FreshStream implements MicroBatchStream, SupportsTriggerAvailableNow
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     return PythonRunner.partitions(
-        unchecked(() -> batches.tasks(start.json(), end.json(), schema)));
+        unchecked(() -> batches.tasks(start.json(), end.json(), schema)), null);
   }
 
   @Override

@@ -22,16 +22,23 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 /**
  * The reads that the statements of a Spark have open. Scans of one table in one statement share a
  * read. A read is extended until the statement ends that executes it, and is closed then. A read
- * that no statement executes, such as of EXPLAIN or {@code df.rdd}, is closed when its plan is
- * garbage, and is no longer extended after an hour. Thread-safe.
+ * that no statement executes, such as of EXPLAIN or {@code df.rdd}, is closed when its plan and its
+ * tasks are garbage, and is no longer extended after a day. So is the read of an iterator, because
+ * its jobs run after the end of its statement. Thread-safe.
  */
 final class OpenReads extends SparkListener {
 
   /** A service holds what a read needs for some minutes. */
   private static final int RENEWAL_SECONDS = 60;
 
-  /** A read of a plan that no statement executes must not keep the log of its table for days. */
-  private static final Duration IDLE_LIMIT = Duration.ofHours(1);
+  /**
+   * A read that no statement executes must not keep the log of its table for days. A service lets no
+   * read be opened for longer.
+   */
+  private static final Duration IDLE_LIMIT = Duration.ofHours(24);
+
+  /** Spark's name of the action {@code Dataset.toLocalIterator}, with which JDBC reads in pieces. */
+  private static final String ITERATOR = "toLocalIterator";
 
   private static final Cleaner CLEANER = Cleaner.create();
 
@@ -123,18 +130,24 @@ final class OpenReads extends SparkListener {
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
     if (event instanceof SparkListenerSQLExecutionEnd end) {
-      end(String.valueOf(end.executionId()));
+      end(String.valueOf(end.executionId()), hasNoMoreJobs(end));
     }
   }
 
-  private void end(String execution) {
+  /** Whether all jobs have ended. Spark gives the iterator of Python, and few others, no name. */
+  private static boolean hasNoMoreJobs(SparkListenerSQLExecutionEnd end) {
+    return end.executionName().exists(name -> !name.equals(ITERATOR));
+  }
+
+  /** Forgets a statement. If {@code closing}, the reads end that no other statement executes. */
+  private void end(String execution, boolean closing) {
     Map<Object, OpenedRead> ended;
     Set<OpenedRead> others = ConcurrentHashMap.newKeySet();
     synchronized (byExecution) {
       ended = byExecution.remove(execution);
       byExecution.values().forEach(reads -> others.addAll(reads.values()));
     }
-    if (ended != null) {
+    if (ended != null && closing) {
       ended.values().stream()
           .filter(read -> read.isUsed() && !others.contains(read))
           .forEach(read -> close(read.ticket()));
@@ -154,10 +167,11 @@ final class OpenReads extends SparkListener {
       executions = Set.copyOf(byExecution.keySet());
       byExecution.values().forEach(reads -> reads.values().forEach(read -> running.add(read.ticket())));
     }
-    // A statement that was cancelled may open its read after its end was reported.
+    // A statement that was cancelled may open its read after its end was reported. Its read is not
+    // closed here, because the end of an iterator may not be reported yet.
     for (String execution : executions) {
       if (SQLExecution.getQueryExecution(Long.parseLong(execution)) == null) {
-        end(execution);
+        end(execution, false);
       }
     }
     open.removeIf(ticket -> ticket.age().compareTo(IDLE_LIMIT) > 0 && !running.contains(ticket));

@@ -53,11 +53,33 @@ final class PythonRunner {
 
   private PythonRunner() {}
 
-  /** One partition for each task. */
-  static InputPartition[] partitions(List<ByteString> tasks) {
+  /**
+   * A task on the driver. Spark may run it when the plan is garbage, as for an iterator or {@code
+   * df.rdd}, so it keeps its read reachable. Executors get Spark's own class, because they may not
+   * have this plugin.
+   */
+  private static final class TaskPartition extends PythonInputPartition {
+    private final transient OpenedRead read;
+
+    private TaskPartition(int index, byte[] task, OpenedRead read) {
+      super(index, task);
+      this.read = read;
+    }
+
+    private Object writeReplace() {
+      return new PythonInputPartition(index(), pickedPartition());
+    }
+  }
+
+  /**
+   * One partition for each task.
+   *
+   * @param read which the tasks belong to; null for a stream, which has none
+   */
+  static InputPartition[] partitions(List<ByteString> tasks, OpenedRead read) {
     InputPartition[] partitions = new InputPartition[tasks.size()];
     for (int i = 0; i < partitions.length; i++) {
-      partitions[i] = new PythonInputPartition(i, tasks.get(i).toByteArray());
+      partitions[i] = new TaskPartition(i, tasks.get(i).toByteArray(), read);
     }
     return partitions;
   }

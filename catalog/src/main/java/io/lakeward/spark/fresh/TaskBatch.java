@@ -20,7 +20,7 @@ record TaskBatch(OpenedRead read, ReadScan request, StructType schema, boolean a
   @Override
   public InputPartition[] planInputPartitions() {
     OpenReads.installed().keep(read);
-    return PythonRunner.partitions(unchecked(() -> read.tasks(request)));
+    return PythonRunner.partitions(unchecked(() -> read.tasks(request)), read);
   }
 
   @Override
