@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from support.fresh.union_reads import PlannedRead
 from support.lake_kinds.kinds import ICEBERG, in_lakes
-from support.readers.union_reads import PlannedRead
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from tiering.errors import InvalidArgument
 from tiering.model.reading.conditions import Filter, Operator

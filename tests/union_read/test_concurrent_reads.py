@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from support.depth import SOAKS, soaked
+from support.fresh import concurrent_reads
+from support.fresh.concurrent_reads import KEY_SHAPES, LOG_SHAPES, ConcurrentReads, Figures, WrongRows
 from support.lake_kinds.kinds import ICEBERG_CLEAN, LAKE_KINDS, LakeKind
-from support.readers import concurrent_reads
-from support.readers.concurrent_reads import KEY_SHAPES, LOG_SHAPES, ConcurrentReads, Figures, WrongRows
 from support.worlds.stories.upkeep import upkeep_often
 from tiering.cli.sql import fresh_reads
 from tiering.errors import LogBehindLake

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from support.fresh.union_reads import planned_read
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.lakes.foreign.files import delete_at, delete_equal
-from support.readers.union_reads import planned_read
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import LakeUnavailable, SchemaDrift
 from tiering.model.reading.conditions import Filter, Operator

@@ -9,8 +9,8 @@ from pathlib import PurePath
 import pyarrow as pa
 import pytest
 
+from support.fresh.union_reads import PlannedRead, planned_read
 from support.lake_kinds.kinds import PAIMON, PAIMON_CLEAN, in_lakes
-from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import LakeWorld
 from tiering.lake.paimon.reading import file_readers
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.fresh.read_service import reads_at_uri
 from support.lake_kinds.kinds import ICEBERG_CLEAN
-from support.services.served_reads import reads_at_uri
 from support.upkeep.aged_world import AgedWorld
 from support.upkeep.long_scans import HOUR, STEP, live_for, long_world, table_to_read
 from tiering.model.reading.open_reads import UNRENEWED_TTL

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from support.fresh.union_reads import PlannedRead, planned_read
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
-from support.readers.union_reads import PlannedRead, planned_read
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.errors import LakeDisabled, LakeRolledBack, SchemaDrift
 from tiering.lake.base import LakeView

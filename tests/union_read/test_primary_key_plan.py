@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.readers.union_reads import WHOLE_TABLE, PlannedRead, planned_read
+from support.fresh.union_reads import WHOLE_TABLE, PlannedRead, planned_read
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.errors import KvSnapshotGone
 from tiering.lake.iceberg.reading import bucket_scan

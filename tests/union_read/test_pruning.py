@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import examples
+from support.fresh.union_reads import PlannedRead, planned_read
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
-from support.readers.union_reads import PlannedRead, planned_read
 from support.values.plain_conditions import truth_of
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, SourceChanged

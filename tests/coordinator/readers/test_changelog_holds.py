@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from support.upkeep.held_logs import TIERED, TTL_S, WHOLE, half_tiered, ids, opened, renewed, retain
+from support.fresh.held_logs import TIERED, TTL_S, WHOLE, half_tiered, ids, opened, renewed, retain
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.readers import reads as reads_module
 from tiering.coordinator.readers.stored_holds import HOLD_AHEAD

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from support.background import tick
-from support.upkeep.held_logs import TIERED, TTL_S, half_tiered, ids, opened, planned, retain, starts
+from support.fresh.held_logs import TIERED, TTL_S, half_tiered, ids, opened, planned, retain, starts
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.decisions.records import Level
 from tiering.coordinator.readers.open_reads import OPENING_LIMIT

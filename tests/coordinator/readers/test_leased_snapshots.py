@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from support.background import tick
-from support.upkeep.held_logs import planned, rows_of
+from support.fresh.held_logs import planned, rows_of
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.readers.reads import LEASE_OWNER, OpenedRead, lease_of
 from tiering.errors import KvSnapshotGone

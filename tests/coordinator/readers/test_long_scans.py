@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from support.fresh.held_logs import planned, rows_of
 from support.lake_kinds.kinds import LAKE_KINDS
 from support.upkeep.aged_world import AgedWorld
-from support.upkeep.held_logs import planned, rows_of
 from support.upkeep.long_scans import (
     HOUR,
     STEP,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.background import tick
-from support.upkeep.held_logs import TIERED, WHOLE, half_tiered, ids, opened, renewed, retain
+from support.fresh.held_logs import TIERED, WHOLE, half_tiered, ids, opened, renewed, retain
 from support.worlds.lake_world import LakeWorld
 from tiering.clock import RandomIds
 from tiering.coordinator.memory.table_records import TableRecords

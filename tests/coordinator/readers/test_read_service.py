@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from support.fresh.held_logs import ids
+from support.fresh.read_service import reads_at_uri
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.services.served import at_uri
-from support.services.served_reads import reads_at_uri
-from support.upkeep.held_logs import ids
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, LakeRolledBack, ReadExpired, SourceChanged, UnknownTable
 from tiering.model.reading.conditions import Filter, Operator

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from support.fresh.held_logs import ids
+from support.fresh.read_service import reads_at_uri
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
-from support.services.served_reads import reads_at_uri
-from support.upkeep.held_logs import ids
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.streams import STREAM_TTL

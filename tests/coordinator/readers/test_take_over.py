@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.upkeep.held_logs import TIERED, half_tiered, ids, opened, planned, renewed, retain, starts
+from support.fresh.held_logs import TIERED, half_tiered, ids, opened, planned, renewed, retain, starts
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Writes

@@ -14,9 +14,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from support.fresh.read_service import reads_at_uri
 from support.lake_kinds.kinds import ICEBERG
 from support.running.cluster_of_processes import KEYED, Deployment
-from support.services.served_reads import reads_at_uri
 from support.worlds.lake_world import LakeWorld
 from tiering.cli.spark.properties import CATALOG
 from tiering.coordinator.readers.streams import STREAM_TTL

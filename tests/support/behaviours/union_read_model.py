@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from support.behaviours.behaviour_world import Row, TieredTable
-from support.readers.union_reads import PlannedRead, planned_read
+from support.fresh.union_reads import PlannedRead, planned_read
 from tiering.errors import KvSnapshotGone, LakeUnavailable, LogTruncated, SourceChanged
 from tiering.model.reading.scans import ReadMoment
 

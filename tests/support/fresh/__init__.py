@@ -1,1 +1,1 @@
-"""Fresh reads in tests: reads that a running service opens, and a writer beside statements."""
+"""Fresh reads in tests: in this process, at a coordinator and through a service; a model of their rows; writers beside them."""

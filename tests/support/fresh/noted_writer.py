@@ -11,7 +11,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from support.readers.read_model import Row, TableModel
+from support.fresh.read_model import Row, TableModel
 from support.running.cluster_of_processes import KEYED
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.model.tables import Offsets, TablePath

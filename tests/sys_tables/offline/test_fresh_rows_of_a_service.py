@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from support.fresh.read_service import reads_at_uri
 from support.fresh.reused_ids import SnapshotIdReused
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, PAIMON, LakeKind
-from support.services.served_reads import reads_at_uri
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.query.reading import statement_view_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from support.clusters.fluss_tables import FlussTables
+from support.fresh.held_logs import rows_of
 from support.running.cluster_of_processes import KEYED, SCHEMA, rows
 from support.running.fluss_deployment import BY_HAND, FlussDeployment
 from support.running.processes import wait_for
-from support.upkeep.held_logs import rows_of
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.errors import InvalidArgument, LogTruncated
 from tiering.model.tables import BucketKey

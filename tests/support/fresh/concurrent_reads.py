@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from support.background import tick
+from support.fresh.read_model import Row, TableModel, rows_of
 from support.lake_kinds.kinds import LakeKind
-from support.readers.read_model import Row, TableModel, rows_of
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S, SteppedRound
 from support.worlds.stories.tables import EXPIRES_EARLY
