@@ -24,7 +24,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -90,7 +89,7 @@ class OpenedReadTest {
     String uri = "127.0.0.1:" + server.getPort();
     ServiceClient client =
         new ServiceClient(
-            "fluss", new CatalogOptions(new CaseInsensitiveStringMap(Map.of("uri", uri))));
+            "fluss", CatalogOptions.parse("fluss", Map.of("uri", uri), Map.of("uri", uri)));
     ByteString ticket = ByteString.copyFromUtf8("o");
     read =
         new OpenedRead(
