@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from support.background import tick
 from support.fresh.held_logs import planned, rows_of
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.readers.reads import LEASE_OWNER, OpenedRead, lease_of
-from tiering.errors import KvSnapshotGone
+from tiering.errors import KvSnapshotGone, PeerTooOld
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.tables import TableInfo
@@ -126,6 +127,29 @@ def test_a_renewal_after_an_outage_in_which_the_lease_ended_is_an_error(world: L
     live(world, table, 0)
     with pytest.raises(KvSnapshotGone, match="was deleted before a read could lease it"):
         world.coordinator.reads.renew(ticket)
+
+
+def test_reads_lease_again_once_the_cluster_has_leases(world: LakeWorld, table: TableInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Fluss is upgraded while the coordinator runs, and downgraded later."""
+
+    def refused(*_: object, **__: object) -> bool:
+        raise PeerTooOld("Fluss does not support 1056")
+
+    with capture_logs() as logs:
+        with monkeypatch.context() as old:
+            old.setattr(world.storage, "acquire_lease", refused)
+            old.setattr(world.storage, "drop_lease", refused)
+            unleased, closed = opened(world, table), opened(world, table)
+            _, ticket = world.coordinator.reads.renew(unleased.ticket)
+            world.coordinator.reads.close(closed.ticket)
+        assert lease(world, unleased) is None
+
+        world.coordinator.reads.renew(ticket)
+        assert lease(world, unleased) is not None
+        assert lease(world, opened(world, table)) is not None
+        monkeypatch.setattr(world.storage, "acquire_lease", refused)
+        opened(world, table)
+    assert [entry["error"] for entry in logs if "without leases" in entry["event"]] == ["Fluss does not support 1056"] * 2
 
 
 def test_without_a_lease_the_read_is_an_error(world: LakeWorld, table: TableInfo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ records `CALL sys.skip_record` left out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -106,7 +106,7 @@ class Reads:
         self._grants = grants
         self._signer: TicketSigner | None = None
         self._has_leases = True
-        """False: the cluster refused a lease because it has none. Its reads go on without, as rounds do."""
+        """False: the cluster refused the last lease because it has none. Reads continue without a lease, as rounds do."""
         self._holds = StoredHolds(table_records)
         self.open_reads = OpenReads(lambda: table_records.now().wall, self._holds.inherited)
 
@@ -150,8 +150,9 @@ class Reads:
         """Ends the read. Raises InvalidArgument."""
         read = self._own(ticket)
         self.open_reads.close(read)
-        if read.moment.kv_snapshots and self._has_leases:
-            self._cluster.drop_lease(lease_of(read.read_id))
+        if read.moment.kv_snapshots:
+            with suppress(PeerTooOld):  # a cluster without leases
+                self._cluster.drop_lease(lease_of(read.read_id))
 
     def expire(self) -> None:
         """Ends the reads whose time is over, with an event for each whose reader should have closed it. Their leases end by themselves.
@@ -226,16 +227,18 @@ class Reads:
     def _lease(self, read_id: str, ttl: timedelta, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
         """Leases the KV snapshots of a read for `ttl` from now on. Returns the buckets whose snapshot does not exist any more.
 
-        In a cluster without leases a snapshot may be deleted while it is read: this is the error KvSnapshotGone of its task.
+        In a cluster without leases a snapshot may be deleted while it is read: this is the error KvSnapshotGone of its task. Each call
+        tries again, because the cluster may have been upgraded.
         """
-        if not self._has_leases:
-            return ()
         try:
-            return self._cluster.acquire_lease(lease_of(read_id), ttl // _MILLISECOND, snapshots, owner=LEASE_OWNER)
+            missing = self._cluster.acquire_lease(lease_of(read_id), ttl // _MILLISECOND, snapshots, owner=LEASE_OWNER)
         except PeerTooOld as error:
+            if self._has_leases:
+                _log.warning("reads use KV snapshots without leases: the cluster does not have them", error=error.message)
             self._has_leases = False
-            _log.warning("reads use KV snapshots without leases: the cluster does not have them", error=error.message)
             return ()
+        self._has_leases = True
+        return missing
 
     def _checked_base(self, table: TableInfo) -> Base:
         return self._lakes.base_for_reading(self._record(table), table)
