@@ -127,7 +127,7 @@ def test_without_select_no_batch_of_a_stream_is_planned(service: GuardedService,
     table = PbTablePath(database_name=ORDERS.database_name, table_name=ORDERS.table_name)
     [batch] = service.call(f"{READS}/NextBatch", "ann", table_path=table, stream_id="s")
     fields = {"end_offset": batch.offset, "start_offset": '{"v":1}', "scan": SCAN} if call == "PlanBatch" else {}
-    assert isinstance(service.call(f"{READS}/{call}", "ann", table_path=table, stream_id="s", **fields), list)
+    service.call(f"{READS}/{call}", "ann", table_path=table, stream_id="s", **fields)
 
     with pytest.raises((AccessDenied, UnknownTable)) as refused:
         service.call(f"{READS}/{call}", role, table_path=table, stream_id="s", **fields)
