@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from support.doc_blocks import DocBlocks
-from support.services.client_statements import SQL, Rows, problems
-from support.services.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, run
+from support.running.processes import wait_for
+from support.services.client_statements import PLANES_ROWS, SQL, Rows, problems
+from support.services.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, result_rows, run
 
 WAIT_FOR_OFFSETS = """
 from pyspark.sql.functions import create_map, lit
@@ -37,6 +38,34 @@ def test_a_jdbc_connection_over_the_thrift_server(thrift_server: Path, jdbc_url:
         assert problems(ask_jdbc(connection, SQL)) == []
     finally:
         connection.close()
+
+
+def test_a_read_is_open_while_a_jdbc_client_fetches_its_rows_in_pieces(thrift_server: Path, jdbc_url: str, jvm: Any) -> None:
+    connection, other = (jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "") for _ in range(2))
+
+    def open_reads() -> set[str]:
+        [reads] = ask_jdbc(other, ["SELECT read_id FROM fluss.sys.open_reads WHERE table_name = 'planes'"])
+        assert isinstance(reads, Rows)
+        return {read_id for (read_id,) in reads.cells}
+
+    try:
+        before = open_reads()
+        connection.createStatement().execute("SET spark.sql.thriftServer.incrementalCollect=true")
+        statement = connection.createStatement()
+        statement.setFetchSize(1)
+        rows = statement.executeQuery("SELECT id FROM fluss.demo.planes")
+        assert rows.next()
+        [read] = open_reads() - before
+
+        # Reads end in the order in which their statements end.
+        ask_jdbc(other, ["SELECT max(text) FROM fluss.demo.planes"])
+        wait_for("the read of a later statement ends", lambda: not open_reads() - before - {read})
+
+        assert read in open_reads()
+        assert len(result_rows(rows).cells) == PLANES_ROWS - 1
+    finally:
+        connection.close()
+        other.close()
 
 
 def test_the_statements_of_the_page(thrift_server: Path, blocks: DocBlocks, jdbc_url: str, jvm: Any) -> None:
