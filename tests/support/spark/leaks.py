@@ -15,13 +15,15 @@ from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
+from tiering.coordinator.readers.tickets import TICKET_VERSION
+
 SECONDS = 60
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{24,}")
 _HEX = re.compile(rb"[0-9A-Fa-f]{32,}")
 _ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|u00([0-9a-fA-F]{2})|([0-3][0-7]{2})|([nrt\\\"']))")
 _NUMBERS = re.compile(rb"-?\d{1,3}(?:, ?-?\d{1,3}){15,}")
 _CONTROL = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
-_TICKET = re.compile(rb"\x01.{32}(?=x\x01)", re.DOTALL)
+_TICKET = re.compile(re.escape(TICKET_VERSION) + rb".{32}(?=x\x01)", re.DOTALL)
 """The version, the digest, and the first bytes of a compressed content (`coordinator.readers.tickets`)."""
 _TICKET_CONTENT = b'{"read":'
 _TASK = b"LWRT\x00"

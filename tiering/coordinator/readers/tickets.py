@@ -19,7 +19,8 @@ from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadMoment
 from tiering.model.tables import BucketKey, TablePath
 
-_VERSION = b"\x02"
+TICKET_VERSION = b"\x02"
+"""The first byte of a ticket. Tickets of another version are refused."""
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -40,17 +41,17 @@ class TicketSigner:
     def sign(self, read: OpenRead) -> bytes:
         """Returns the ticket of a read."""
         content = zlib.compress(json.dumps(_plain(read), separators=(",", ":")).encode(), 1)
-        return _VERSION + self._digest(content) + content
+        return TICKET_VERSION + self._digest(content) + content
 
     def read(self, ticket: bytes) -> OpenRead:
         """Returns the read of a ticket, which may have expired. Raises InvalidArgument for bytes that this service did not sign."""
         version, digest, content = ticket[:1], ticket[1 : 1 + _DIGEST_BYTES], ticket[1 + _DIGEST_BYTES :]
-        if version != _VERSION or not hmac.compare_digest(digest, self._digest(content)):
+        if version != TICKET_VERSION or not hmac.compare_digest(digest, self._digest(content)):
             raise unknown_ticket()
         return _read(json.loads(zlib.decompress(content)))
 
     def _digest(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, _VERSION + content, "sha256")
+        return hmac.digest(self._key, TICKET_VERSION + content, "sha256")
 
 
 def _plain(read: OpenRead) -> dict[str, Any]:
