@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.depth import examples
 from support.fresh.union_reads import PlannedRead, planned_read
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
-from support.values.plain_conditions import truth_of
+from support.values.plain_conditions import COMPARISONS, truth_of
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, SourceChanged
 from tiering.lake.iceberg.reading.row_scan import IcebergFileReader
@@ -64,22 +64,13 @@ LITERALS: dict[str, st.SearchStrategy[Any]] = {
     "truth": st.sampled_from(VALUES["truth"]),
     "moment": st.sampled_from(VALUES["moment"]).map(lambda moment: moment and Instant.of(moment)) | st.integers(0, 9).map(Instant),
 }
-COMPARISONS = [
-    Operator.EQUAL,
-    Operator.EQUAL,
-    Operator.NOT_EQUAL,
-    Operator.LESS,
-    Operator.LESS_OR_EQUAL,
-    Operator.GREATER,
-    Operator.GREATER_OR_EQUAL,
-]
 
 
 @st.composite
 def filters(draw: st.DrawFn, names: tuple[str, ...] = tuple(VALUES)) -> Filter:
     name = draw(st.sampled_from(names))
     texts = [Operator.STARTS_WITH] if pa.types.is_string(SCHEMA.field(name).type) else []
-    operator = draw(st.sampled_from([*COMPARISONS, *texts, Operator.IN, Operator.IS_NULL, Operator.IS_NOT_NULL]))
+    operator = draw(st.sampled_from([Operator.EQUAL, *COMPARISONS, *texts, Operator.IN, Operator.IS_NULL, Operator.IS_NOT_NULL]))
     if operator in (Operator.IS_NULL, Operator.IS_NOT_NULL):
         return Filter(name, operator)
     literals = LITERALS[name].filter(lambda value: value is not None) if operator in texts else LITERALS[name]

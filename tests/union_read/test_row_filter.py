@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.values.plain_conditions import truth_of
+from support.values.plain_conditions import COMPARISONS, truth_of
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Instant
 from tiering.union_read.pushdown.row_filter import applicable, filtered
@@ -49,14 +49,6 @@ LITERALS = {
     "truth": st.booleans(),
     **dict.fromkeys(("local", "coarse", "zoned"), st.integers(-3_000, 3_000).map(Instant)),
 }
-COMPARISONS = [
-    Operator.EQUAL,
-    Operator.NOT_EQUAL,
-    Operator.LESS,
-    Operator.LESS_OR_EQUAL,
-    Operator.GREATER,
-    Operator.GREATER_OR_EQUAL,
-]
 
 
 @st.composite

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.fresh.held_logs import half_tiered
 from support.worlds.lake_world import LakeWorld
+from tiering.model.tables import TableInfo
 
 
 @pytest.fixture
@@ -15,3 +17,8 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path)
     yield lake_world
     lake_world.close()
+
+
+@pytest.fixture
+def table(world: LakeWorld) -> TableInfo:
+    return half_tiered(world)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from support.fresh.held_logs import TIERED, TTL_S, WHOLE, half_tiered, ids, opened, renewed, retain
+from support.fresh.held_logs import TIERED, TTL_S, WHOLE, ids, opened, renewed, retain
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.readers import reads as reads_module
 from tiering.coordinator.readers.stored_holds import HOLD_AHEAD
@@ -16,11 +16,6 @@ from tiering.model.tables import BucketKey, TableInfo
 from tiering.union_read.task_codec import encode
 
 CHANGELOG = ReadScan(ReadPart.CHANGELOG, ("id",))
-
-
-@pytest.fixture
-def table(world: LakeWorld) -> TableInfo:
-    return half_tiered(world)
 
 
 def planned(world: LakeWorld, ticket: bytes) -> tuple[list[bytes], bytes]:

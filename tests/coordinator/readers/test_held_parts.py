@@ -7,18 +7,13 @@ from contextlib import ExitStack
 import pytest
 
 from support.background import tick
-from support.fresh.held_logs import TIERED, TTL_S, half_tiered, ids, opened, planned, retain, starts
+from support.fresh.held_logs import TIERED, TTL_S, ids, opened, planned, retain, starts
 from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.decisions.records import Level
 from tiering.coordinator.readers.open_reads import OPENING_LIMIT
 from tiering.errors import LogTruncated
 from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.tables import TableInfo
-
-
-@pytest.fixture
-def table(world: LakeWorld) -> TableInfo:
-    return half_tiered(world)
 
 
 def test_log_records_stay_while_a_read_needs_them(world: LakeWorld, table: TableInfo) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from support.background import tick
-from support.fresh.held_logs import TIERED, WHOLE, half_tiered, ids, opened, renewed, retain
+from support.fresh.held_logs import TIERED, WHOLE, ids, opened, renewed, retain
 from support.worlds.lake_world import LakeWorld
 from tiering.clock import RandomIds
 from tiering.coordinator.memory.table_records import TableRecords
@@ -26,18 +24,6 @@ ROWS = ReadScan(columns=("id",))
 CHANGELOG = ReadScan(ReadPart.CHANGELOG, ("id",))
 OUTAGE_S = timedelta(hours=2).total_seconds()
 TTL_S = READ_TTL.total_seconds()
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    lake_world = LakeWorld(tmp_path)
-    yield lake_world
-    lake_world.close()
-
-
-@pytest.fixture
-def table(world: LakeWorld) -> TableInfo:
-    return half_tiered(world)
 
 
 def planned(world: LakeWorld, ticket: bytes, scan: ReadScan = ROWS) -> tuple[list[bytes], bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fresh.held_logs import TIERED, half_tiered, ids, opened, planned, renewed, retain, starts
+from support.fresh.held_logs import TIERED, ids, opened, planned, renewed, retain, starts
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Writes
@@ -47,11 +47,6 @@ def world(tmp_path: Path, store: CountingStore) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path, store)
     yield lake_world
     lake_world.close()
-
-
-@pytest.fixture
-def table(world: LakeWorld) -> TableInfo:
-    return half_tiered(world)
 
 
 def test_a_coordinator_that_takes_over_keeps_what_open_reads_need(world: LakeWorld, table: TableInfo) -> None:

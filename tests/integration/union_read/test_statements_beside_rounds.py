@@ -5,8 +5,6 @@ The inline test with many more statements is `tests/union_read/test_concurrent_r
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -23,9 +21,5 @@ STATEMENTS = 500 if SOAKS else 12
 def test_each_statement_has_the_rows_of_one_moment(service: Deployment, fresh_spark: SparkSession, primary_key: tuple[str, ...]) -> None:
     path = TablePath("sales", "keyed" if primary_key else "logged")
     writer = NotedWriter(service.cluster, path, primary_key)
-    with writer.writing():
-        for _ in range(STATEMENTS):
-            before = writer.ends()
-            rows = Counter(tuple(row) for row in fresh_spark.sql(f"SELECT id, text FROM {CATALOG}.{path}").collect())
-            writer.check(rows, before)
+    writer.check(lambda: fresh_spark.sql(f"SELECT id, text FROM {CATALOG}.{path}").collect(), STATEMENTS)
     assert service.status(path).lake_snapshot_id is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 
-from support.fresh.read_model import Row, TableModel
+from support.fresh.read_model import TableModel
 from support.running.cluster_of_processes import KEYED
 from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.model.tables import Offsets, TablePath
@@ -35,7 +36,7 @@ class NotedWriter:
             self._model = TableModel(cluster.create_table(path, TableSpec(KEYED, 2, properties=properties, primary_key=primary_key)))
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[None]:
         stopped = threading.Event()
 
         def write() -> None:
@@ -53,13 +54,18 @@ class NotedWriter:
             stopped.set()
             thread.join()
 
-    def ends(self) -> Offsets:
+    def check(self, read: Callable[[], Iterable[Sequence[Any]]], statements: int) -> None:
+        """Runs statements while it writes. Raises AssertionError unless each has the rows of one moment since the statement began."""
+        with self._writing():
+            for _ in range(statements):
+                before = self._ends()
+                rows = Counter(tuple(row) for row in read())
+                with self._lock:
+                    self._model.check_between(rows, before, self._model.ends)
+
+    def _ends(self) -> Offsets:
         with self._lock:
             return dict(self._model.ends)
-
-    def check(self, rows: Counter[Row], before: Offsets) -> None:
-        with self._lock:
-            self._model.check_between(rows, before, self._model.ends)
 
     def _write(self, cluster: WritableCluster) -> None:
         number, table = next(self._numbers), self._model.table

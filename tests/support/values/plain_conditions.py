@@ -11,6 +11,16 @@ from tiering.instants import to_microseconds
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Instant
 
+COMPARISONS = (
+    Operator.EQUAL,
+    Operator.NOT_EQUAL,
+    Operator.LESS,
+    Operator.LESS_OR_EQUAL,
+    Operator.GREATER,
+    Operator.GREATER_OR_EQUAL,
+)
+"""Operators that compare a column with one literal."""
+
 
 def truth_of(condition: Condition, row: Mapping[str, Any]) -> bool | None:
     """Returns whether the condition is true for a row, None = unknown, in SQL's three-valued logic."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 
 import pytest
@@ -24,9 +23,5 @@ def test_each_statement_has_the_rows_of_one_moment(
 ) -> None:
     path = TablePath("sales", "keyed_beside_rounds" if primary_key else "logged_beside_rounds")
     writer = NotedWriter(partial(writable_cluster, service.uri), path, primary_key)
-    with writer.writing():
-        for _ in range(STATEMENTS):
-            before = writer.ends()
-            rows = Counter(tuple(row) for row in fresh_spark.sql(f"SELECT id, text FROM {CATALOG}.{path}").collect())
-            writer.check(rows, before)
+    writer.check(lambda: fresh_spark.sql(f"SELECT id, text FROM {CATALOG}.{path}").collect(), STATEMENTS)
     assert service.status(path).lake_snapshot_id is not None
