@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def test_the_demo_holds_and_leaves_nothing(tmp_path: Path) -> None:
     assert "Everything held" in output
     assert "nyc.flights: 336,776 rows read from its file and not deleted, 336,776 in the lake: equal" in output
     assert "planes get their manufacturer's new name" in output
+    assert re.search(r"│ 336776 +│ 12 +│", output), "the rows of December, before a round tiers them"
     assert output.count("| SUCCEEDED") + output.count("| EMPTY") == 4
     _assert_nothing_is_left(tmp_path)
 
