@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from support.worlds.lake_world import LakeWorld
 from tiering.lake.paimon.reading import file_readers
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.reading.scans import ReadScan
+from tiering.model.sql_types import Day
 from tiering.model.tables import TableInfo
 
 VISITS = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int16())])
@@ -123,6 +125,70 @@ def test_a_point_query_opens_only_files_that_may_have_the_key(world: LakeWorld, 
         assert rows == [{"region": "north", "id": key, "n": n}]
         assert count == 1
     assert row(100) == ([], 0)
+
+
+DAYS = [date.min, date(1970, 1, 1), date.max]
+BIRTHS = pa.schema(
+    [pa.field("day", pa.date32(), nullable=False), pa.field("id", pa.int64(), nullable=False), pa.field("born", pa.date32())]
+)
+
+
+def days(*values: date) -> tuple[Day, ...]:
+    return tuple(map(Day.of, values))
+
+
+def test_conditions_on_dates_open_only_files_that_may_have_them(world: LakeWorld, opened: Opened) -> None:
+    table = world.table("births", 1, ("day",), BIRTHS)
+    for number in range(3):
+        born = [None if number == 2 else date(2000 + number, 1, 1) + timedelta(place) for place in range(5)]
+        rows = [{"day": day, "id": place, "born": born[place]} for day in DAYS for place in range(5)]
+        world.storage.append(table.path, pa.RecordBatch.from_pylist(rows, BIRTHS), "writer", number)
+        world.due()
+        world.tier(table)
+    read = plan(world, table)
+    assert len(ids(read)) == 45
+    for condition, count in (
+        (Filter("day", Operator.EQUAL, days(DAYS[0])), 3),
+        (Filter("day", Operator.LESS, days(DAYS[0])), 0),
+        (Filter("day", Operator.LESS_OR_EQUAL, days(DAYS[1])), 6),
+        (Filter("day", Operator.GREATER, days(DAYS[1])), 3),
+        (Filter("day", Operator.GREATER_OR_EQUAL, days(DAYS[0])), 9),
+        (Filter("day", Operator.IN, (*days(DAYS[0], DAYS[2]), None)), 6),
+        (Filter("day", Operator.IS_NULL), 0),
+        (Filter("day", Operator.EQUAL, (0,)), 9),  # a number is no date
+        (Filter("born", Operator.EQUAL, days(date(2000, 1, 5))), 3),
+        (Filter("born", Operator.EQUAL, days(date(2000, 1, 6))), 0),
+        (Filter("born", Operator.GREATER, days(date(2000, 1, 5))), 3),
+        (Filter("born", Operator.IS_NULL), 3),
+        (Filter("born", Operator.GREATER, (Day(-(2**31)),)), 6),
+        (Filter("born", Operator.LESS, (Day(-(2**40)),)), 0),
+        (Filter("born", Operator.LESS, (0,)), 6),
+    ):
+        opened.clear()
+        ids(read, condition)
+        assert len(opened) == count, condition
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+def test_a_file_with_dates_beyond_those_of_python_is_read(world: LakeWorld, opened: Opened, has_key: bool) -> None:
+    schema = pa.schema([pa.field("day", pa.date32(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
+    table = world.primary_key_table("t", 1, schema, ("day", "id")) if has_key else world.table("t", 1, schema=schema)
+    numbers = [-(2**31), 0, 2**31 - 1]
+    rows = pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()).view(pa.date32()), pa.array(range(3), pa.int64())], schema=schema)
+    (world.storage.upsert if has_key else world.storage.append)(table.path, rows, "writer", 0)
+    world.tier(table)
+    read = plan(world, table)
+    for operator, day, expected in (
+        (Operator.EQUAL, -(2**31), [0]),
+        (Operator.LESS, 0, [0]),
+        (Operator.GREATER, 0, [2]),
+        (Operator.GREATER_OR_EQUAL, -(2**31), [0, 1, 2]),
+        (Operator.GREATER, 2**31, []),
+    ):
+        assert ids(read, Filter("day", operator, (Day(day),))) == expected
+    opened.clear()
+    assert ids(read, equal("id", 7)) == []
+    assert opened == []
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +18,14 @@ from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.values.plain_conditions import COMPARISONS, truth_of
 from support.worlds.lake_world import LakeWorld
 from tiering.errors import InvalidArgument, SourceChanged
+from tiering.lake.iceberg.reading.bucket_scan import IcebergFilesReader
 from tiering.lake.iceberg.reading.row_scan import IcebergFileReader
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.reading.open_reads import AGAIN
 from tiering.model.reading.scans import ReadPart, ReadScan
-from tiering.model.sql_types import Instant
+from tiering.model.sql_types import Day, Instant
 from tiering.model.tables import TableInfo
+from tiering.union_read.primary_key.key_merge import MergedRows
 from tiering.union_read.readers import LogRows, RowReader
 from tiering.wire.read_scans import scan_from_pb, scan_to_pb
 
@@ -33,6 +35,9 @@ SCHEMA = pa.schema(
         pa.field("year", pa.int16(), nullable=False),
         pa.field("customer", pa.int32(), nullable=False),
         pa.field("product", pa.string(), nullable=False),
+        pa.field("day", pa.date32(), nullable=False),
+        pa.field("small", pa.int16(), nullable=False),
+        pa.field("seen", pa.date32()),
         pa.field("text", pa.string()),
         pa.field("tiny", pa.int8()),
         pa.field("real", pa.float64()),
@@ -45,11 +50,15 @@ LONG = "a text that is longer than the bounds of a column in a manifest "
 TEXTS = ["", "a", LONG, LONG + "a", LONG + "\U0001f600", LONG + "\uffff", "\U0010ffff" * 20, "ä"]
 REALS = [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, -7.25]
 MOMENTS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number) for number in (-1, 0, 1, 500)]
+DAYS = [date.min, date(1969, 12, 31), date(1970, 1, 1), date(2026, 1, 31), date.max]
 VALUES: dict[str, list[Any]] = {
     "region": ["north", "south", "5"],
     "year": [-1, 2025, 2026],
     "customer": [0, 1, -1, 2**31 - 1],
     "product": ["", "p", "pp", "ä"],
+    "day": DAYS,
+    "small": [-(2**15), 0, 2**15 - 1],
+    "seen": [None, *DAYS[1:]],
     "text": [None, *TEXTS],
     "tiny": [None, -128, 0, 127],
     "real": [None, *REALS],
@@ -59,7 +68,8 @@ VALUES: dict[str, list[Any]] = {
 }
 LITERALS: dict[str, st.SearchStrategy[Any]] = {
     **{name: st.sampled_from([*VALUES[name], "x", LONG[:20], LONG + "b"]) for name in ("region", "product", "text")},
-    **{name: st.sampled_from([*VALUES[name], 3, 2**40, 0.5, 2025.0]) for name in ("year", "customer", "tiny")},
+    **{name: st.sampled_from([*VALUES[name], 3, 2**40, 0.5, 2025.0]) for name in ("year", "customer", "small", "tiny")},
+    **dict.fromkeys(("day", "seen"), st.sampled_from([None, *map(Day.of, DAYS)]) | st.integers(-(2**31), 2**40).map(Day)),
     **{name: st.sampled_from([*VALUES[name], 0.10000000149011612, 1, 2**53 + 1]) for name in ("real", "single")},
     "truth": st.sampled_from(VALUES["truth"]),
     "moment": st.sampled_from(VALUES["moment"]).map(lambda moment: moment and Instant.of(moment)) | st.integers(0, 9).map(Instant),
@@ -89,20 +99,22 @@ def trees(leaves: st.SearchStrategy[Filter]) -> st.SearchStrategy[Condition]:
     )
 
 
-KEYS = st.tuples(*(filters((name,)) for name in ("region", "year", "customer", "product"))).map(list)
+KEYS = st.tuples(*(filters((name,)) for name in ("region", "year", "customer", "small", "day", "product"))).map(list)
 CONDITIONS = st.lists(trees(filters()), min_size=1, max_size=3) | KEYS
 
 
 def rows_at(first: int, count: int) -> pa.RecordBatch:
     """Rows in which the values of each column take turns, at another pace in each column, so that all combine."""
-    paces = dict(zip(VALUES, (1, 3, 1, 4, 5, 3, 7, 2, 5, 3), strict=True))
+    paces = dict(zip(VALUES, (1, 3, 1, 4, 2, 3, 7, 5, 3, 7, 2, 5, 3), strict=True))
     rows = [
         {name: values[number // paces[name] % len(values)] for name, values in VALUES.items()} for number in range(first, first + count)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-@pytest.fixture(scope="module", params=[(ICEBERG, ()), (ICEBERG, ("customer",)), (ICEBERG_CLEAN, ("customer", "product"))], ids=str)
+@pytest.fixture(
+    scope="module", params=[(ICEBERG, ()), (ICEBERG, ("day",)), (ICEBERG_CLEAN, ("customer", "small", "day", "product"))], ids=str
+)
 def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlannedRead]:
     """A table with rows in the lake, from several rounds, and in the log."""
     kind, bucket_keys = request.param
@@ -170,10 +182,14 @@ def partition_of(reader: RowReader) -> str | None:
     return reader.partition_name
 
 
+def literal(value: Any) -> Any:
+    return Day.of(value) if isinstance(value, date) else value
+
+
 def test_a_condition_on_all_bucket_keys_reads_one_bucket_of_the_log(read: PlannedRead) -> None:
     table = read.cluster.table(read.moment.path)
     row = rows_at(60, 1).to_pylist()[0]
-    keys = [Filter(name, Operator.EQUAL, (row[name],)) for name in table.bucket_keys]
+    keys = [Filter(name, Operator.EQUAL, (literal(row[name]),)) for name in table.bucket_keys]
 
     buckets = {reader.reader.split.bucket.bucket_id for reader in readers(read, *keys) if isinstance(reader, LogRows)}
 
@@ -182,7 +198,7 @@ def test_a_condition_on_all_bucket_keys_reads_one_bucket_of_the_log(read: Planne
 
 def test_no_value_that_both_conditions_allow_reads_nothing_of_the_log(read: PlannedRead) -> None:
     keys = read.cluster.table(read.moment.path).bucket_keys
-    nothing = [Filter(name, Operator.EQUAL, (value,)) for name in keys for value in VALUES[name][:2]]
+    nothing = [Filter(name, Operator.EQUAL, (literal(value),)) for name in keys for value in VALUES[name][:2]]
     assert not keys or not any(isinstance(reader, LogRows) for reader in readers(read, *nothing))
 
 
@@ -190,6 +206,107 @@ def test_bounds_of_columns_leave_out_files(read: PlannedRead) -> None:
     files = [reader for reader in readers(read) if isinstance(reader, IcebergFileReader)]
     kept = [reader for reader in readers(read, Filter("text", Operator.LESS, ("A",))) if isinstance(reader, IcebergFileReader)]
     assert 0 < len(kept) < len(files)
+
+
+VISITS = pa.schema(
+    [pa.field("day", pa.date32(), nullable=False), pa.field("born", pa.date32(), nullable=False), pa.field("seen", pa.date32())]
+)
+BORN = [date(1900 + number, 1, 1) for number in range(40)]
+
+
+@pytest.fixture(scope="module", params=[(ICEBERG, False), (ICEBERG_CLEAN, False), (ICEBERG_CLEAN, True)], ids=["log", "clean", "keyed"])
+def visits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlannedRead]:
+    """A table with a partition for each of DAYS, which `born` divides into 4 buckets. The dates `seen` of a round follow those of the
+    round before. The log has rows that the lake lacks."""
+    kind, has_key = request.param
+    world = LakeWorld(tmp_path_factory.mktemp("visits"), kind=kind)
+    table = (
+        world.primary_key_table("visits", 4, VISITS, ("day", "born"), ("day",))
+        if has_key
+        else world.table("visits", 4, ("day",), VISITS, ("born",))
+    )
+    write = world.storage.upsert if has_key else world.storage.append
+    for number in range(3):
+        dates = [None, *(date(2000 + number, 1, 1) + timedelta(place) for place in range(len(BORN) - 1))]
+        rows = [{"day": day, "born": born, "seen": time} for day in DAYS for born, time in zip(BORN, dates, strict=True)]
+        write(table.path, pa.RecordBatch.from_pylist(rows, VISITS), "writer", number)
+        if number < 2:
+            world.tier(table)
+    yield plan(world, table)
+    world.close()
+
+
+def files_and_buckets(read: PlannedRead, *conditions: Condition) -> tuple[set[str], set[tuple[str | None, int]]]:
+    """Returns the lake files of a read with conditions, and partition and number of the buckets of its log."""
+    files, buckets = set[str](), set[tuple[str | None, int]]()
+    pending: list[Any] = list(readers(read, *conditions))
+    while pending:
+        reader = pending.pop()
+        match reader:
+            case LogRows():
+                buckets.add((reader.partition_name, reader.reader.split.bucket.bucket_id))
+            case IcebergFileReader():
+                files.add(reader.file.location)
+            case IcebergFilesReader():
+                files |= {file.location for file in reader.files}
+            case MergedRows():
+                buckets |= {(changes.split.partition_name, changes.split.bucket.bucket_id) for changes in reader.changes}
+                pending += reader.base
+    return files, buckets
+
+
+def test_a_condition_on_a_date_partition_reads_only_its_files_and_buckets(visits: PlannedRead) -> None:
+    files, buckets = files_and_buckets(visits)
+    assert len(buckets) == 4 * len(DAYS)
+    for operator, days, count in (
+        (Operator.EQUAL, (DAYS[2],), 1),
+        (Operator.NOT_EQUAL, (DAYS[2],), 4),
+        (Operator.LESS, (DAYS[0],), 0),
+        (Operator.LESS_OR_EQUAL, (DAYS[1],), 2),
+        (Operator.GREATER, (DAYS[3],), 1),
+        (Operator.GREATER_OR_EQUAL, (DAYS[0],), 5),
+        (Operator.IN, (DAYS[0], DAYS[4]), 2),
+        (Operator.IS_NULL, (), 0),
+    ):
+        condition = Filter("day", operator, tuple(map(Day.of, days)))
+        needed_files, needed_buckets = files_and_buckets(visits, condition)
+        assert len(needed_buckets) == 4 * count, condition
+        if operator is not Operator.NOT_EQUAL:  # which leaves out no file by its bounds
+            assert len(needed_files) * len(DAYS) == len(files) * count, condition
+
+
+def test_equality_with_a_date_as_bucket_key_reads_one_bucket_of_each_partition(visits: PlannedRead) -> None:
+    files, buckets = files_and_buckets(visits)
+    for born in BORN[:8]:
+        needed_files, needed_buckets = files_and_buckets(visits, Filter("born", Operator.EQUAL, (Day.of(born),)))
+        assert len(needed_files) * 4 == len(files)
+        assert len(needed_buckets) * 4 == len(buckets)
+
+
+@pytest.mark.parametrize("days", [-(2**31), 2**31 - 1, -(2**31) - 1, 2**31, -(2**63), 2**63 - 1])
+def test_a_date_beyond_those_of_python_is_no_error(visits: PlannedRead, days: int) -> None:
+    for column in VISITS.names:
+        for operator in (Operator.EQUAL, Operator.IN):
+            assert visits.rows(ReadScan(conditions=(Filter(column, operator, (Day(days),)),))).num_rows == 0
+        below = visits.rows(ReadScan(conditions=(Filter(column, Operator.LESS, (Day(days),)),))).num_rows
+        whole = visits.rows()[column]
+        assert below == (len(whole) - whole.null_count if days > 0 else 0)
+
+
+@pytest.mark.parametrize("operator", [Operator.EQUAL, Operator.IN, Operator.LESS])
+def test_a_number_is_not_taken_for_a_date(visits: PlannedRead, operator: Operator) -> None:
+    for column in VISITS.names:
+        condition = Filter(column, operator, (0,))
+        assert files_and_buckets(visits, condition) == files_and_buckets(visits)
+        assert visits.rows(ReadScan(conditions=(condition,))).num_rows == visits.rows().num_rows
+        assert visits.count(ReadScan(conditions=(condition,))) is None
+
+
+def test_bounds_of_a_date_column_leave_out_files(visits: PlannedRead) -> None:
+    has_key = bool(visits.cluster.table(visits.moment.path).primary_key)  # then the second round replaced all rows of the first
+    files, _ = files_and_buckets(visits)
+    kept, _ = files_and_buckets(visits, Filter("seen", Operator.LESS, (Day.of(date(2001, 1, 1)),)))
+    assert len(kept) == (0 if has_key else len(files) // 2)
 
 
 @in_lakes(ICEBERG)

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from support.values.plain_conditions import COMPARISONS, truth_of
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant
+from tiering.model.sql_types import Day, Instant
 from tiering.union_read.pushdown.row_filter import applicable, filtered
 
 EPOCH = datetime(1970, 1, 1)
 TEXTS = st.sampled_from(["", "a", "ab", "abc", "b", "B", "ä", "\U0001f600", "\uffff", "%", "a_"])
 MILLISECONDS = st.integers(-2, 2).map(lambda number: EPOCH + timedelta(milliseconds=number))
 REALS = st.sampled_from([0.0, -0.0, 1.5, 2.0**53, math.inf, -math.inf, math.nan, -math.nan, 1e-300, 0.1])
+DAYS = st.dates() | st.sampled_from([date.min, date(1969, 12, 31), date(1970, 1, 1), date.max])
 SINGLES = st.sampled_from([0.0, -0.0, 1.5, 0.10000000149011612, math.nan, -math.nan, math.inf])
 
 
@@ -36,6 +37,7 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "real": (pa.float64(), REALS),
     "single": (pa.float32(), SINGLES),
     "truth": (pa.bool_(), st.booleans()),
+    "day": (pa.date32(), DAYS),
     "local": (pa.timestamp("us"), MILLISECONDS),
     "coarse": (pa.timestamp("ms"), MILLISECONDS),
     "zoned": (pa.timestamp("us", "UTC"), MILLISECONDS.map(lambda moment: moment.replace(tzinfo=UTC))),
@@ -47,6 +49,7 @@ LITERALS = {
     **dict.fromkeys(("tiny", "number", "big"), whole(64) | whole(8) | st.sampled_from([0.5, math.nan, -1e30, 2.0**63])),
     **dict.fromkeys(("real", "single"), REALS | whole(64) | st.just(2**53 + 1)),
     "truth": st.booleans(),
+    "day": DAYS.map(Day.of) | (whole(32) | whole(64)).map(Day),
     **dict.fromkeys(("local", "coarse", "zoned"), st.integers(-3_000, 3_000).map(Instant)),
 }
 
@@ -93,9 +96,27 @@ def test_nan_is_in_a_list_with_nan_whatever_its_bits() -> None:
     assert filtered(batch, [Not(Filter("real", Operator.IN, (math.nan, 2.0)))]).column("real").to_pylist() == [1.0]
 
 
+@given(days=st.lists(whole(32) | st.integers(-(2**31), 2**31 - 1), min_size=1), literals=st.lists(whole(32) | whole(64), min_size=1))
+def test_dates_beyond_those_of_python_are_compared(days: list[int], literals: list[int]) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array(days, pa.int32()).view(pa.date32())], names=["day"])
+
+    def kept(operator: Operator, *values: int) -> list[int]:
+        rows = filtered(batch, [Filter("day", operator, tuple(map(Day, values)))])
+        return list(rows.column("day").cast(pa.int32()).to_pylist())
+
+    assert kept(Operator.LESS, literals[0]) == [day for day in days if day < literals[0]]
+    assert kept(Operator.NOT_EQUAL, literals[0]) == [day for day in days if day != literals[0]]
+    assert kept(Operator.IN, *literals, days[0]) == [day for day in days if day in (*literals, days[0])]
+
+
 UNKNOWN: dict[str, tuple[pa.DataType, Any, Any]] = {
     "a decimal": (pa.decimal128(9, 2), Decimal("1.10"), 1.1),
-    "a date": (pa.date32(), date(2026, 1, 1), "2026-01-01"),
+    "a date that is compared with a text": (pa.date32(), date(2026, 1, 1), "2026-01-01"),
+    "a date that is compared with a number": (pa.date32(), date(1970, 1, 6), 5),
+    "a date that is compared with a time": (pa.date32(), date(1970, 1, 1), Instant(0)),
+    "a number that is compared with a date": (pa.int32(), 5, Day(5)),
+    "a time that is compared with a date": (pa.timestamp("us"), EPOCH, Day(0)),
+    "milliseconds that are compared with a date": (pa.date64(), date(1970, 1, 1), Day(0)),
     "bytes": (pa.binary(), b"a", "b"),
     "nanoseconds": (pa.timestamp("ns"), EPOCH, Instant(1)),
     "a text that is compared with a number": (pa.string(), "1", 2),

@@ -11,7 +11,7 @@ from pyspark.sql import datasource as spark
 
 from support.values.plain_conditions import truth_of
 from tiering.model.reading.conditions import Filter, Not, Operator
-from tiering.model.sql_types import Instant
+from tiering.model.sql_types import Day, Instant
 from tiering.union_read.pushdown.spark_filters import condition_of, conditions_of, is_filter_worker
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,7 +28,8 @@ X = ("x",)
         (spark.Not(spark.IsNull(X)), Not(Filter("x", Operator.IS_NULL))),
         (spark.EqualTo(("x", "y"), 1), None),
         (spark.EqualTo(X, Decimal("1.5")), None),
-        (spark.Not(spark.GreaterThan(X, date(2026, 1, 1))), None),
+        (spark.Not(spark.GreaterThan(X, date(1970, 1, 6))), Not(Filter("x", Operator.GREATER, (Day(5),)))),
+        (spark.In(X, (date.min, date.max, None)), Filter("x", Operator.IN, (Day(-719_162), Day(2_932_896), None))),
         (spark.EqualTo(X, datetime(2026, 1, 1)), None),
         (spark.In(X, (b"a", b"b")), None),
     ],

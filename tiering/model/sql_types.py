@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 import pyarrow as pa
 
@@ -46,7 +46,25 @@ class Instant:
         return from_microseconds(self.microseconds)
 
 
-Value = str | int | float | bool | Instant | None
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, order=True)
+class Day:
+    """A DATE as SQL has it: days since 1970-01-01. Spark's range is wider than that of Python's dates."""
+
+    days: int
+
+    def __repr__(self) -> str:
+        return f"DATE({self.days} days)"
+
+    @staticmethod
+    def of(day: date) -> Day:
+        """A date, exactly."""
+        return Day(day.toordinal() - _EPOCH_ORDINAL)
+
+
+Value = str | int | float | bool | Instant | Day | None
 """A literal of a statement; None is NULL."""
 ArgumentValue = Value | Mapping[str, int]
 """The value of an argument of a CALL."""

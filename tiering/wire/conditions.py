@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tiering.errors import InvalidArgument
 from tiering.model.names import check_length
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant, Value
+from tiering.model.sql_types import Day, Instant, Value
 from tiering.rpc.v1 import common_pb2 as pb
 from tiering.wire.procedure_calls import literal_from_pb, literal_to_pb
 
@@ -87,6 +87,8 @@ def condition_to_pb(condition: Condition) -> pb.Condition:
 def _literal(value: Value) -> pb.Literal:
     if isinstance(value, Instant):
         return pb.Literal(timestamp_us=value.microseconds)
+    if isinstance(value, Day):
+        return pb.Literal(number=value.days, is_date=True)
     return literal_to_pb(value) or pb.Literal()  # NULL has no value
 
 

@@ -18,7 +18,7 @@ from tiering.access.request_bounds import ANONYMOUS
 from tiering.errors import InvalidAnswer, InvalidArgument, ServiceUnreachable
 from tiering.model.declare import SCALARS, parameters_of
 from tiering.model.names import check_length, parse_table_path, table_path
-from tiering.model.sql_types import ArgumentValue, Instant
+from tiering.model.sql_types import ArgumentValue, Day, Instant
 from tiering.model.tables import TablePath
 from tiering.procedures.arguments import ProcedureInput, SessionNames
 from tiering.procedures.base import CallRequest, Mutation, OnProgress, Progress, ResultT
@@ -89,6 +89,8 @@ def literal_from_pb(literal: Literal) -> ArgumentValue:
             return Instant(literal.timestamp_us)
         case "numbers":
             return dict(literal.numbers.numbers)
+        case "number" if literal.is_date:
+            return Day(literal.number)
         case kind:
             value: ArgumentValue = getattr(literal, kind)
             return value

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from tiering.instants import to_microseconds
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant
+from tiering.model.sql_types import Day, Instant
 
 COMPARISONS = (
     Operator.EQUAL,
@@ -72,6 +72,8 @@ def _ordered(value: Any) -> Any:
         return value.microseconds
     if isinstance(value, datetime):
         return to_microseconds(value if value.tzinfo else value.replace(tzinfo=UTC))
+    if isinstance(value, date):
+        return Day.of(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return (1, 0) if math.isnan(value) else (0, value)
     return value

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from tiering.errors import InvalidArgument
 from tiering.model.declare import AnyField
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant, Value, shown, spark_type
+from tiering.model.sql_types import Day, Instant, Value, shown, spark_type
 
 AnyArray: TypeAlias = Any
 """A pyarrow array. Its stubs need the type of the elements, which only a schema knows at run time."""
@@ -127,6 +127,7 @@ def _check_fit(field: AnyField, value: Value) -> None:
         or (pa.types.is_boolean(kind) and isinstance(value, bool))
         or ((pa.types.is_integer(kind) or pa.types.is_floating(kind)) and is_number)
         or (pa.types.is_timestamp(kind) and isinstance(value, Instant))
+        or (pa.types.is_date32(kind) and isinstance(value, Day))
     )
     comparable = pa.types.is_primitive(kind) or pa.types.is_string(kind)
     if not fits or not comparable:
@@ -150,6 +151,9 @@ def _in_set(values: AnyArray, members: Sequence[Value]) -> Truth:
     if pa.types.is_timestamp(kind):
         moments = [member.microseconds for member in members if isinstance(member, Instant)]
         return pc.is_in(values.cast(pa.int64()), value_set=pa.array(moments, pa.int64()))
+    if pa.types.is_date32(kind):
+        days = [member.days for member in members if isinstance(member, Day) and _is_bigint(member.days)]
+        return pc.is_in(_days(values), value_set=pa.array(days, pa.int64()))
     if pa.types.is_integer(kind):
         whole = [int(member) for member in members if isinstance(member, (int, float)) and _is_bigint(member)]
         return pc.is_in(values.cast(pa.int64()), value_set=pa.array(whole, pa.int64()))
@@ -163,6 +167,11 @@ def _in_set(values: AnyArray, members: Sequence[Value]) -> Truth:
     return pc.is_in(values, value_set=pa.array(members, kind))
 
 
+def _days(dates: AnyArray) -> AnyArray:
+    """Returns DATEs as BIGINT: days since 1970-01-01. Arrow casts them only to INT."""
+    return dates.cast(pa.int32()).cast(pa.int64())
+
+
 def _is_bigint(number: int | float) -> bool:
     return math.isfinite(number) and number == int(number) and int(number) in _BIGINTS
 
@@ -174,6 +183,8 @@ def _is_double(number: int | float) -> bool:
 def _compared(values: AnyArray, operator: Operator, literal: Value) -> Truth:
     if isinstance(literal, Instant):
         return _ARROW[operator](values.cast(pa.int64()), literal.microseconds)
+    if isinstance(literal, Day):
+        return _ARROW[operator](_days(values), pa.scalar(literal.days, pa.int64()))
     if isinstance(literal, bool):
         return _ARROW[operator](values.cast(pa.int8()), int(literal))
     if isinstance(literal, float) and pa.types.is_floating(values.type):

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.model.reading.conditions import AnyOf, Condition, Filter, Operator, columns_of
-from tiering.model.sql_types import Instant, Value
+from tiering.model.sql_types import Day, Instant, Value
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, Partition, TableInfo
 from tiering.union_read.pushdown.row_filter import applicable, are_applicable, conjuncts, fits, matching_rows
 
@@ -165,18 +165,30 @@ def _values_of(condition: Condition, column: str, kind: pa.DataType) -> frozense
 
 
 def _is_key(value: Value, kind: pa.DataType) -> bool:
-    """Whether a key of this type equals the literal only if it is this value: text, whole numbers, times in microseconds."""
-    is_plain = isinstance(value, (str, int, Instant)) and not isinstance(value, bool)
+    """Whether a key of this type equals the literal only if it is this value: text, whole numbers, dates, times in microseconds."""
+    is_plain = isinstance(value, (str, int, Instant, Day)) and not isinstance(value, bool)
     return (
         is_plain and fits(value, kind) and not pa.types.is_floating(kind) and (not isinstance(kind, pa.TimestampType) or kind.unit == "us")
     )
 
 
 def _is_in_range(value: Value, kind: pa.DataType) -> bool:
-    return not pa.types.is_integer(kind) or (isinstance(value, int) and -(2 ** (kind.bit_width - 1)) <= value < 2 ** (kind.bit_width - 1))
+    number = value.days if isinstance(value, Day) else value
+    return not isinstance(number, int) or -(2 ** (kind.bit_width - 1)) <= number < 2 ** (kind.bit_width - 1)
 
 
 def _key_column(values: Sequence[Value], kind: pa.DataType) -> pa.Array[Any]:
-    plain = [value.microseconds if isinstance(value, Instant) else value for value in values]
-    array: pa.Array[Any] = pa.array(plain, pa.int64()).view(kind) if isinstance(kind, pa.TimestampType) else pa.array(plain, kind)
-    return array
+    plain = [_plain(value) for value in values]
+    if isinstance(kind, pa.TimestampType):
+        return pa.array(plain, pa.int64()).view(kind)
+    return pa.array(plain, pa.int32()).view(kind) if pa.types.is_date32(kind) else pa.array(plain, kind)
+
+
+def _plain(value: Value) -> Any:
+    match value:
+        case Instant(microseconds):
+            return microseconds
+        case Day(days):
+            return days
+        case _:
+            return value

@@ -1,8 +1,8 @@
 """Filters rows by the conditions of a read, so that few rows travel to the engine. The engine filters again with its own comparisons.
 
 A row that is kept by mistake does no harm, and a row that is dropped by mistake is lost. So a condition is applied only if this module
-knows its exact meaning: comparisons of text, integers, floating point numbers, booleans and times up to microseconds with a literal of
-their kind. Any other condition keeps all rows.
+knows its exact meaning: comparisons of text, integers, floating point numbers, booleans, dates and times up to microseconds with a literal
+of their kind. Any other condition keeps all rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator, columns_of
 from tiering.model.reading.matching import AnyArray, truth
-from tiering.model.sql_types import Instant, Value
+from tiering.model.sql_types import Day, Instant, Value
 
 _TEXT = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 _NULLNESS = (Operator.IS_NULL, Operator.IS_NOT_NULL)
@@ -91,6 +91,8 @@ def fits(value: Value, kind: pa.DataType) -> bool:
         return pa.types.is_string(kind)
     if isinstance(value, Instant):
         return isinstance(kind, pa.TimestampType) and kind.unit in _WHOLE_UNITS and value.microseconds in _BIGINTS
+    if isinstance(value, Day):
+        return pa.types.is_date32(kind) and value.days in _BIGINTS
     is_number = pa.types.is_signed_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
     return is_number and (isinstance(value, float) or value in _BIGINTS)
 

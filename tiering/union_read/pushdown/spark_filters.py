@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from pyspark.sql import datasource as spark
 
 from tiering.model.reading.conditions import AllOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant, Value
+from tiering.model.sql_types import Day, Instant, Value
 
 MAX_CONDITIONS, MAX_LITERALS = 50, 100
 """Conditions of a read, and literals of one of them, that are passed on. The service limits their number."""
@@ -74,6 +74,8 @@ def _compared(column: str, operator: Operator, values: Iterable[Any]) -> Conditi
     for value in values:
         if isinstance(value, datetime) and value.tzinfo is not None:
             literals.append(Instant.of(value))
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            literals.append(Day.of(value))
         elif value is None or isinstance(value, (str, bool, int, float)):
             literals.append(value)
         else:

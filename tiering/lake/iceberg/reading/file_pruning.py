@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg import expressions
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Or
-from pyiceberg.expressions.literals import BooleanLiteral, DoubleLiteral, Literal, LongLiteral, StringLiteral, TimestampLiteral
+from pyiceberg.expressions.literals import BooleanLiteral, DateLiteral, DoubleLiteral, Literal, LongLiteral, StringLiteral, TimestampLiteral
 from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator, expression_evaluator, inclusive_projection
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import (
     BooleanType,
+    DateType,
     DoubleType,
     IcebergType,
     IntegerType,
@@ -34,7 +35,7 @@ from pyiceberg.types import (
 )
 
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant, Value
+from tiering.model.sql_types import Day, Instant, Value
 
 FileFilter = Callable[[DataFile], bool]
 """Whether a data file may have a row that is needed."""
@@ -131,6 +132,9 @@ def _literal(value: Value, kind: IcebergType, source: pa.DataType) -> Literal[An
     if isinstance(value, Instant):
         is_exact = isinstance(source, pa.TimestampType) and source.unit in _WHOLE_UNITS
         return TimestampLiteral(value.microseconds) if is_exact and isinstance(kind, (TimestampType, TimestamptzType)) else None
+    if isinstance(value, Day):
+        is_exact = pa.types.is_date32(source) and isinstance(kind, DateType)
+        return DateLiteral(value.days) if is_exact and -(2**31) <= value.days < 2**31 else None
     if isinstance(value, int) and isinstance(kind, (IntegerType, LongType)):
         bits = 31 if isinstance(kind, IntegerType) else 63
         return LongLiteral(value) if -(2**bits) <= value < 2**bits else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -279,12 +279,12 @@ def as_pypaimon(snapshot: StoredSnapshot) -> Snapshot:
 
 
 def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, key_fields: list[Any]) -> DataFileMeta:
-    fields = [entry for entry in schema.table.fields if entry.name in file.bounds]
-    bounds = [file.bounds[entry.name] for entry in fields]
+    bounds = {entry.name: bound for entry in schema.table.fields if (bound := _column_bounds(file, entry)) is not None}
+    fields = [entry for entry in schema.table.fields if entry.name in bounds]
     stats = SimpleStats(
-        GenericRow([low for low, _, _ in bounds], fields),
-        GenericRow([high for _, high, _ in bounds], fields),
-        [nulls for _, _, nulls in bounds],
+        GenericRow([low for low, _, _ in bounds.values()], fields),
+        GenericRow([high for _, high, _ in bounds.values()], fields),
+        [nulls for _, _, nulls in bounds.values()],
     )
     first, last, low, high = _key_rows(file, key_fields)
     return DataFileMeta.create(
@@ -304,6 +304,18 @@ def _file_meta(file: WrittenFile, payload: FilesPayload, schema: StoredSchema, k
         file_source=_COMPACTED if payload.is_compacted else _APPENDED,
         value_stats_cols=[entry.name for entry in fields],
     )
+
+
+def _column_bounds(file: WrittenFile, field: Any) -> tuple[Any, Any, int] | None:
+    """Returns lowest value, highest value and number of nulls of a column; None = unknown, or pypaimon cannot write such a date."""
+    bounds = file.bounds.get(field.name)
+    if bounds is None or str(field.type).split()[0] != "DATE":
+        return bounds
+    try:
+        low, high = (None if days is None else _EPOCH_DAY + timedelta(days) for days in bounds[:2])
+    except OverflowError:
+        return None
+    return low, high, bounds[2]
 
 
 def _key_rows(file: WrittenFile, fields: list[Any]) -> list[GenericRow | BinaryRow]:

@@ -1,6 +1,7 @@
 """Leaves out data files that can have no row for which the conditions of a read are true, by partition values and column bounds. Pure.
 
-Only bounds of integers are used. Lakeward writes no others, and other writers shorten the bounds of texts. A negation is not used.
+Only bounds of integers and dates are used. Lakeward writes no others, and other writers shorten the bounds of texts. A negation is not
+used.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Operator
-from tiering.model.sql_types import Value
+from tiering.model.sql_types import Day, Value
 
-_INTEGERS = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
+_BOUNDED = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"))
 """Paimon's types whose bounds are used."""
 
 
@@ -21,8 +23,8 @@ _INTEGERS = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
 class Bounds:
     """The values of a column in a file: lowest and highest (None = unknown), and the number of NULLs (None = unknown)."""
 
-    low: int | str | None
-    high: int | str | None
+    low: int | str | Day | None
+    high: int | str | Day | None
     nulls: int | None
 
 
@@ -34,13 +36,24 @@ def file_bounds(entry: Any, partition_keys: Sequence[str], *, has_key: bool) -> 
     stats = entry.file.key_stats if has_key else entry.file.value_stats
     bounds = {}
     for place, field in enumerate(stats.min_values.fields[: len(stats.min_values)]):
-        if str(field.type).split()[0] in _INTEGERS:
+        if str(field.type).split()[0] in _BOUNDED:
             nulls = None if stats.null_counts is None else stats.null_counts[place]
-            bounds[field.name] = Bounds(stats.min_values.get_field(place), stats.max_values.get_field(place), nulls)
+            bounds[field.name] = Bounds(_bound(stats.min_values, place), _bound(stats.max_values, place), nulls)
     for name, value in zip(partition_keys, entry.partition.values, strict=True):
-        if isinstance(value, (int, str)):
-            bounds[name] = Bounds(value, value, 0)
+        if isinstance(value, (int, str, date)):
+            bounds[name] = Bounds(_comparable(value), _comparable(value), 0)
     return bounds
+
+
+def _bound(row: Any, place: int) -> int | str | Day | None:
+    try:
+        return _comparable(row.get_field(place))
+    except OverflowError:  # a date that Python cannot represent
+        return None
+
+
+def _comparable(value: int | str | date | None) -> int | str | Day | None:
+    return Day.of(value) if isinstance(value, date) else value
 
 
 def may_match(conditions: Iterable[Condition], bounds: Mapping[str, Bounds], rows: int) -> bool:
@@ -85,8 +98,10 @@ def _may_have(operator: Operator, values: Sequence[Value], bounds: Bounds, rows:
             return True
 
 
-def _is_comparable(value: Value, bound: int | str) -> bool:
+def _is_comparable(value: Value, bound: int | str | Day) -> bool:
     """Whether Python compares the literal with the bound as the engines do. They compare texts by their bytes: the order of code points."""
     if isinstance(bound, str):
         return isinstance(value, str)
+    if isinstance(bound, Day):
+        return isinstance(value, Day)
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

@@ -29,7 +29,7 @@ from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
 
 TARGET_FILE_BYTES = 256 << 20
 """Paimon's default of `target-file-size` for tables without a primary key."""
-_BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_BOUNDED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32())
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,13 @@ class ListedFile(OpenFile):
         self.bounds: dict[str, tuple[int | None, int | None, int]] = {}
 
     def look_at(self, table: pa.Table) -> None:
-        """Counts rows, and extends the bounds of integer columns."""
+        """Counts rows, and extends the bounds of columns of integers and dates."""
         self.records += table.num_rows
         for name, column in zip(table.column_names, table.columns, strict=True):
             if column.type not in _BOUNDED:
                 continue
-            extremes: Any = pc.min_max(column)
+            values: Any = column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
+            extremes: Any = pc.min_max(values)
             low, high, nulls = self.bounds.get(name, (None, None, 0))
             lows = [value for value in (low, extremes["min"].as_py()) if value is not None]
             highs = [value for value in (high, extremes["max"].as_py()) if value is not None]

@@ -14,8 +14,8 @@ from tiering.lake.writing.packed import Packed
 class WrittenFile:
     """A file of one bucket. `folder` is below the table's folder.
 
-    `bounds`: lowest value, highest value and number of nulls by column, where they are known. Sequence numbers order the rows of a bucket:
-    in a log table they are the offsets of the file's first and last row.
+    `bounds`: lowest value, highest value and number of nulls by column, where they are known. A DATE is its days since 1970-01-01.
+    Sequence numbers order the rows of a bucket: in a log table they are the offsets of the file's first and last row.
     """
 
     folder: str
