@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 
 import pyarrow as pa
 from sqlglot import exp
 
 from tiering.errors import InvalidArgument
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Operator
+from tiering.model.sql_types import Day
 from tiering.wire.conditions import ConditionReader, condition_to_pb
 
 _COMPARED: dict[type[exp.Expr], tuple[Operator, Operator]] = {
@@ -148,8 +150,10 @@ class _Columns:
         return self.fields.get(column.name.lower()) if is_of_table else None
 
 
-def _literal(expression: exp.Expr, kind: pa.DataType) -> str | int | None:
-    """Returns the value of a literal that is compared exactly with a column of this type: a text, or a whole number."""
+def _literal(expression: exp.Expr, kind: pa.DataType) -> str | int | Day | None:
+    """Returns the value of a literal that is compared exactly with a column of this type: a text, a whole number, or a date."""
+    if pa.types.is_date32(kind):
+        return _day(expression)
     is_negative = isinstance(expression, exp.Neg)
     literal = expression.this if is_negative else expression
     if not isinstance(literal, exp.Literal):
@@ -160,3 +164,16 @@ def _literal(expression: exp.Expr, kind: pa.DataType) -> str | int | None:
         return None
     number = -int(literal.name) if is_negative else int(literal.name)
     return number if number in _BIGINTS else None
+
+
+def _day(expression: exp.Expr) -> Day | None:
+    """Returns the value of `DATE '2026-01-31'` or of `'2026-01-31'`, which DuckDB compares with a date as Spark does."""
+    is_cast = isinstance(expression, exp.Cast) and expression.to.is_type(exp.DataType.Type.DATE)
+    literal = expression.this if is_cast else expression
+    if not isinstance(literal, exp.Literal) or not literal.is_string:
+        return None
+    try:
+        day = date.fromisoformat(literal.name)
+    except ValueError:
+        return None
+    return Day.of(day) if day.isoformat() == literal.name else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import StatementFailed
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Operator
 from tiering.model.reading.scans import ReadScan
+from tiering.model.sql_types import Day
 from tiering.model.tables import TablePath
 
 NAME = ("fluss", "sales", "t")
@@ -32,8 +34,10 @@ SCHEMA = pa.schema(
         pa.field("n", pa.int16()),
         pa.field("Text", pa.string()),
         pa.field("real", pa.float32()),
+        pa.field("day", pa.date32()),
     ]
 )
+DAYS = ["0001-01-01", "1969-12-31", "1970-01-01", "2026-01-31", "9999-12-31"]
 
 
 def needed(sql: str) -> NeededRows:
@@ -42,7 +46,7 @@ def needed(sql: str) -> NeededRows:
     return needed_rows(statement.tree, NAME, SCHEMA)
 
 
-def is_(column: str, operator: Operator, *values: str | int) -> Filter:
+def is_(column: str, operator: Operator, *values: str | int | Day) -> Filter:
     return Filter(column, operator, values)
 
 
@@ -63,6 +67,11 @@ FIVE = is_("id", Operator.EQUAL, 5)
         ("id = n AND id = (SELECT 5) AND id IN (SELECT 5)", ()),
         ("other.id = 5 AND id.id = 5 AND sales.t.id = 5", ()),
         ("t.id = 5", (FIVE,)),
+        ("day = DATE '1970-01-06'", (is_("day", Operator.EQUAL, Day(5)),)),
+        ("'1970-01-06' < day", (is_("day", Operator.GREATER, Day(5)),)),
+        ("day IN (DATE'0001-01-01', '9999-12-31')", (is_("day", Operator.IN, Day(-719_162), Day(2_932_896)),)),
+        ("day = DATE '10000-01-01' AND day = '1970-1-6' AND day = DATE '1970-02-30' AND day = ' 1970-01-06' AND day = 5", ()),
+        ("day = TIMESTAMP '1970-01-06 00:00:00' AND day = CAST(id AS DATE) AND id = DATE '1970-01-06' AND text = DATE '1970-01-06'", ()),
         (f"id = {2**63} AND id > {'9' * 5_000} AND id = {2**63 - 1}", (is_("id", Operator.EQUAL, 2**63 - 1),)),
         (" OR ".join(["id = 5"] * 60), (AnyOf((FIVE,) * 60),)),
         (" AND ".join(["id = 5"] * 60), (FIVE,) * 60),
@@ -147,7 +156,8 @@ class Shop:
     def _row(choose: random.Random, row_id: int) -> dict[str, object]:
         texts = [None, "", "a", "ab", "ä"]
         n = choose.choice([None, -1, 0, 1, 32767])
-        return {"id": row_id, "region": choose.choice("nsw"), "n": n, "Text": choose.choice(texts), "real": choose.choice([None, 0.5, 1.0])}
+        real, day = choose.choice([None, 0.5, 1.0]), choose.choice([None, *map(date.fromisoformat, DAYS)])
+        return {"id": row_id, "region": choose.choice("nsw"), "n": n, "Text": choose.choice(texts), "real": real, "day": day}
 
     def rows(self, sql: str) -> list[str]:
         return sorted(repr(tuple(row)) for row in self.engine.execute(sql).rows)
@@ -172,6 +182,7 @@ def where(choose: random.Random, alias: str) -> str:
                 ("region", ["'n'", "'s'", "'x'"]),
                 ("n", ["0", "1", "70000", "0.5"]),
                 ("text", ["''", "'a'"]),
+                ("day", [*(f"DATE '{day}'" for day in DAYS), *(f"'{day}'" for day in DAYS), "DATE '2026-02-01'"]),
             ]
         )
         low, high = (choose.choice(literals) for _ in range(2))
@@ -248,6 +259,8 @@ def test_a_query_reads_the_needed_rows_and_partitions_alone(shop: Shop, monkeypa
     assert 0 < one_partition[0] < whole[0]
     assert 0 < one_partition[1] < whole[1]
     assert log_of_partition == (0, one_partition[1])
+    assert cost("SELECT * FROM sales.t WHERE day = DATE '2026-02-01'") == (0, whole[1])
+    assert 0 < cost("SELECT * FROM sales.t WHERE day >= '1970-01-01'")[0] < whole[0]
     assert cost("SELECT * FROM sales.t LIMIT 1")[0] == 1
     assert cost("SELECT * FROM sales.t WHERE region = 'elsewhere'") == (0, 0)
     assert cost("SELECT * FROM sales.k WHERE id = 100") == (0, cost("SELECT * FROM sales.k")[1])
