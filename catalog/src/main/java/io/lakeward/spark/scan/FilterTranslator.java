@@ -46,8 +46,11 @@ final class FilterTranslator {
           DataTypes.StringType,
           DataTypes.LongType,
           DataTypes.IntegerType,
+          DataTypes.ShortType,
+          DataTypes.ByteType,
           DataTypes.DoubleType,
           DataTypes.BooleanType,
+          DataTypes.DateType,
           DataTypes.TimestampType);
 
   private final StructType schema;

@@ -8,6 +8,7 @@ import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
@@ -35,6 +36,8 @@ public final class Literals {
         || type instanceof ShortType
         || type instanceof ByteType) {
       literal.setNumber(((Number) value).longValue());
+    } else if (type instanceof DateType) {
+      literal.setNumber(((Number) value).longValue()).setIsDate(true);
     } else if (type instanceof DoubleType || type instanceof FloatType) {
       literal.setReal(((Number) value).doubleValue());
     } else if (type instanceof BooleanType) {
