@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, timedelta
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from support.fresh.needed_segments import only_segments
 from support.running.cluster_of_processes import Deployment
 from support.running.spark_sessions import spark_session
 from tiering.model.tables import TablePath
@@ -68,4 +71,42 @@ def test_filters_reach_the_tasks_where_spark_pushes_them(service: Deployment, sp
     assert sorted(row.text for row in frame.collect()) == ["row 3", "row 72"]
     scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
     assert scan.metrics().apply("numOutputRows").value() == (2 if enabled else 90)
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+VISITS = pa.schema([pa.field("day", pa.date32(), nullable=False), pa.field("seen", pa.date32()), pa.field("tiny", pa.int8())])
+
+
+def test_conditions_on_dates_and_narrow_integers_reach_the_tasks(service: Deployment, spark: SparkSession) -> None:
+    path, days = TablePath("sales", "visits"), [date.min, date(1970, 1, 1), date.max]
+    rows = [
+        {"day": day, "seen": date(2026, 1, 1) + timedelta(number) if number else None, "tiny": number}
+        for day in days
+        for number in range(10)
+    ]
+    service.create(path, "1 h", VISITS, 1, None, partition_keys=("day",))
+    with service.cluster() as cluster:
+        for number in range(2):
+            cluster.append(path, pa.Table.from_pylist(rows, VISITS), "w", number)
+            service.lakeward("tier", str(path)) if not number else None
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", True)
+    spark.conf.set("spark.sql.adaptive.enabled", False)
+    for condition, count in (
+        ("day = DATE'0001-01-01'", 20),
+        ("day > DATE'1970-01-01'", 20),
+        ("seen IS NULL", 6),
+        ("seen IN (DATE'2026-01-02', DATE'2026-01-11')", 6),
+        ("NOT (seen <= DATE'2026-01-09')", 6),
+        ("tiny = 9", 6),
+        ("tiny > 1000", 0),
+    ):
+        frame = load(spark, service, path).where(condition)
+        assert len(frame.collect()) == count, condition
+        scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+        assert scan.metrics().apply("numOutputRows").value() == count, condition
+    with only_segments(service, path, lambda row: row["day"] == date.max) as (near, away):
+        assert near > 0 < away
+        assert load(spark, service, path).where("day = DATE'9999-12-31'").count() == 20
+        with pytest.raises(PySparkException):
+            load(spark, service, path).collect()
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
+from support.fresh.needed_segments import only_segments
 from support.running.cluster_of_processes import Deployment
 from support.values.every_type import CASES, ROWS
 from tiering.cli.spark.properties import CATALOG
-from tiering.model.tables import TablePath
+from tiering.cluster.embedded.log.bucketing import key_buckets
+from tiering.model.tables import TableInfo, TablePath
 
 ID = pa.field("id", pa.int64(), nullable=False)
 SCHEMA = pa.schema([ID, *(pa.field(name, case[0]) for name, case in CASES.items())])
@@ -108,3 +113,128 @@ def column_batches(plan: Any) -> int:
     """Returns the number of batches of columns that the scans of an executed plan returned."""
     own = plan.metrics().apply("numInputBatches").value() if plan.nodeName() == "ColumnarToRow" else 0
     return int(own) + sum(column_batches(plan.children().apply(number)) for number in range(plan.children().size()))
+
+
+DATED = pa.schema(
+    [
+        pa.field("day", pa.date32(), nullable=False),
+        pa.field("born", pa.date32(), nullable=False),
+        pa.field("seen", pa.date32()),
+        pa.field("tiny", pa.int8()),
+        pa.field("small", pa.int16()),
+    ]
+)
+DAYS = [date.min, date(1969, 12, 31), date(1970, 1, 1), date.max]
+BORN = [date(1990, 1, 1) + timedelta(number) for number in range(12)]
+
+
+def dated_rows(first: int, tiny: int) -> pa.Table:
+    """Returns a row for each of DAYS and for each of BORN from `first` on."""
+    dates, small = [None, *DAYS], [None, -(2**15), 0, 2**15 - 1]
+    rows = [
+        {"day": day, "born": BORN[number], "seen": dates[number % 5], "tiny": tiny if number % 3 else None, "small": small[number % 4]}
+        for day in DAYS
+        for number in range(first, len(BORN))
+    ]
+    return pa.Table.from_pylist(rows, DATED)
+
+
+@pytest.fixture(scope="module", params=["dated_log", "dated_keys"])
+def dated(request: pytest.FixtureRequest, service: Deployment) -> TableInfo:
+    """A log table or a primary-key table with the partition column `day` and the bucket key `born`. Rows from two rounds are in the lake,
+    with -128 and 0 as `tiny`, and rows with 127 in the log."""
+    path = TablePath("sales", request.param)
+    shape: dict[str, tuple[str, ...]] = {"bucket_keys": ("born",)} if path.table_name == "dated_log" else {"primary_key": ("day", "born")}
+    service.create(path, "1 h", DATED, 4, None, partition_keys=("day",), **shape)
+    with service.cluster() as cluster:
+        write = cluster.append if "bucket_keys" in shape else cluster.upsert
+        for number, (first, tiny) in enumerate([(0, -128), (4, 0), (8, 127)]):
+            write(path, dated_rows(first, tiny), "w", number)
+            if number < 2:
+                service.lakeward("tier", str(path))
+        return cluster.table(path)
+
+
+CONDITIONS = [
+    "day = DATE'0001-01-01'",
+    "day <> DATE'1970-01-01'",
+    "day < DATE'0001-01-01' OR day > DATE'9999-12-31'",
+    "day >= DATE'1970-01-01' AND born < DATE'1990-01-05'",
+    "day IN (DATE'1969-12-31', DATE'9999-12-31', NULL)",
+    "NOT (day IN (DATE'1969-12-31', NULL))",
+    "born = DATE'1990-01-12'",
+    "born IN (DATE'1990-01-01', DATE'1990-01-11', DATE'2000-01-01')",
+    "seen IS NULL",
+    "seen IS NOT NULL AND tiny IS NULL",
+    "seen <=> NULL",
+    "seen <=> DATE'9999-12-31'",
+    "seen <= DATE'1969-12-31'",
+    "NOT (seen > DATE'1969-12-31')",
+    "seen < DATE'+10000-01-01'",
+    "seen > DATE'-5877641-06-23' AND seen <> DATE'+5881580-07-11'",
+    "day = DATE'+5881580-07-11' OR born = DATE'-0001-12-31'",
+    "seen = NULL OR seen NOT IN (DATE'0001-01-01')",
+    "year(seen) = 1970",
+    "day = '1970-01-01'",
+    "tiny = -128",
+    "tiny IN (127, -128) AND small > 0",
+    "NOT (tiny < 127)",
+    "tiny > 1000 OR small <= -32768",
+    "CAST(tiny AS INT) + 1 = 1",
+    "small <=> NULL",
+    "small BETWEEN -1 AND 32767",
+]
+
+
+def test_conditions_on_dates_and_narrow_integers_have_the_rows_that_spark_finds(fresh_spark: SparkSession, dated: TableInfo) -> None:
+    fresh = fresh_spark.table(f"{CATALOG}.{dated.path}")
+    everything = fresh_spark.createDataFrame(fresh.toArrow())
+    assert everything.count() == 4 * (12 if dated.primary_key else 12 + 8 + 4)
+    for condition in CONDITIONS:
+        expected = everything.where(condition)
+        assert sorted(map(repr, fresh.where(condition).collect())) == sorted(map(repr, expected.collect())), condition
+        assert fresh.where(condition).count() == expected.count(), condition
+
+
+def test_a_condition_on_dates_reads_only_what_it_needs_of_the_log(service: Deployment, fresh_spark: SparkSession, dated: TableInfo) -> None:
+    def bucket(born: date) -> int:
+        [number] = key_buckets(dated, pa.record_batch({"born": pa.array([born], pa.date32())}))
+        return number
+
+    fresh = fresh_spark.table(f"{CATALOG}.{dated.path}")
+    needed: list[tuple[str, Callable[[Mapping[str, Any]], bool]]] = [
+        ("day = DATE'0001-01-01'", lambda row: row["day"] == date.min),
+        ("day > DATE'1969-12-31'", lambda row: row["day"] > date(1969, 12, 31)),
+        ("day IN (DATE'1970-01-01', DATE'2000-01-01')", lambda row: row["day"] == date(1970, 1, 1)),
+        ("born = DATE'1990-01-12'", lambda row: bucket(row["born"]) == bucket(date(1990, 1, 12))),
+    ]
+    for condition, is_needed in needed:
+        rows = sorted(map(repr, fresh.where(condition).collect()))
+        with only_segments(service, dated.path, is_needed) as (near, away):
+            assert near > 0 < away
+            assert sorted(map(repr, fresh.where(condition).collect())) == rows != []
+            with pytest.raises(PySparkException):
+                fresh.collect()
+
+
+@pytest.mark.parametrize("dated", ["dated_log"], indirect=True)
+def test_a_condition_on_a_date_or_narrow_integer_reaches_the_scan_of_the_lake(fresh_spark: SparkSession, dated: TableInfo) -> None:
+    fresh = fresh_spark.table(f"{CATALOG}.{dated.path}")
+    fresh_spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        assert lake_rows(fresh) == 4 * (12 + 8)
+        assert lake_rows(fresh.where("tiny = 0")) == 4 * 8
+        assert lake_rows(fresh.where("tiny IN (-128, 50) OR tiny < -100")) == 4 * 12
+        assert lake_rows(fresh.where("tiny > 0 AND tiny <> 5")) == 0
+        assert lake_rows(fresh.where("day = DATE'9999-12-31'")) == 12 + 8
+    finally:
+        fresh_spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+def lake_rows(frame: DataFrame) -> int:
+    """Returns the number of rows that Iceberg's scan of the frame returns."""
+    frame.collect()
+    leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    scans = [leaves.apply(place) for place in range(leaves.size())]
+    [lake] = [scan for scan in scans if "IcebergScan" in scan.toString()]
+    return int(lake.metrics().apply("numOutputRows").value())
