@@ -26,6 +26,9 @@ STARTING_OFFSETS, MAX_RECORDS = "startingOffsets", "maxRecordsPerTrigger"
 FAIL_ON_DATA_LOSS, IGNORE_DELETES = "failOnDataLoss", "ignoreDeletes"
 """Names of the options."""
 
+_MAX_LONG = 2**63 - 1
+"""Upper bound of whole numbers in a request."""
+
 Offset = dict[str, Any]
 
 
@@ -92,8 +95,8 @@ def _natural(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise InvalidArgument(f"the option {name!r} is {text!r}, and must be a whole number of at least 1")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_LONG:
+        raise InvalidArgument(f"the option {name!r} is {text!r}, and must be a whole number from 1 to {_MAX_LONG}")
     return int(text)
 
 

@@ -176,9 +176,11 @@ def test_a_deletion_in_a_primary_key_table_is_an_error_or_ignored(service: Deplo
 def test_wrong_options_are_refused(service: Deployment, query: Query) -> None:
     service.create(query.path, freshness="1 h")
 
-    for options in ({"maxRecordsPerTrigger": "many"}, {"failOnDataLoss": "perhaps"}, {"startingOffsets": "newest"}):
-        with pytest.raises(Exception, match=f"{next(iter(options))}|{next(iter(options.values()))}"):
+    numbers = [{"maxRecordsPerTrigger": text} for text in ("many", "0", "-5", str(2**63))]
+    for options in (*numbers, {"failOnDataLoss": "perhaps"}, {"startingOffsets": "newest"}):
+        with pytest.raises(Exception, match=f"{next(iter(options))}|{next(iter(options.values()))}") as refused:
             query.run(**options)
+        assert ("must be a whole number from 1 to 9223372036854775807" in str(refused.value)) == (options in numbers)
 
 
 @pytest.fixture

@@ -146,7 +146,10 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
         raise InvalidArgument(f"cannot read [{start}, {stop}) of {table.path} bucket {split.bucket}, {end}", table_id=table.table_id)
     if start < bounds.log_start:
         raise LogTruncated(
-            f"the log of {table.path} bucket {split.bucket} starts at offset {bounds.log_start}, after {start}", table_id=table.table_id
+            f"the log of {table.path} bucket {split.bucket} starts at offset {bounds.log_start}, after {start}",
+            table_id=table.table_id,
+            table_path=table.path,
+            bucket=split.bucket,
         )
     listed = list_segments(split.bucket, start, stop)
     root, segments = listed.root, listed.segments

@@ -60,11 +60,16 @@ final class StreamBatches {
       return ReadLimit.allAvailable();
     }
     try {
-      return ReadLimit.maxRows(Long.parseUnsignedLong(records));
-    } catch (NumberFormatException error) {
-      throw new IllegalArgumentException(
-          "The option '" + MAX_RECORDS + "' is not a number: '" + records + "'", error);
+      long limit = Long.parseLong(records);
+      if (limit > 0) {
+        return ReadLimit.maxRows(limit);
+      }
+    } catch (NumberFormatException noLong) {
+      // It is refused with the others.
     }
+    throw new IllegalArgumentException(
+        "The option '%s' is '%s', and must be a whole number from 1 to %d"
+            .formatted(MAX_RECORDS, records, Long.MAX_VALUE));
   }
 
   /** The end of the next batch; equal to {@code start} without anything new. */

@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Optional;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.QuotingUtils;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -148,8 +149,10 @@ record TaskReaders(
   }
 
   private static String lakeName(String table) {
-    int dot = table.indexOf('.') + 1;
-    return table.substring(0, dot) + "`" + table.substring(dot) + "$lake`";
+    int dot = table.indexOf('.');
+    return QuotingUtils.quoteIfNeeded(table.substring(0, dot))
+        + "."
+        + QuotingUtils.quoteIdentifier(table.substring(dot + 1) + "$lake");
   }
 
   private static String problem(String message) {

@@ -33,6 +33,17 @@ class TaskReadersTest {
   }
 
   @Test
+  void theNameOfTheLakeCopyCanBePastedIntoAStatement() {
+    LakewardException error =
+        assertThrows(
+            LakewardException.class,
+            () ->
+                TaskReaders.translated(
+                    new IOException("No module named 'tiering'"), "my-shop.orders"));
+    assertTrue(error.getMessage().contains("`my-shop`.`orders$lake`"), error.getMessage());
+  }
+
+  @Test
   void anyOtherErrorIsSparksOwn() {
     IOException error = new IOException("[LogTruncated] the log of sales.orders was cut");
     assertSame(error, TaskReaders.translated(error, "sales.orders"));
