@@ -5,6 +5,7 @@ VENV := .venv/bin
 # One more than cores: tests wait for the processes and threads that they start. `make unit WORKERS=0` runs one after the other.
 WORKERS := 3
 PYTEST_ARGS :=
+PYSPARK_JARS = $(shell $(VENV)/python -c "from importlib.util import find_spec; print(find_spec('pyspark').submodule_search_locations[0])")/jars
 STAGES := PYTHONPATH=.:tests $(VENV)/python -m support.stages
 
 setup:
@@ -51,7 +52,7 @@ soak: test-setup
 	@PYTHONPATH=.:tests $(VENV)/python -m faults.reliability.soak --seeds $(SEEDS) --counts soak-counts.txt
 
 plugin-test: test-setup
-	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python test -DskipTests=false
+	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python -Dpyspark.jars=$(PYSPARK_JARS) test -DskipTests=false
 
 check: setup
 	$(VENV)/ruff check .
