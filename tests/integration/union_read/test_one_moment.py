@@ -70,6 +70,27 @@ def test_all_scans_of_a_statement_read_one_moment(moving: Deployment, fresh_spar
             assert row.a == row.b >= acknowledged
 
 
+def test_a_statement_that_is_planned_before_it_is_executed_reads_one_moment(moving: Deployment, fresh_spark: SparkSession) -> None:
+    rows, changes = (
+        f"(SELECT count(id) FROM {CATALOG}.{PATH.database_name}.`{name}` WHERE id >= 0)" for name in ("moving", "moving$changelog")
+    )
+    with appending(moving, fresh_spark) as appends:
+        for _ in range(3):
+            acknowledged = appends.count
+            frame = fresh_spark.sql(f"SELECT {rows} AS a, {changes} AS b")
+            frame._jdf.queryExecution().executedPlan()  # as for JDBC
+            [row] = frame.collect()
+            assert row.a == row.b >= acknowledged
+
+
+def test_a_new_rdd_of_a_data_frame_has_the_newest_moment(moving: Deployment, fresh_spark: SparkSession) -> None:
+    frame = fresh_spark.table(NAME)
+    before = frame.select("id").rdd.count()
+    moving.append(PATH, before, 5, pieces=1)
+
+    assert frame.select("id").rdd.count() == before + 5
+
+
 def test_data_frames_of_different_times_read_one_moment_when_they_are_joined(moving: Deployment, fresh_spark: SparkSession) -> None:
     first = fresh_spark.table(NAME)
     total = first.count()

@@ -32,7 +32,7 @@ public final class FreshSource {
   private final Part part;
   private final LakeSnapshot lake;
   private OpenedRead read;
-  private Optional<String> execution = Optional.empty();
+  private Optional<Object> statement = Optional.empty();
 
   /**
    * @param user for whom the table was loaded
@@ -71,18 +71,22 @@ public final class FreshSource {
   }
 
   /**
-   * The read of this table. The first call of an execution opens it, because Spark plans REFRESH
-   * TABLE with the object that CACHE TABLE loaded.
+   * The read of this table. The first call of a statement opens it, because Spark makes several
+   * plans with one object: REFRESH TABLE with that of CACHE TABLE, and a DataFrame with that of the
+   * DataFrame from which it was derived.
    */
   synchronized OpenedRead read() throws LakewardException {
     OpenReads reads = OpenReads.installed();
-    Optional<String> current = reads.execution();
-    if (read == null || !reads.isOpen(read) || (execution.isPresent() && !execution.equals(current))) {
+    Optional<Object> current = reads.statement();
+    boolean isOther = current.isPresent() && statement.isPresent() && !statement.equals(current);
+    if (read == null || !reads.isOpen(read) || isOther) {
       read = reads.get(current, List.of(service, user, path), this::open);
     } else {
       reads.keep(read);
     }
-    execution = current;
+    if (current.isPresent()) {
+      statement = current;
+    }
     return read;
   }
 

@@ -3,12 +3,14 @@ package io.lakeward.spark.fresh;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.error.LakewardException.Work;
 import java.lang.ref.Cleaner;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -16,8 +18,10 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import scala.jdk.javaapi.OptionConverters;
 
 /**
  * The reads that the statements of a Spark have open. Scans of one table in one statement share a
@@ -48,6 +52,11 @@ final class OpenReads extends SparkListener {
   private final SparkContext context;
   private final Set<OpenedRead.Ticket> open = ConcurrentHashMap.newKeySet();
   private final Map<String, Map<Object, OpenedRead>> byExecution = new HashMap<>();
+
+  /** The reads of plans that no statement executes yet. They do not keep a read open. */
+  private final Map<QueryPlanningTracker, Map<Object, WeakReference<OpenedRead>>> byPlan =
+      new WeakHashMap<>();
+
   private final ScheduledExecutorService keeper =
       Executors.newSingleThreadScheduledExecutor(
           work -> {
@@ -80,29 +89,60 @@ final class OpenReads extends SparkListener {
     return Optional.ofNullable(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()));
   }
 
+  /**
+   * What scans share a read in: the statement that this thread executes, or else the plan that it
+   * makes, such as for {@code df.rdd} and for JDBC, which plans a statement before it executes it.
+   */
+  Optional<Object> statement() {
+    Optional<Object> execution = execution().map(id -> id);
+    return execution.isPresent()
+        ? execution
+        : OptionConverters.toJava(QueryPlanningTracker.get()).map(plan -> plan);
+  }
+
   /** Whether no statement has closed the read. */
   boolean isOpen(OpenedRead read) {
     return open.contains(read.ticket());
   }
 
   /**
-   * The read that a statement has open for {@code key}, which identifies the table, its service and
-   * the user; else a new one.
+   * The read that a {@link #statement} has open for {@code key}, which identifies the table, its
+   * service and the user; else a new one.
    */
-  OpenedRead get(Optional<String> execution, Object key, Work<OpenedRead> opening)
+  OpenedRead get(Optional<Object> statement, Object key, Work<OpenedRead> opening)
       throws LakewardException {
-    if (execution.isEmpty()) {
+    if (statement.isEmpty()) {
       return opened(opening);
+    }
+    if (statement.get() instanceof QueryPlanningTracker plan) {
+      return planned(plan, key, opening);
     }
     Map<Object, OpenedRead> reads;
     synchronized (byExecution) {
-      reads = byExecution.computeIfAbsent(execution.get(), id -> new HashMap<>());
+      reads = byExecution.computeIfAbsent((String) statement.get(), id -> new HashMap<>());
     }
     synchronized (reads) {
       OpenedRead read = reads.get(key);
       if (read == null) {
         read = opened(opening);
         reads.put(key, read);
+      }
+      return read;
+    }
+  }
+
+  private OpenedRead planned(QueryPlanningTracker plan, Object key, Work<OpenedRead> opening)
+      throws LakewardException {
+    Map<Object, WeakReference<OpenedRead>> reads;
+    synchronized (byPlan) {
+      reads = byPlan.computeIfAbsent(plan, tracker -> new HashMap<>());
+    }
+    synchronized (reads) {
+      WeakReference<OpenedRead> former = reads.get(key);
+      OpenedRead read = former == null ? null : former.get();
+      if (read == null || !isOpen(read)) {
+        read = opened(opening);
+        reads.put(key, new WeakReference<>(read));
       }
       return read;
     }
