@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +15,9 @@ from support.fresh.read_service import reads_at_uri
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.services.served import at_uri
 from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.server.services import _THREADS, Wait
 from tiering.errors import InvalidArgument, LakeRolledBack, ReadExpired, SourceChanged, UnknownTable
+from tiering.lake.rules.base_check import Base
 from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.reading.open_reads import READ_TTL
 from tiering.model.reading.scans import ReadPart, ReadScan
@@ -66,6 +70,31 @@ def test_a_read_has_the_rows_of_lake_and_log_of_its_opening(service: Service) ->
     assert read.schema.names == ["id", "text"]
     assert service.ids(read) == service.ids(read) == list(range(14))
     assert service.ids(service.open(table)) == list(range(20))
+
+
+def test_reads_are_renewed_while_the_lake_of_another_table_hangs(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, table = service.world, orders_in_lake_and_log(service.world)
+    read, other = service.open(table), world.table("others")
+    reads = world.coordinator.reads
+    checked_base, number = reads._checked_base, threading.Semaphore(0)
+    repaired = threading.Event()
+
+    def hanging(info: TableInfo) -> Base:
+        if info.table_id == other.table_id:
+            number.release()
+            repaired.wait(60)
+        return checked_base(info)
+
+    monkeypatch.setattr(reads, "_checked_base", hanging)
+    openings = _THREADS[Wait.OPEN_READ]
+    with ThreadPoolExecutor(openings) as clients:
+        opened = [clients.submit(service.open, other) for _ in range(openings)]
+        try:
+            assert all(number.acquire(timeout=60) for _ in range(openings))
+            service.client.close(service.client.renew(read.ticket))
+        finally:
+            repaired.set()
+        assert all(opening.result().log_records == 0 for opening in opened)
 
 
 def test_the_number_of_rows_is_told_without_tasks_where_it_is_known(service: Service) -> None:

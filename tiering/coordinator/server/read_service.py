@@ -1,6 +1,6 @@
 """The gRPC service TableReads (proto/tiering/rpc/v1/reads.proto).
 
-Opening and planning read lakes and clusters, which may take seconds or hang. So each has threads of its own (`Wait`).
+Opening and planning read lakes and clusters, which may take seconds or hang. So each has threads of its own (`Wait`), and so have renewals.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class ReadService(TableReadsServicer):
         return await self._pools.run(Wait.OPEN_READ, lambda: _opened_to_pb(self._reads.open(path, engine, application_id, ttl_ms)))
 
     async def RenewRead(self, request: pb.RenewReadRequest, context: _Context) -> pb.RenewReadResponse:
-        read, ticket = await self._pools.run(Wait.OPEN_READ, lambda: self._reads.renew(request.ticket))
+        read, ticket = await self._pools.run(Wait.KEEP_READ, lambda: self._reads.renew(request.ticket))
         return pb.RenewReadResponse(expires_at_ms=to_milliseconds(read.expires_at), ticket=ticket)
 
     async def CloseRead(self, request: pb.CloseReadRequest, context: _Context) -> pb.CloseReadResponse:
-        await self._pools.run(Wait.OPEN_READ, lambda: self._reads.close(request.ticket))
+        await self._pools.run(Wait.KEEP_READ, lambda: self._reads.close(request.ticket))
         return pb.CloseReadResponse()
 
     async def PlanRead(self, request: pb.PlanReadRequest, context: _Context) -> AsyncGenerator[pb.PlanReadResponse, None]:

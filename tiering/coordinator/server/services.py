@@ -62,6 +62,8 @@ class Wait(StrEnum):
     """Readers' requests to the cluster: no commit waits for them."""
     OPEN_READ = "open-read"
     """Calls of readers of data tables that read a few files of a lake, which may hang."""
+    KEEP_READ = "keep-read"
+    """Renewals and ends of open reads, which read no lake: a lake that hangs must not let other reads expire."""
     PLAN_READ = "plan-read"
     """Calls that read all manifests of a lake snapshot, mostly in Python. Few threads leave time for heartbeats."""
 
@@ -73,6 +75,7 @@ _THREADS = {
     Wait.READER: 8,
     Wait.LOOKUP: 4,
     Wait.OPEN_READ: 8,
+    Wait.KEEP_READ: 4,
     Wait.PLAN_READ: 2,
 }
 
