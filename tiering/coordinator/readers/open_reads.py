@@ -137,7 +137,8 @@ class OpenReads:
     def may_remove(self, table_id: int) -> bool:
         """Returns whether it is known what all reads of the table need: none is being opened.
 
-        After OPENING_LIMIT, reads that are being opened no longer count. If they lose something, the opening fails or is repeated.
+        After OPENING_LIMIT, reads that are being opened no longer count. If one loses something, its statement ends with an error such as
+        LogTruncated.
         """
         with self._lock:
             since = self._opening_since.get(table_id)

@@ -216,9 +216,11 @@ class Reads:
         Raises KvSnapshotGone (its lease ended, because the reader could not renew for long), ReadExpired, StoreError, Fenced.
         """
         until = self.open_reads.renewed(read)
-        lease_snapshots(read.moment, partial(self._lease, read.read_id, until.expires_at - until.renewed_at))
         self._holds.ensure(until)
-        return self.open_reads.renew(read)
+        renewed = self.open_reads.renew(read)
+        # Tasks of other buckets still need what the read keeps, so a lost KV snapshot does not end the rest.
+        lease_snapshots(read.moment, partial(self._lease, read.read_id, until.expires_at - until.renewed_at))
+        return renewed
 
     def _usable(self, ticket: bytes) -> OpenRead:
         """Returns the read of a ticket, with what is known of it since. Raises AccessDenied, UnknownTable, ReadExpired."""
