@@ -14,9 +14,10 @@ from support.fresh.held_logs import ids
 from support.fresh.read_service import reads_at_uri
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN
 from support.worlds.lake_world import LakeWorld
+from tiering.coordinator.readers import open_reads as open_reads_module
 from tiering.coordinator.readers.open_reads import OpenReads
 from tiering.coordinator.readers.streams import STREAM_TTL
-from tiering.errors import InvalidArgument, LogTruncated, UnknownTable
+from tiering.errors import InvalidArgument, LogTruncated, ServiceBusy, UnknownTable
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.union_read.streams.batches import StreamOptions
 from tiering.union_read.streams.client import StreamClient
@@ -176,3 +177,17 @@ def test_errors_arrive_with_their_class(service: Service) -> None:
         replace(orders, checkpoint="{}").run()
     with pytest.raises(UnknownTable):
         service.query(TablePath("sales", "nothing")).run()
+
+
+def test_a_running_stream_goes_on_when_no_further_read_may_be_opened(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tiered_table(service.world)
+    query = service.query(table.path)
+    assert query.run() == list(range(35))
+    monkeypatch.setattr(open_reads_module, "MAX_OPEN_READS", 1)
+    service.world.append(table, 35, 3)
+
+    with pytest.raises(ServiceBusy, match="1 reads of tables are open"):
+        service.query(table.path, "run 2").run()
+    with pytest.raises(ServiceBusy, match="1 reads of tables are open"):
+        service.world.coordinator.reads.open(table.path, "spark", "application 1")
+    assert query.run() == [35, 36, 37]

@@ -60,9 +60,11 @@ class OpenReads:
                 if not self._opening[table_id]:
                     del self._opening[table_id], self._opening_since[table_id]
 
-    def check_room(self, principal: str) -> None:
-        """Raises ServiceBusy if there are too many open reads, in total or of the principal."""
+    def check_room(self, principal: str, read_id: str = "") -> None:
+        """Raises ServiceBusy if there are too many open reads, in total or of the principal, unless `read_id` is open already."""
         with self._lock:
+            if read_id in self._reads:
+                return
             of_principal = self._of_principals[principal] if principal else 0
             if len(self._reads) >= MAX_OPEN_READS or of_principal >= MAX_OPEN_READS // _SHARE:
                 raise ServiceBusy(

@@ -185,9 +185,12 @@ class Reads:
         with _hint_at_the_copy(table.path):
             return count_rows(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table)), new_ticket
 
-    def streamed(self, path: TablePath) -> tuple[StreamedTable, TableInfo]:
-        """Returns the parts with which batches of a stream of the table are planned, and the table. Raises UnknownTable, ServiceBusy."""
-        self.open_reads.check_room(current_subject().principal)
+    def streamed(self, path: TablePath, read_id: str) -> tuple[StreamedTable, TableInfo]:
+        """Returns the parts with which batches of a stream of the table are planned, and the table. `read_id`: the read of the stream.
+
+        Raises UnknownTable, ServiceBusy (the stream is new, and too many reads are open).
+        """
+        self.open_reads.check_room(current_subject().principal, read_id)
         table = self._cluster.table(path)
         return StreamedTable(self._cluster, self._lakes.of, self._checked_base, self._skipped(table)), table
 

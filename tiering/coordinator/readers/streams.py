@@ -72,7 +72,7 @@ class Streams:
         if max_records is not None and max_records < 1:
             raise InvalidArgument(f"the number of records of a batch is {max_records}: it must be at least 1")
         start, last = decode(offset), decode(last_offset)
-        streamed, table = self._reads.streamed(call.options.path)
+        streamed, table = self._reads.streamed(call.options.path, _read_id(call))
         with self._reads.open_reads.opening(table.table_id):
             end = streamed.next_batch(call.options, start, BatchLimit(max_records, last))
             self._keep(call, start or end.begin or end, end)
@@ -83,7 +83,7 @@ class Streams:
         start, end = decode(start_offset), decode(end_offset)
         if end is None:
             raise InvalidArgument("the end of a batch of a stream is the beginning of the stream")
-        streamed, table = self._reads.streamed(call.options.path)
+        streamed, table = self._reads.streamed(call.options.path, _read_id(call))
         with self._reads.open_reads.opening(table.table_id):
             readers = streamed.plan_batch(call.options, scan, start, end)
             self._keep(call, start or end.begin or end, end)
@@ -97,9 +97,12 @@ class Streams:
         stops = {bucket: max(end.buckets.get(bucket, 0), start + 1) for bucket, start in starts.items()}
         snapshot_id = None if position.lake is None else position.lake.snapshot_id
         moment = ReadMoment(call.options.path, position.table_id, snapshot_id, starts, stops)
-        # The id has the principal, so that no caller can end the read of another one.
-        names = "\0".join((principal, call.application_id, call.stream_id))
-        read_id = f"stream-{hashlib.sha256(names.encode()).hexdigest()[:24]}"
         now = self._reads.now()
-        read = OpenRead(read_id, moment, principal, ENGINE, call.application_id, now, now, now + STREAM_TTL)
+        read = OpenRead(_read_id(call), moment, principal, ENGINE, call.application_id, now, now, now + STREAM_TTL)
         self._reads.keep(read)
+
+
+def _read_id(call: StreamCall) -> str:
+    """Returns the id of the read of a stream. It has the principal, so that no caller can end the read of another one."""
+    names = "\0".join((current_subject().principal, call.application_id, call.stream_id))
+    return f"stream-{hashlib.sha256(names.encode()).hexdigest()[:24]}"
