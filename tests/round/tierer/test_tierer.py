@@ -240,7 +240,7 @@ def hanging_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     over, read = threading.Event(), MemoryReader.read
 
     def hang(reader: MemoryReader) -> Iterator[pa.RecordBatch]:
-        assert reader.table != TABLES[0] or over.wait(30)
+        assert reader.table.table_id != TABLES[0].table_id or over.wait(30)
         return read(reader)
 
     monkeypatch.setattr(MemoryReader, "read", hang)
