@@ -1,6 +1,7 @@
 package io.lakeward.spark.fresh;
 
 import java.io.IOException;
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -37,12 +38,19 @@ final class ColumnReader implements PartitionReader<ColumnarBatch> {
   private final PartitionReader<InternalRow> rows;
   private final RowToColumnConverter converter;
   private final WritableColumnVector[] columns;
+  private final WritableColumnVector[] parents;
+  private final long rowBytes;
   private final ColumnarBatch batch;
 
   ColumnReader(PartitionReader<InternalRow> rows, StructType schema) {
     this.rows = rows;
     this.converter = new RowToColumnConverter(schema);
     this.columns = OnHeapColumnVector.allocateColumns(ROWS, schema);
+    this.parents =
+        Arrays.stream(columns)
+            .filter(column -> hasChildren(column.dataType()))
+            .toArray(WritableColumnVector[]::new);
+    this.rowBytes = Arrays.stream(columns).mapToLong(ColumnReader::valueBytes).sum();
     this.batch = new ColumnarBatch(columns);
   }
 
@@ -52,7 +60,7 @@ final class ColumnReader implements PartitionReader<ColumnarBatch> {
       column.reset();
     }
     int count = 0;
-    while (count < ROWS && (count == 0 || bytes() < BYTES) && rows.next()) {
+    while (count < ROWS && (count == 0 || bytes(count) < BYTES) && rows.next()) {
       converter.convert(rows.get(), columns);
       count++;
     }
@@ -60,24 +68,30 @@ final class ColumnReader implements PartitionReader<ColumnarBatch> {
     return count > 0;
   }
 
-  private long bytes() {
-    long bytes = 0;
-    for (WritableColumnVector column : columns) {
-      bytes += bytes(column);
+  /** Bytes of {@code count} rows. It runs for every row, so only vectors with children are asked. */
+  private long bytes(int count) {
+    long bytes = count * rowBytes;
+    for (WritableColumnVector parent : parents) {
+      bytes += childBytes(parent);
     }
     return bytes;
   }
 
-  /** Bytes of the values in a vector and its children. */
-  private static long bytes(WritableColumnVector column) {
-    if (!hasChildren(column.dataType())) {
-      return (long) column.getElementsAppended() * column.dataType().defaultSize();
-    }
-    long bytes = (long) column.getElementsAppended() * POSITION_BYTES;
-    for (int i = 0; i < column.getNumChildren(); i++) {
-      bytes += bytes(column.getChild(i));
+  private static long childBytes(WritableColumnVector parent) {
+    long bytes = 0;
+    for (int i = 0; i < parent.getNumChildren(); i++) {
+      WritableColumnVector child = parent.getChild(i);
+      bytes += child.getElementsAppended() * valueBytes(child);
+      if (hasChildren(child.dataType())) {
+        bytes += childBytes(child);
+      }
     }
     return bytes;
+  }
+
+  /** Bytes of a value in a vector itself, without those in its children. */
+  private static long valueBytes(WritableColumnVector column) {
+    return hasChildren(column.dataType()) ? POSITION_BYTES : column.dataType().defaultSize();
   }
 
   /** Whether a vector of the type has its values in child vectors. Others have no children to ask. */
