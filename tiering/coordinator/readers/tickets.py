@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from tiering.coordinator.decisions.records import from_text, to_text
 from tiering.errors import InvalidArgument
 from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.reading.open_reads import OpenRead
@@ -70,8 +71,8 @@ def _plain(read: OpenRead) -> dict[str, Any]:
         "kv": [
             [bucket.partition_id, bucket.bucket_id, snapshot, bucket in moment.replaced] for bucket, snapshot in moment.kv_snapshots.items()
         ],
-        "only_in_lake": [[bucket.partition_id, bucket.bucket_id, offset] for bucket, offset in moment.only_in_lake.items()],
-        "changelog": [[bucket.partition_id, bucket.bucket_id, start] for bucket, start in moment.changelog_starts.items()],
+        "only_in_lake": to_text(moment.only_in_lake),
+        "changelog": to_text(moment.changelog_starts),
         "times": [to_milliseconds(time) for time in (read.opened_at, read.renewed_at, read.expires_at)],
     }
 
@@ -89,8 +90,8 @@ def _read(content: Mapping[str, Any]) -> OpenRead:
         {BucketKey(partition, bucket): snapshot for partition, bucket, snapshot, _ in content["kv"]},
         frozenset(BucketKey(partition, bucket) for partition, bucket, _, is_replaced in content["kv"] if is_replaced),
         mark,
-        {BucketKey(partition, bucket): offset for partition, bucket, offset in content["only_in_lake"]},
-        {BucketKey(partition, bucket): start for partition, bucket, start in content["changelog"]},
+        from_text(content["only_in_lake"]),
+        from_text(content["changelog"]),
     )
     opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
     return OpenRead(
