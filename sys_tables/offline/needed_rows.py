@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tiering.errors import InvalidArgument
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Operator
-from tiering.model.sql_types import Day
+from tiering.model.sql_types import BIGINTS, Day
 from tiering.wire.conditions import ConditionReader, condition_to_pb
 
 _COMPARED: dict[type[exp.Expr], tuple[Operator, Operator]] = {
@@ -27,7 +27,6 @@ _COMPARED: dict[type[exp.Expr], tuple[Operator, Operator]] = {
 }
 """Operators of `column operator literal`, and of `literal operator column`."""
 
-_BIGINTS = range(-(2**63), 2**63)
 _JOIN_KINDS = frozenset(("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"))
 _LIMITED = frozenset(("expressions", "from_", "where", "limit"))
 """Clauses of a query whose limit is that of its table's rows."""
@@ -160,10 +159,10 @@ def _literal(expression: exp.Expr, kind: pa.DataType) -> str | int | Day | None:
         return None
     if literal.is_string:
         return literal.name if pa.types.is_string(kind) and not is_negative else None
-    if not pa.types.is_signed_integer(kind) or not literal.is_int or len(literal.name) > len(str(_BIGINTS.stop)):
+    if not pa.types.is_signed_integer(kind) or not literal.is_int or len(literal.name) > len(str(BIGINTS.stop)):
         return None
     number = -int(literal.name) if is_negative else int(literal.name)
-    return number if number in _BIGINTS else None
+    return number if number in BIGINTS else None
 
 
 def _day(expression: exp.Expr) -> Day | None:

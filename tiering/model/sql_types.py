@@ -46,6 +46,9 @@ class Instant:
         return from_microseconds(self.microseconds)
 
 
+BIGINTS = range(-(2**63), 2**63)
+"""The values of a BIGINT."""
+
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 

@@ -16,14 +16,13 @@ import pyarrow as pa
 from tiering.errors import InvalidArgument
 from tiering.model.declare import Parameter
 from tiering.model.names import CATALOG, parse_table_path
-from tiering.model.sql_types import ArgumentValue, Instant, shown
+from tiering.model.sql_types import BIGINTS, ArgumentValue, Instant, shown
 
 InputT = TypeVar("InputT")
 
 TEXT_LIMIT = 4_096
 """Upper bound of characters of one argument. Reasons and keys are stored, shown and logged."""
 _INT_RANGE = range(-(2**31), 2**31)
-_BIGINT_RANGE = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
@@ -118,14 +117,14 @@ def _moment(value: ArgumentValue) -> datetime | None:
 
 
 def _numbers(value: ArgumentValue) -> Mapping[str, int] | None:
-    return value if isinstance(value, Mapping) and all(number in _BIGINT_RANGE for number in value.values()) else None
+    return value if isinstance(value, Mapping) and all(number in BIGINTS for number in value.values()) else None
 
 
 _CONVERSIONS: Mapping[pa.DataType, Callable[[ArgumentValue], Any]] = {
     pa.string(): _text,
     pa.bool_(): _truth,
     pa.int32(): _whole(_INT_RANGE),
-    pa.int64(): _whole(_BIGINT_RANGE),
+    pa.int64(): _whole(BIGINTS),
     pa.float64(): _real,
     pa.timestamp("us", tz="UTC"): _moment,
     pa.map_(pa.string(), pa.int64()): _numbers,

@@ -26,9 +26,6 @@ STARTING_OFFSETS, MAX_RECORDS = "startingOffsets", "maxRecordsPerTrigger"
 FAIL_ON_DATA_LOSS, IGNORE_DELETES = "failOnDataLoss", "ignoreDeletes"
 """Names of the options."""
 
-_MAX_LONG = 2**63 - 1
-"""Upper bound of whole numbers in a request."""
-
 Offset = dict[str, Any]
 
 
@@ -91,12 +88,13 @@ def stream_client(options: Mapping[str, str]) -> StreamClient:
 
 def _natural(options: Mapping[str, str], name: str) -> int | None:
     from tiering.errors import InvalidArgument
+    from tiering.model.sql_types import BIGINTS
 
     text = options.get(name)
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_LONG:
-        raise InvalidArgument(f"the option {name!r} is {text!r}, and must be a whole number from 1 to {_MAX_LONG}")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) < BIGINTS.stop:
+        raise InvalidArgument(f"the option {name!r} is {text!r}, and must be a whole number from 1 to {BIGINTS.stop - 1}")
     return int(text)
 
 

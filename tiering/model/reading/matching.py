@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from tiering.errors import InvalidArgument
 from tiering.model.declare import AnyField
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Day, Instant, Value, shown, spark_type
+from tiering.model.sql_types import BIGINTS, Day, Instant, Value, shown, spark_type
 
 AnyArray: TypeAlias = Any
 """A pyarrow array. Its stubs need the type of the elements, which only a schema knows at run time."""
@@ -60,7 +60,6 @@ _TEXT: Mapping[Operator, Callable[[Any, str], Truth]] = {
     Operator.ENDS_WITH: pc.ends_with,
     Operator.CONTAINS: pc.match_substring,
 }
-_BIGINTS = range(-(2**63), 2**63)
 _NARROWING = (Operator.EQUAL, Operator.IN, Operator.STARTS_WITH)
 
 
@@ -173,7 +172,7 @@ def _days(dates: AnyArray) -> AnyArray:
 
 
 def _is_bigint(number: int | float) -> bool:
-    return math.isfinite(number) and number == int(number) and int(number) in _BIGINTS
+    return math.isfinite(number) and number == int(number) and int(number) in BIGINTS
 
 
 def _is_double(number: int | float) -> bool:
@@ -227,10 +226,10 @@ def _neighbours(literal: int | float) -> tuple[float, float]:
 
 def _whole_neighbours(literal: int | float) -> tuple[int | None, int | None]:
     """Returns the same for BIGINT, None where there is none. NaN is above all numbers."""
-    if math.isnan(literal) or literal > _BIGINTS[-1]:
-        return _BIGINTS[-1], None
-    if literal < _BIGINTS[0]:
-        return None, _BIGINTS[0]
+    if math.isnan(literal) or literal > BIGINTS[-1]:
+        return BIGINTS[-1], None
+    if literal < BIGINTS[0]:
+        return None, BIGINTS[0]
     return math.floor(literal), math.ceil(literal)
 
 

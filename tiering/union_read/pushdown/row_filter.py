@@ -1,8 +1,8 @@
 """Filters rows by the conditions of a read, so that few rows travel to the engine. The engine filters again with its own comparisons.
 
-A row that is kept by mistake does no harm, and a row that is dropped by mistake is lost. So a condition is applied only if this module
-knows its exact meaning: comparisons of text, integers, floating point numbers, booleans, dates and times up to microseconds with a literal
-of their kind. Any other condition keeps all rows.
+A row that is kept by mistake does no harm, and a row that is dropped by mistake is lost. So this module applies only
+conditions whose exact meaning it knows: comparisons of a column with a literal of the same kind. The column has text, integers, floating
+point numbers, booleans, dates or times up to microseconds. Any other condition keeps all rows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator, columns_of
 from tiering.model.reading.matching import AnyArray, truth
-from tiering.model.sql_types import Day, Instant, Value
+from tiering.model.sql_types import BIGINTS, Day, Instant, Value
 
 _TEXT = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 _NULLNESS = (Operator.IS_NULL, Operator.IS_NOT_NULL)
-_BIGINTS = range(-(2**63), 2**63)
 _WHOLE_UNITS = ("s", "ms", "us")
 """Units of times that are whole numbers of microseconds. Spark has no finer times."""
 
@@ -90,11 +89,11 @@ def fits(value: Value, kind: pa.DataType) -> bool:
     if isinstance(value, str):
         return pa.types.is_string(kind)
     if isinstance(value, Instant):
-        return isinstance(kind, pa.TimestampType) and kind.unit in _WHOLE_UNITS and value.microseconds in _BIGINTS
+        return isinstance(kind, pa.TimestampType) and kind.unit in _WHOLE_UNITS and value.microseconds in BIGINTS
     if isinstance(value, Day):
-        return pa.types.is_date32(kind) and value.days in _BIGINTS
+        return pa.types.is_date32(kind) and value.days in BIGINTS
     is_number = pa.types.is_signed_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
-    return is_number and (isinstance(value, float) or value in _BIGINTS)
+    return is_number and (isinstance(value, float) or value in BIGINTS)
 
 
 def _comparable(column: pa.Array[Any]) -> pa.Array[Any]:
@@ -110,7 +109,7 @@ def _in_microseconds(column: Any) -> pa.Array[Any]:
     """Returns the times in microseconds; a time beyond their range becomes the first or last one, as it compares with any literal."""
     factor = {"s": 1_000_000, "ms": 1_000}[column.type.unit]
     numbers = column.cast(pa.int64())
-    limited = pc.min_element_wise(pc.max_element_wise(numbers, _BIGINTS[0] // factor + 1), _BIGINTS[-1] // factor)
+    limited = pc.min_element_wise(pc.max_element_wise(numbers, BIGINTS[0] // factor + 1), BIGINTS[-1] // factor)
     limited = pc.if_else(pc.is_null(numbers), numbers, limited)
     times: pa.Array[Any] = pc.multiply(limited, factor).cast(pa.timestamp("us", column.type.tz))
     return times
