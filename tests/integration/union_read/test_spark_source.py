@@ -74,13 +74,13 @@ def test_filters_reach_the_tasks_where_spark_pushes_them(service: Deployment, sp
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-VISITS = pa.schema([pa.field("day", pa.date32(), nullable=False), pa.field("seen", pa.date32()), pa.field("tiny", pa.int8())])
+VISITS = pa.schema([pa.field("day", pa.date32(), nullable=False), pa.field("visited", pa.date32()), pa.field("tiny", pa.int8())])
 
 
 def test_conditions_on_dates_and_narrow_integers_reach_the_tasks(service: Deployment, spark: SparkSession) -> None:
     path, days = TablePath("sales", "visits"), [date.min, date(1970, 1, 1), date.max]
     rows = [
-        {"day": day, "seen": date(2026, 1, 1) + timedelta(number) if number else None, "tiny": number}
+        {"day": day, "visited": date(2026, 1, 1) + timedelta(number) if number else None, "tiny": number}
         for day in days
         for number in range(10)
     ]
@@ -94,9 +94,9 @@ def test_conditions_on_dates_and_narrow_integers_reach_the_tasks(service: Deploy
     for condition, count in (
         ("day = DATE'0001-01-01'", 20),
         ("day > DATE'1970-01-01'", 20),
-        ("seen IS NULL", 6),
-        ("seen IN (DATE'2026-01-02', DATE'2026-01-11')", 6),
-        ("NOT (seen <= DATE'2026-01-09')", 6),
+        ("visited IS NULL", 6),
+        ("visited IN (DATE'2026-01-02', DATE'2026-01-11')", 6),
+        ("NOT (visited <= DATE'2026-01-09')", 6),
         ("tiny = 9", 6),
         ("tiny > 1000", 0),
     ):

@@ -119,7 +119,7 @@ DATED = pa.schema(
     [
         pa.field("day", pa.date32(), nullable=False),
         pa.field("born", pa.date32(), nullable=False),
-        pa.field("seen", pa.date32()),
+        pa.field("visited", pa.date32()),
         pa.field("tiny", pa.int8()),
         pa.field("small", pa.int16()),
     ]
@@ -132,7 +132,7 @@ def dated_rows(first: int, tiny: int) -> pa.Table:
     """Returns a row for each of DAYS and for each of BORN from `first` on."""
     dates, small = [None, *DAYS], [None, -(2**15), 0, 2**15 - 1]
     rows = [
-        {"day": day, "born": BORN[number], "seen": dates[number % 5], "tiny": tiny if number % 3 else None, "small": small[number % 4]}
+        {"day": day, "born": BORN[number], "visited": dates[number % 5], "tiny": tiny if number % 3 else None, "small": small[number % 4]}
         for day in DAYS
         for number in range(first, len(BORN))
     ]
@@ -164,17 +164,17 @@ CONDITIONS = [
     "NOT (day IN (DATE'1969-12-31', NULL))",
     "born = DATE'1990-01-12'",
     "born IN (DATE'1990-01-01', DATE'1990-01-11', DATE'2000-01-01')",
-    "seen IS NULL",
-    "seen IS NOT NULL AND tiny IS NULL",
-    "seen <=> NULL",
-    "seen <=> DATE'9999-12-31'",
-    "seen <= DATE'1969-12-31'",
-    "NOT (seen > DATE'1969-12-31')",
-    "seen < DATE'+10000-01-01'",
-    "seen > DATE'-5877641-06-23' AND seen <> DATE'+5881580-07-11'",
+    "visited IS NULL",
+    "visited IS NOT NULL AND tiny IS NULL",
+    "visited <=> NULL",
+    "visited <=> DATE'9999-12-31'",
+    "visited <= DATE'1969-12-31'",
+    "NOT (visited > DATE'1969-12-31')",
+    "visited < DATE'+10000-01-01'",
+    "visited > DATE'-5877641-06-23' AND visited <> DATE'+5881580-07-11'",
     "day = DATE'+5881580-07-11' OR born = DATE'-0001-12-31'",
-    "seen = NULL OR seen NOT IN (DATE'0001-01-01')",
-    "year(seen) = 1970",
+    "visited = NULL OR visited NOT IN (DATE'0001-01-01')",
+    "year(visited) = 1970",
     "day = '1970-01-01'",
     "tiny = -128",
     "tiny IN (127, -128) AND small > 0",
