@@ -438,7 +438,7 @@ class Fenced(LakewardError, phases=("PLAN", "FENCE", "LAKE_COMMIT"), no_statemen
 class UnsupportedLogVersion(LakewardError, phases=("PLAN", "READ"), no_statement=_UPGRADE_NEEDED, check=_RETRY):
     """The log has record batches in a version of Fluss's format that this release cannot read. No data is damaged."""
 
-    default_hint = "Fluss 1.0 writes such batches if 'table.statistics.columns' is set. Upgrade Lakeward, then CALL sys.retry_tiering."
+    default_hint = "A newer Fluss writes such batches. Upgrade Lakeward, then CALL sys.retry_tiering."
 
 
 class DataCorrupt(LakewardError, phases=("READ", "WRITE"), next_action=_RETRY, check=_VALIDATE):

@@ -22,8 +22,9 @@ PROPERTIES = {"gRPC (plugin)": "grpc.version", "Protocol Buffers (plugin)": "pro
 
 
 def versions_on_the_page() -> dict[str, str]:
-    """By part, of the page."""
-    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", (ROOT / "docs" / "versions.md").read_text(), re.MULTILINE)
+    """By part, of the page's first table."""
+    parts, _, _ = (ROOT / "docs" / "versions.md").read_text().partition("\n## ")
+    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", parts, re.MULTILINE)
     return {part: version for part, version in rows if part not in ("part", "---")}
 
 

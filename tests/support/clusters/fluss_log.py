@@ -11,8 +11,10 @@ import google_crc32c
 import pyarrow as pa
 from pyarrow import ipc
 
-HEADER_BYTES = {0: 48, 1: 52}
-CRC_PLACE = 21
+HEADER_BYTES = {0: 48, 1: 52, 2: 56}
+CRC_PLACES = {0: 21, 1: 21, 2: 25}
+"""The position of the checksum in a record batch of each version."""
+LEADER_EPOCH = 4
 
 
 def record_batch(
@@ -24,25 +26,48 @@ def record_batch(
     schema_id: int = 1,
     offsets: int | None = None,
     compression: str | None = None,
+    version: int = 0,
+    statistics: bytes = b"",
 ) -> bytes:
-    """One record batch; append-only without change types. `offsets`: how many it uses, if not one a row."""
+    """One record batch; append-only without change types. `offsets`: how many it uses, if not one a row. Version 0 has no statistics."""
     last_delta = (rows.num_rows if offsets is None else offsets) - 1
-    covered = struct.pack("<hbiqii", schema_id, change_types is None, last_delta, 7, 3, rows.num_rows)
-    if rows.num_rows:
-        covered += bytes(change_types or ()) + message(rows, compression)
-    before = struct.pack("<bq", 0, commit_ms)
-    crc = struct.pack("<I", google_crc32c.value(covered))
-    return struct.pack("<qi", starting_offset, len(before) + len(crc) + len(covered)) + before + crc + covered
+    records = bytes(change_types or ()) + message(rows, compression) if rows.num_rows else b""
+    counts = (last_delta, rows.num_rows)
+    return _framed(starting_offset, commit_ms, (schema_id, change_types is None), (7, 3), counts, records, version, statistics)
 
 
-def packed_record_batch(rows: Sequence[bytes], change_types: Sequence[int], *, content: bytes | None = None) -> bytes:
+def packed_record_batch(
+    rows: Sequence[bytes],
+    change_types: Sequence[int],
+    *,
+    content: bytes | None = None,
+    version: int = 0,
+    statistics: bytes = b"",
+) -> bytes:
     """A record batch from offset 0 on whose rows are packed one by one, each with its change type; `content` in place of these."""
     if content is None:
         content = b"".join(struct.pack("<ib", len(row) + 1, kind) + row for row, kind in zip(rows, change_types, strict=True))
-    covered = struct.pack("<hbiqii", 1, not any(change_types), len(rows) - 1, -1, -1, len(rows)) + content
-    before = struct.pack("<bq", 0, 1_700_000_000_000)
+    counts = (len(rows) - 1, len(rows))
+    return _framed(0, 1_700_000_000_000, (1, not any(change_types)), (-1, -1), counts, content, version, statistics)
+
+
+def _framed(
+    starting_offset: int,
+    commit_ms: int,
+    schema: tuple[int, bool],
+    writer: tuple[int, int],
+    counts: tuple[int, int],
+    records: bytes,
+    version: int,
+    statistics: bytes,
+) -> bytes:
+    """The records with their header. `schema`: id, append-only; `writer`: id, sequence; `counts`: last offset delta, records."""
+    covered = struct.pack("<hbiqii", *schema, counts[0], *writer, counts[1])
+    covered += struct.pack("<i", len(statistics)) + statistics if version else b""
+    covered += records
+    before = struct.pack("<bq", version, commit_ms) + (struct.pack("<i", LEADER_EPOCH) if version == 2 else b"")
     crc = struct.pack("<I", google_crc32c.value(covered))
-    return struct.pack("<qi", 0, len(before) + len(crc) + len(covered)) + before + crc + covered
+    return struct.pack("<qi", starting_offset, len(before) + len(crc) + len(covered)) + before + crc + covered
 
 
 def message(rows: pa.RecordBatch, compression: str | None = None) -> bytes:

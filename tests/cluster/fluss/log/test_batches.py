@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clusters.fluss_log import CRC_PLACE, record_batch, schema_json
+from support.clusters.fluss_log import CRC_PLACES, HEADER_BYTES, record_batch, schema_json
 from support.values.any_values import build, columns
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.rows import TARGET_BATCH_ROWS, LogChunk, RowFormat, rows_of
@@ -25,8 +28,10 @@ from tiering.model.tables import BucketKey, TablePath
 PATH, BUCKET = TablePath("sales", "orders"), BucketKey(7, 3)
 PLACE = LogPlace(PATH, BUCKET, "tablet-1:9123")
 COMMIT_MS = 1_700_000_000_000
-UNPROTECTED_BYTES = {0: range(13, 21), 1: range(13, 25)}
-"""Commit time and leader epoch of a record batch, which its checksum does not cover."""
+UNPROTECTED_BYTES = {0: range(13, 21), 1: range(13, 21), 2: range(13, 25)}
+"""Commit time and leader epoch of a record batch of each version, which its checksum does not cover."""
+MAGIC_PLACE = 12
+VERSIONS = (0, 1, 2)
 
 
 def split(start: int, stop: int) -> TieringLogSplit:
@@ -61,12 +66,11 @@ class Log:
     def row_format(self) -> RowFormat:
         return RowFormat(self.schema, self.has_changes, {1: schema_json(self.schema)})
 
-    def add(self, rows: pa.RecordBatch, kinds: Sequence[int], gap: int, compression: str | None) -> None:
+    def add(self, rows: pa.RecordBatch, kinds: Sequence[int], gap: int, **options: Any) -> None:
         start, commit_ms = self.ends[-1], COMMIT_MS + len(self.parts)
         offsets = rows.num_rows + gap
         change_types = kinds if self.has_changes else None
-        options: dict[str, Any] = {"commit_ms": commit_ms, "offsets": offsets, "compression": compression}
-        self.parts.append(record_batch(rows, start, change_types=change_types, **options))
+        self.parts.append(record_batch(rows, start, change_types=change_types, commit_ms=commit_ms, offsets=offsets, **options))
         self.rows += [(start + index, commit_ms, kinds[index], rows.slice(index, 1)) for index in range(rows.num_rows)]
         self.ends.append(start + offsets)
 
@@ -106,7 +110,10 @@ def logs(draw: st.DrawFn, most_batches: int = 4) -> Log:
     for size in sizes:
         kinds = draw(st.lists(st.integers(1, 4), min_size=size, max_size=size)) if log.has_changes else [0] * size
         gap = 1 if size == 0 else draw(st.integers(0, 1))
-        log.add(whole.slice(first, size), kinds, gap, draw(st.sampled_from([None, "zstd", "lz4"])))
+        version = draw(st.sampled_from(VERSIONS))
+        statistics = draw(st.binary(max_size=40)) if version and size else b""
+        compression = draw(st.sampled_from([None, "zstd", "lz4"]))
+        log.add(whole.slice(first, size), kinds, gap, compression=compression, version=version, statistics=statistics)
         first += size
     return log
 
@@ -128,15 +135,18 @@ def test_a_cut_last_batch_is_left_out(log: Log, data: st.DataObject) -> None:
 
 @given(logs(), st.data())
 def test_no_flipped_bit_goes_unnoticed(log: Log, data: st.DataObject) -> None:
-    """A length that became longer makes a cut batch, whose rows are asked for again: so there may be fewer rows, never other ones."""
+    """A length that became longer makes a cut batch, whose rows are asked for again: so there may be fewer rows, never other ones.
+    A magic that became a version of the future is reported as such."""
     broken = data.draw(st.integers(0, len(log.parts) - 1))
     part = log.parts[broken]
-    place = data.draw(st.integers(0, len(part) - 1).filter(lambda place: place not in UNPROTECTED_BYTES[part[12]]))
+    place = data.draw(st.integers(0, len(part) - 1).filter(lambda place: place not in UNPROTECTED_BYTES[part[MAGIC_PLACE]]))
     damaged = bytearray(part)
     damaged[place] ^= 1 << data.draw(st.integers(0, 7))
+    is_unknown = damaged[MAGIC_PLACE] not in VERSIONS
     parts = [*log.parts[:broken], bytes(damaged), *log.parts[broken + 1 :]]
     became_longer = 8 <= place < 12
-    with pytest.raises(DataCorrupt) if not became_longer else suppress(DataCorrupt) as caught:
+    error = UnsupportedLogVersion if is_unknown else DataCorrupt
+    with pytest.raises(error) if not became_longer else suppress(error) as caught:
         batches = read(b"".join(parts), 0, log.ends[-1], log.row_format)
         log.check(batches, 0, log.ends[broken])
     if caught is not None:
@@ -151,9 +161,10 @@ def numbers(count: int, first: int = 0) -> pa.RecordBatch:
 NUMBERS_FORMAT = RowFormat(numbers(0).schema, False, {1: schema_json(numbers(0).schema)})
 
 
-def test_a_flipped_checksum_names_the_range() -> None:
-    data = bytearray(record_batch(numbers(5), 40))
-    data[CRC_PLACE] ^= 1
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_flipped_checksum_names_the_range(version: int) -> None:
+    data = bytearray(record_batch(numbers(5), 40, version=version))
+    data[CRC_PLACES[version]] ^= 1
     with pytest.raises(DataCorrupt, match=r"does not match its checksum: tablet-1:9123, .* offsets \[40, 45\)") as caught:
         read(bytes(data), 40, 45, NUMBERS_FORMAT, 40)
     assert (caught.value.ids["starting_offset"], caught.value.ids["stopping_offset"]) == ("40", "45")
@@ -165,23 +176,61 @@ def test_a_hole_in_the_offsets_is_damage() -> None:
         read(data, 0, 11, NUMBERS_FORMAT)
 
 
-@pytest.mark.parametrize("magic", [1, 2])
-def test_record_batches_of_fluss_1_0_are_an_unsupported_version_and_no_damage(magic: int) -> None:
+@pytest.mark.parametrize("magic", [3, 4, 127, 128, 255])
+def test_a_later_version_is_an_unsupported_version_and_no_damage(magic: int) -> None:
     data = bytearray(record_batch(numbers(5), 40))
-    data[12] = magic
-    with pytest.raises(UnsupportedLogVersion, match=f"version {magic}: tablet-1:9123, bucket 7/3 .* from offset 40 on") as caught:
+    data[MAGIC_PLACE] = magic
+    version = magic if magic < 128 else magic - 256
+    place = f"version {version}, and this release reads the versions 0 to 2: tablet-1:9123, bucket 7/3 of sales.orders, from offset 40 on"
+    with pytest.raises(UnsupportedLogVersion, match=place) as caught:
         read(bytes(data), 40, 45, NUMBERS_FORMAT, 40)
-    assert "table.statistics.columns" in caught.value.hint
-    assert "restore" not in caught.value.hint
+    assert "Upgrade Lakeward" in caught.value.hint
     assert not caught.value.retryable
 
 
-@pytest.mark.parametrize("magic", [3, 127, 255])
-def test_a_version_that_no_fluss_writes_is_damage(magic: int) -> None:
-    data = bytearray(record_batch(numbers(5), 0))
-    data[12] = magic
-    with pytest.raises(DataCorrupt, match="which no version of Fluss writes"):
-        read(bytes(data), 0, 5, NUMBERS_FORMAT)
+def test_the_records_before_a_later_version_are_read() -> None:
+    data = bytearray(record_batch(numbers(5), 0) + record_batch(numbers(5), 5, version=1))
+    data[len(record_batch(numbers(5), 0)) + MAGIC_PLACE] = 3
+    (batch,) = read(bytes(data), 0, 5, NUMBERS_FORMAT)
+    assert batch.column("n").to_pylist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 100])
+def test_statistics_that_do_not_fit_into_their_batch_are_damage(version: int, length: int) -> None:
+    """The checksum is right: the header is checked before it."""
+    whole = record_batch(numbers(0), 40, offsets=5, version=version, statistics=b"s" * 99)
+    data = bytearray(whole)
+    struct.pack_into("<i", data, HEADER_BYTES[version] - 4, length)
+    struct.pack_into("<I", data, CRC_PLACES[version], google_crc32c.value(bytes(data[CRC_PLACES[version] + 4 :])))
+    with pytest.raises(DataCorrupt, match=rf"a record batch of {len(data)} bytes has statistics of {length} bytes: .* offsets \[40, "):
+        read(bytes(data), 40, 45, NUMBERS_FORMAT, 40)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_length_below_the_header_is_damage(version: int) -> None:
+    data = bytearray(record_batch(numbers(0), 40, offsets=5, version=version))
+    assert len(data) == HEADER_BYTES[version]
+    struct.pack_into("<i", data, 8, len(data) - 12 - 1)
+    with pytest.raises(DataCorrupt, match=f"a length of {len(data) - 13} bytes"):
+        read(bytes(data), 40, 45, NUMBERS_FORMAT, 40)
+
+
+@pytest.mark.parametrize("kinds", [None, [0] * 5, [1] * 5, [1, 0, 0, 0, 0]], ids=["append-only", "appends", "inserts", "one insert"])
+@pytest.mark.parametrize("compression", [None, "zstd"])
+@pytest.mark.parametrize(("version", "other"), list(itertools.permutations(VERSIONS, 2)))
+@pytest.mark.parametrize("statistics", [b"", b"\0\0\0", b"\1\0\0\0\0\0\0\0"])
+def test_a_version_that_became_another_known_one_is_damage(
+    version: int, other: int, kinds: list[int] | None, compression: str | None, statistics: bytes
+) -> None:
+    """The checksums of the versions 0 and 1 cover the same bytes, but not the magic."""
+    row_format = NUMBERS_FORMAT if kinds is None else RowFormat(NUMBERS_FORMAT.schema, True, NUMBERS_FORMAT.schemas)
+    for count in range(1, 6):
+        options: dict[str, Any] = {"version": version, "statistics": statistics if version else b"", "compression": compression}
+        data = bytearray(record_batch(numbers(count), 0, change_types=kinds and kinds[:count], **options))
+        data[MAGIC_PLACE] = other
+        with pytest.raises(DataCorrupt):
+            read(bytes(data), 0, count, row_format)
 
 
 def test_small_batches_are_joined_and_large_ones_pass() -> None:
@@ -240,12 +289,14 @@ def test_an_unknown_schema_id_is_a_changed_source() -> None:
         read(record_batch(numbers(3), 0, schema_id=2), 0, 3, NUMBERS_FORMAT)
 
 
-def test_offsets_without_records_are_passed_over() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_without_records_are_passed_over(version: int) -> None:
     empty = numbers(0)
-    data = record_batch(empty, 0, offsets=1) + record_batch(numbers(2), 1) + record_batch(empty, 3, offsets=1)
+    data = record_batch(empty, 0, offsets=1, version=version) + record_batch(numbers(2), 1, version=version, statistics=b"s" * version)
+    data += record_batch(empty, 3, offsets=1, version=version)
     (batch,) = read(data, 0, 4, NUMBERS_FORMAT)
     assert batch.column("__offset").to_pylist() == [1, 2]
-    assert read(record_batch(empty, 0, offsets=1), 0, 1, NUMBERS_FORMAT) == []
+    assert read(record_batch(empty, 0, offsets=1, version=version), 0, 1, NUMBERS_FORMAT) == []
 
 
 FAR_TIMES = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("ms")), pa.field("later", pa.list_(pa.timestamp("s")))])

@@ -25,24 +25,27 @@ BATCH = 100
 SEGMENT = 1_000
 
 
-def segment_bytes(start: int, stop: int) -> bytes:
+def segment_bytes(start: int, stop: int, version: int = 0) -> bytes:
     batches = [pa.record_batch([pa.array(np.arange(first, first + BATCH))], schema=SCHEMA) for first in range(start, stop, BATCH)]
-    return b"".join(record_batch(rows, start + index * BATCH, commit_ms=start + index) for index, rows in enumerate(batches))
+    return b"".join(
+        record_batch(rows, start + index * BATCH, commit_ms=start + index, version=version, statistics=bytes(9 * version))
+        for index, rows in enumerate(batches)
+    )
 
 
-def write_log(folder: Path, segments: int = 3) -> RemoteLog:
+def write_log(folder: Path, segments: int = 3, version: int = 0) -> RemoteLog:
     named = []
     for start in range(0, segments * SEGMENT, SEGMENT):
         segment = RemoteSegment(f"id-{start}", start, start + SEGMENT)
         file = Path(segment.path(str(folder)))
         file.parent.mkdir(parents=True)
-        file.write_bytes(segment_bytes(start, start + SEGMENT))
+        file.write_bytes(segment_bytes(start, start + SEGMENT, version))
         named.append(segment)
     return RemoteLog(str(folder), named, 0)
 
 
-def batch_size() -> int:
-    return len(segment_bytes(0, BATCH))
+def batch_size(version: int = 0) -> int:
+    return len(segment_bytes(0, BATCH, version))
 
 
 def read(remote: RemoteLog, start: int, stop: int) -> list[int]:
@@ -51,10 +54,13 @@ def read(remote: RemoteLog, start: int, stop: int) -> list[int]:
     return [offset for batch in rows for offset in batch.column("__offset").to_pylist()]
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("block_bytes", [60, 2_000, 1 << 20])
-def test_any_range_over_segments_is_read_in_blocks_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+def test_any_range_over_segments_is_read_in_blocks_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int, version: int
+) -> None:
     monkeypatch.setattr(remote_segments, "BLOCK_BYTES", block_bytes)
-    remote = write_log(tmp_path)
+    remote = write_log(tmp_path, version=version)
     for start, stop in [(0, 3_000), (0, 1), (999, 1_001), (150, 2_950)]:
         assert read(remote, start, stop) == list(range(start, stop))
 
@@ -113,13 +119,14 @@ def test_segments_of_any_file_system_are_read(tmp_path: Path) -> None:
     assert read(RemoteLog("memory://bucket-0", local.segments, 0), 0, SEGMENT) == list(range(SEGMENT))
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("window_bytes", [60, 1_000, 1 << 16])
 def test_the_header_of_an_offset_is_found_without_reading_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window_bytes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window_bytes: int, version: int
 ) -> None:
     monkeypatch.setattr(remote_segments, "_INDEX_WINDOW_BYTES", window_bytes)
-    remote = write_log(tmp_path)
-    later = RemoteLog(remote.folder, remote.segments[1:], 3 * batch_size())
+    remote = write_log(tmp_path, version=version)
+    later = RemoteLog(remote.folder, remote.segments[1:], 3 * batch_size(version))
     header = remote_header(later, 1_777, PLACE, {})
     assert (header.starting_offset, header.commit_ms) == (1_700, 1_007)
     Path(remote.segments[1].path(remote.folder)).write_bytes(b"")

@@ -1,15 +1,19 @@
-"""Decodes record batches of Fluss's log in the Arrow format (docs/fluss-facts.md, "Log record batches").
+"""Decodes record batches of Fluss's log in the Arrow format (docs/fluss-facts.md, "Record batch versions").
 
-   baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | crc u32 |
+   baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | leaderEpoch i32, version 2 only | crc u32 |
    schemaId i16 | attributes i8, bit 0: append-only | lastOffsetDelta i32 | writerId i64 | sequence i32 | count i32 |
+   length of the statistics i32 and the statistics, versions 1 and 2 only |
    `count` change types i8, unless append-only | an Arrow record batch message without its schema
 
-All numbers are little-endian. The CRC32C covers the bytes after it. Before it are the offset, which must follow the previous batch, and the
-length and the magic, whose damage leads to a wrong checksum; only the commit time is unprotected. All functions here work on bytes only.
+All numbers are little-endian. The magic is the version. The CRC32C covers the bytes after it, statistics included. Before it are the
+offset, which must follow the previous batch, and the length and the magic, whose damage leads to a wrong checksum or to other bytes than
+those of a record batch. Only the commit time and the leader epoch are unprotected. All functions here work on bytes only.
 
-Only magic 0 is read, which all versions of Fluss write by default. Fluss 1.0 writes magic 1 for a table with `table.statistics.columns`,
-and defines magic 2. In the source of 0.9.1 magic 1 has another layout, which no release writes by default (fluss-facts.md, "Record batch
-versions").
+All versions of Fluss write version 0 by default. Clients of Fluss 1.0 write version 1 to a table with `table.statistics.columns`. In the
+source of 0.9.1 magic 1 has another layout, which no release writes by default; it is read as that of 1.0.
+
+A fetch with a projection returns record batches with fewer columns and no statistics, but with the checksum of the whole record batch.
+`read_header` and `decode_batch` read such batches. `complete_batches` does not accept them, because Lakeward fetches whole batches only.
 """
 
 from __future__ import annotations
@@ -29,20 +33,43 @@ from tiering.model.tables import BucketKey, ChangeType, TablePath
 
 _LENGTH_AND_MAGIC = struct.Struct("<qib")
 _COMMIT_TIME = struct.Struct("<q")
-_MAGIC = 0
-_LATER_MAGICS = frozenset({1, 2})
-"""Versions of the format that Fluss defines but this module cannot read."""
 _FROM_CRC = struct.Struct("<Ihbiqii")
+_STATISTICS_LENGTH = struct.Struct("<i")
 _LENGTH_END = 12
 """Number of bytes of a batch that its length does not count."""
 _SCHEMA_ID_PLACE = 4
 """Number of bytes of the checksum, which does not cover itself."""
 _APPEND_ONLY = 1
-_CRC_START = _LENGTH_AND_MAGIC.size + _COMMIT_TIME.size
-MAX_HEADER_BYTES = _CRC_START + _FROM_CRC.size
-"""48: this many bytes of a batch are enough to know its offsets and commit time."""
 MAX_DECOMPRESSED_BYTES = 1 << 30
 """Maximum decompressed size of a batch. Clients send some MB at a time; the limit protects against a hostile batch."""
+
+
+@dataclass(frozen=True)
+class HeaderLayout:
+    """The header of one version of the format; sizes and positions in bytes."""
+
+    crc_start: int
+    has_statistics: bool
+
+    @property
+    def statistics_length_start(self) -> int:
+        """Returns the number of bytes before the length of the statistics, or before the records if there are no statistics."""
+        return self.crc_start + _FROM_CRC.size
+
+    @property
+    def size(self) -> int:
+        """Returns the size of the header, including the length of the statistics and without the statistics."""
+        return self.statistics_length_start + (_STATISTICS_LENGTH.size if self.has_statistics else 0)
+
+
+LAYOUTS = {
+    0: HeaderLayout(crc_start=21, has_statistics=False),
+    1: HeaderLayout(crc_start=21, has_statistics=True),
+    2: HeaderLayout(crc_start=25, has_statistics=True),
+}
+"""The layout of each version, by its magic."""
+MAX_HEADER_BYTES = max(layout.size for layout in LAYOUTS.values())
+"""This many bytes of a batch of any version are enough to know its offsets and commit time."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +96,7 @@ class LogPlace:
     def unsupported(self, magic: int, starting_offset: int) -> UnsupportedLogVersion:
         """Returns the error for a batch in a version of the format that is not supported."""
         return UnsupportedLogVersion(
-            f"this release cannot read record batches of version {magic}: "
+            f"a record batch has the version {magic}, and this release reads the versions {min(LAYOUTS)} to {max(LAYOUTS)}: "
             f"{self.source}, bucket {self.bucket} of {self.table_path}, from offset {starting_offset} on",
             path=self.source,
             bucket=self.bucket,
@@ -93,32 +120,28 @@ class BatchHeader:
     count: int
     crc_end: int
     """Number of bytes before those that the checksum covers."""
-
-    @property
-    def records_start(self) -> int:
-        """Number of bytes before the change types or, if append-only, before the Arrow message."""
-        return self.crc_end + _FROM_CRC.size - _SCHEMA_ID_PLACE
+    records_start: int
+    """Number of bytes before the change types or, if append-only, before the Arrow message."""
 
 
 def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset: int) -> BatchHeader | None:
     """Returns the header at `position`; None if the bytes end before the header does. `offset` is the offset that is read, for errors.
 
-    Raises DataCorrupt for an impossible header, UnsupportedLogVersion for a batch of Fluss 1.0.
+    Raises DataCorrupt for an impossible header, UnsupportedLogVersion for an unknown version.
     """
     left = len(data) - position
     if left < _LENGTH_AND_MAGIC.size:
         return None
     starting_offset, length, magic = _LENGTH_AND_MAGIC.unpack_from(data, position)
-    if magic in _LATER_MAGICS:
+    layout = LAYOUTS.get(magic)
+    if layout is None:
         raise place.unsupported(magic, offset)
-    if magic != _MAGIC:
-        raise place.corrupt(f"a record batch has the version {magic}, which no version of Fluss writes", offset)
-    if length < MAX_HEADER_BYTES - _LENGTH_END:
+    if length < layout.size - _LENGTH_END:
         raise place.corrupt(f"a record batch has a length of {length} bytes", offset)
-    if left < MAX_HEADER_BYTES:
+    if left < layout.size:
         return None
     (commit_ms,) = _COMMIT_TIME.unpack_from(data, position + _LENGTH_AND_MAGIC.size)
-    crc, schema_id, attributes, last_delta, _, _, count = _FROM_CRC.unpack_from(data, position + _CRC_START)
+    crc, schema_id, attributes, last_delta, _, _, count = _FROM_CRC.unpack_from(data, position + layout.crc_start)
     if not 0 <= count <= last_delta + 1 or last_delta < 0:
         raise place.corrupt(f"a record batch has {count} records in {last_delta + 1} offsets", offset)
     return BatchHeader(
@@ -131,8 +154,19 @@ def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset:
         schema_id,
         bool(attributes & _APPEND_ONLY),
         count,
-        _CRC_START + _SCHEMA_ID_PLACE,
+        layout.crc_start + _SCHEMA_ID_PLACE,
+        _records_start(data, position, layout, length + _LENGTH_END, place, offset),
     )
+
+
+def _records_start(data: pa.Buffer | bytes, position: int, layout: HeaderLayout, size: int, place: LogPlace, offset: int) -> int:
+    """Returns the size of header and statistics. Raises DataCorrupt for statistics that do not fit into the batch of `size` bytes."""
+    if not layout.has_statistics:
+        return layout.size
+    (statistics_bytes,) = _STATISTICS_LENGTH.unpack_from(data, position + layout.statistics_length_start)
+    if not 0 <= statistics_bytes <= size - layout.size:
+        raise place.corrupt(f"a record batch of {size} bytes has statistics of {statistics_bytes} bytes", offset)
+    return layout.size + int(statistics_bytes)
 
 
 def complete_batches(data: pa.Buffer, first: tuple[int, int], stop: int, place: LogPlace) -> Iterator[BatchHeader]:
