@@ -44,8 +44,8 @@ def test_links_between_pages_lead_to_a_file_and_a_heading() -> None:
             assert not anchor or anchor in anchors(file), f"{page.name}: {target}#{anchor}"
 
 
-FOREIGN_NAMES = {"rollback_to", "compact"}
-"""Procedures of Paimon, in a `sys` of its own."""
+FOREIGN_NAMES = {"rollback_to", "compact", "add_acl"}
+"""Procedures of Paimon and of Fluss, in a `sys` of their own."""
 PLACEHOLDERS = {"x", "nope"}
 
 

@@ -103,6 +103,14 @@ class DroppedPartitions(Protocol):
 
 
 @runtime_checkable
+class HidingCatalog(Protocol):
+    """A cluster that lists only tables that its user may see. So a table that is not listed is not always a dropped one."""
+
+    def hidden_reason(self, table_id: int, path: TablePath) -> str | None:
+        """Returns why a table that exists is not listed; None = it was dropped. Raises ClusterUnavailable."""
+
+
+@runtime_checkable
 class TableOptionSetting(Protocol):
     """A cluster in which the options of an existing table can be set."""
 

@@ -23,6 +23,14 @@ Answer = Callable[[Any], "Message | bytes"]
 """Returns the answer of a call: a message (an ErrorResponse as an error), or the bytes that come instead."""
 
 
+class Refused(Exception):
+    """An answer of a call that is an error with this code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class ScriptedFluss:
     """One server, coordinator of its own cluster. `received` has the keys of all requests, `connections` how many there were.
 
@@ -38,7 +46,7 @@ class ScriptedFluss:
         self._table_id = table_id
         self.received: list[int] = []
         self.connections = 0
-        self._versions = versions
+        self.versions = versions
         self._answers = {API_VERSIONS.key: self._api_versions, METADATA.key: self._metadata, **(answers or {})}
         self._server = _Server(("127.0.0.1", 0), _Connection)
         self._server.scripted = self
@@ -53,8 +61,13 @@ class ScriptedFluss:
         """Ends every connection and takes no more."""
         self._server.shutdown()
         self._server.server_close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Ends every connection; new ones are taken."""
         for connection in self._open:
             _shut(connection)
+        self._open.clear()
 
     def __enter__(self) -> ScriptedFluss:
         return self
@@ -74,7 +87,10 @@ class ScriptedFluss:
 
     def _answer(self, connection: Any, key: int, request_id: int, body: bytes) -> None:
         (api,) = (api for api in APIS if api.key == key)
-        answer = self._answers[key](api.request.FromString(body))
+        try:
+            answer = self._answers[key](api.request.FromString(body))
+        except Refused as refusal:
+            answer = pb.ErrorResponse(error_code=refusal.code, error_message=str(refusal))
         if answer == HANG_UP:
             _shut(connection)
         elif isinstance(answer, bytes):
@@ -84,7 +100,7 @@ class ScriptedFluss:
             connection.sendall(frame(kind, request_id, answer.SerializeToString()))
 
     def _api_versions(self, request: Message) -> Message:
-        versions = [pb.PbApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self._versions.items()]
+        versions = [pb.PbApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()]
         return pb.ApiVersionsResponse(api_versions=versions)
 
     def _metadata(self, request: pb.MetadataRequest) -> Message:

@@ -27,6 +27,7 @@ from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import (
+    ClusterAccessDenied,
     ClusterUnavailable,
     DataCorrupt,
     LakeRecordUnreadable,
@@ -104,6 +105,8 @@ class FlussSource(FlussTables):
                 listed.append((table, self.partitions(table) if table.partition_keys else ()))
             except UnknownTable:
                 continue
+            except ClusterAccessDenied as error:
+                _log.debug("the partitions of a table cannot be listed", table=str(table.path), error=error.message)
         offsets = self._offsets.of(listed)
         return {table.table_id: self._sizes.attached(table, offsets[table.table_id]) for table, _ in listed if table.table_id in offsets}
 

@@ -10,8 +10,8 @@ from tiering.cluster.fluss.settings import UpkeepDefaults
 from tiering.cluster.fluss.table_json import TableDescription, table_info
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.cluster.fluss.wire.errors import error_code
-from tiering.errors import LakewardError, UnknownDatabase, UnknownTable
+from tiering.cluster.fluss.wire.errors import AUTHORIZATION, error_code
+from tiering.errors import ClusterAccessDenied, LakewardError, UnknownDatabase, UnknownTable
 from tiering.model.tables import PARTITION_SEPARATOR, Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
@@ -55,6 +55,22 @@ class FlussTables:
         description = self._describe(path)
         self._check([description])
         return self._info(description, self._own_options())
+
+    def hidden_reason(self, table_id: int, path: TablePath) -> str | None:
+        """Returns why ListTables leaves out this table although it exists; None = it was dropped.
+
+        Fluss lists only what its user may describe. Without that privilege the answer is an error of its own, also for a dropped table. So
+        a table whose drop cannot be seen counts as existing. Implements `HidingCatalog.hidden_reason`.
+        """
+        try:
+            is_same = self._describe(path).table_id == table_id
+        except (UnknownTable, UnknownDatabase):
+            return None
+        except ClusterAccessDenied as error:
+            if error_code(error) != AUTHORIZATION:
+                raise
+            return f"{error.message}. {error.hint}"
+        return "the cluster left it out of its list of tables" if is_same else None
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """Returns the partitions of a table. Raises UnknownTable if the table id does not exist any more."""
@@ -117,6 +133,9 @@ class FlussTables:
                     described[path] = self._describe(path)
                 except (UnknownTable, UnknownDatabase):
                     continue
+                except ClusterAccessDenied as error:  # other tables are listed; `hidden_reason` tells that this one exists
+                    if error_code(error) != AUTHORIZATION:
+                        raise
         return list(described.values())
 
     def _describe(self, path: TablePath) -> TableDescription:

@@ -6,23 +6,30 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from types import MappingProxyType
 
+import pyarrow as pa
 import structlog
 
 from tiering.access.grants import Access
 from tiering.cluster.base import TableCatalog
+from tiering.cluster.capabilities import HidingCatalog
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.library_guards.panics import contained
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
 CHUNK = 200
 """Number of tables stored in one transaction, so that the lock of `TableRecords` is never held for long."""
+
+HIDDEN_LOOKUPS = 200
+"""Number of hidden tables that one comparison looks up again."""
 
 REFRESH_SECONDS = 1.0
 """How long a reader waits for a slow cluster."""
@@ -46,6 +53,8 @@ class Discovery:
         """Source tables that agree with the records."""
         self._applied_list: Sequence[TableInfo] | None = None
         """The listing that agrees with the records as a whole."""
+        self._hidden: dict[int, TableInfo] = {}
+        """Source tables that the cluster does not list although they exist, by id; the one that was looked up last is at the end."""
         self._reachable = True
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="discovery")
         self._refreshing: Future[None] | None = None
@@ -55,10 +64,13 @@ class Discovery:
         """Compares once. Raises ClusterUnavailable without changing anything."""
         with self._lock:
             tables = self._cluster.tables()
-            if tables is self._applied_list:  # some clusters return the same list while nothing changes
+            if tables is self._applied_list and not self._hidden:  # some clusters return the same list while nothing changes
                 return
             listed = {info.table_id: info for info in tables}
-            self.infos, self.listing = MappingProxyType(listed), tables
+            self._hidden = self._hidden_tables(listed)
+            listed |= self._hidden
+            self.infos = MappingProxyType(listed)
+            self.listing = sorted(listed.values(), key=lambda info: info.path) if self._hidden else tables
             suspects = self._suspects(listed)
             self._suspected_error(suspects)
             for table_ids in _chunks(suspects):
@@ -92,6 +104,29 @@ class Discovery:
     def close(self) -> None:
         self._refresher.shutdown(wait=False, cancel_futures=True)
 
+    def _hidden_tables(self, listed: Mapping[int, TableInfo]) -> dict[int, TableInfo]:
+        """Returns the tables that the cluster does not list although they exist, as they were last described, by id.
+
+        A table that was hidden before is looked up again in turn, so that many hidden tables do not make a comparison slow.
+        """
+        if not isinstance(self._cluster, HidingCatalog):
+            return {}
+        unlisted = [record for table_id, record in self._table_records.all().items() if record.state is not None and table_id not in listed]
+        unlisted_ids = {record.table_id for record in unlisted}
+        still_hidden = [(table_id, info) for table_id, info in self._hidden.items() if table_id in unlisted_ids]
+        hidden = dict(still_hidden[HIDDEN_LOOKUPS:])
+        for record in unlisted:
+            if record.table_id not in hidden:
+                reason = self._cluster.hidden_reason(record.table_id, record.path)
+                if reason is not None:
+                    self._note_hidden(record, reason)
+                    hidden[record.table_id] = _hidden_info(record, self.infos.get(record.table_id), reason)
+        return hidden
+
+    def _note_hidden(self, record: TableRecord, reason: str) -> None:
+        if record.table_id not in self._hidden:
+            _log.warning("the cluster does not list a table that exists; its state is kept", table=str(record.path), reason=reason)
+
     def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
         """Returns ids of tables that may differ from their records. It is cheap, because it may run every second over all tables."""
         records, applied = self._table_records.all(), self._applied
@@ -114,6 +149,8 @@ class Discovery:
             self._applied.pop(table_id, None)
 
     def _difference(self, table_id: int, listed: Mapping[int, TableInfo]) -> Change | None:
+        if table_id in self._hidden:
+            return None
         info, record = listed.get(table_id), self._table_records.get(table_id)
         if info is not None and info.lake_enabled and record is not None and table_lifecycle.is_as_defined(record, info):
             return None  # the most frequent case after a start: a context costs more than this check
@@ -131,6 +168,25 @@ class Discovery:
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     for start in range(0, len(ids), CHUNK):
         yield ids[start : start + CHUNK]
+
+
+def _hidden_info(record: TableRecord, described: TableInfo | None, reason: str) -> TableInfo:
+    """Returns a table that the cluster does not describe now; after a start of the coordinator, only what its record tells."""
+    if described is not None:
+        return replace(described, refusal=reason)
+    return TableInfo(
+        table_id=record.table_id,
+        path=record.path,
+        table_type=TableType(record.table_type),
+        schema=pa.schema([]),
+        bucket_count=1,
+        created_at=record.status_time,
+        lake_enabled=True,
+        lake_format=record.lake_format,
+        freshness_ms=record.freshness_ms,
+        round_bytes=record.round_bytes,
+        refusal=reason,
+    )
 
 
 class VisibleTables:

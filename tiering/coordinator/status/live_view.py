@@ -31,7 +31,7 @@ from tiering.coordinator.status.lake_health import health_of
 from tiering.coordinator.status.live_history import LiveHistory
 from tiering.coordinator.status.status_columns import StatusColumns, StatusView, allowed_action
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
-from tiering.errors import UnknownDatabase, UnknownTable
+from tiering.errors import ClusterAccessDenied, UnknownDatabase, UnknownTable
 from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
@@ -174,10 +174,10 @@ class View:
                 yield from split_statuses(record.running, self._splits(record.table_id, record.running.round_id))
 
     def _partition_names(self, path: TablePath) -> Mapping[int, str]:
-        """Returns partition names by id; empty for a table that was just dropped."""
+        """Returns partition names by id; empty for a table that was just dropped, or that the coordinator's user may not see."""
         try:
             partitions = self._cluster.partitions(self._cluster.table(path))
-        except (UnknownTable, UnknownDatabase):
+        except (UnknownTable, UnknownDatabase, ClusterAccessDenied):
             return {}
         return {partition.partition_id: partition.partition_name for partition in partitions}
 

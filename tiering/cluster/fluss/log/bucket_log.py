@@ -14,7 +14,16 @@ from tiering.cluster.fluss.settings import ServerAddress
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LOG_OFFSET_OUT_OF_RANGE, error_of
-from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, SourceChanged, UnknownDatabase, UnknownPartition, UnknownTable
+from tiering.errors import (
+    ClusterAccessDenied,
+    ClusterUnavailable,
+    LakewardError,
+    LogTruncated,
+    SourceChanged,
+    UnknownDatabase,
+    UnknownPartition,
+    UnknownTable,
+)
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
@@ -118,7 +127,8 @@ class BucketLog:
         error = error_of(code, message, table_id=self.table_id, bucket=self.bucket)
         if isinstance(error, UnknownTable | UnknownPartition):
             return self._dropped(error)
-        return _RetryLater(error) if isinstance(error, ClusterUnavailable) else error
+        is_temporary = isinstance(error, ClusterUnavailable) and not isinstance(error, ClusterAccessDenied)
+        return _RetryLater(error) if is_temporary else error
 
     def _dropped(self, error: LakewardError) -> SourceChanged:
         name = f"bucket {self.bucket} of {self.table_path}"
@@ -133,6 +143,8 @@ class BucketLog:
                 raise self._dropped(refusal) from refusal
             except _RetryLater as again:
                 error, patience_s = again.error, min(self.patience_s, again.patience_s)
+            except ClusterAccessDenied:
+                raise
             except ClusterUnavailable as unavailable:
                 error, patience_s = unavailable, self.patience_s
             if time.monotonic() + pause > started + patience_s:

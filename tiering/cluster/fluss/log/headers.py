@@ -16,6 +16,7 @@ from tiering.cluster.fluss.log.bucket_log import add_bucket, fetch_request
 from tiering.cluster.fluss.settings import ServerAddress
 from tiering.cluster.fluss.wire.api import bucket_of
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.errors import AUTHORIZATION, error_of
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, Offsets, TableInfo
 
@@ -38,7 +39,8 @@ class HeaderResponse:
 def header_answers(client: FlussClient, table: TableInfo, offsets: Offsets) -> Iterator[HeaderResponse]:
     """Yields the leaders' answers for the batches at these offsets. Buckets without a leader, or with an error, are left out.
 
-    Raises ClusterUnavailable if no server answers, UnknownTable, UnknownPartition.
+    Raises ClusterUnavailable if no server answers, ClusterAccessDenied if none may read the table for this user, UnknownTable,
+    UnknownPartition.
     """
     by_server: defaultdict[ServerAddress, dict[BucketKey, int]] = defaultdict(dict)
     for bucket, server in client.leaders_of(table.path, table.table_id, offsets).items():
@@ -67,6 +69,8 @@ def _ask(client: FlussClient, server: ServerAddress, table: TableInfo, offsets: 
     for of_table in client.call(server, request).tables_resp:
         for content in of_table.buckets_resp:
             bucket = bucket_of(content)
+            if content.error_code == AUTHORIZATION:
+                raise error_of(content.error_code, content.error_message, table_id=table.table_id, bucket=bucket)
             if content.error_code:
                 client.forget_leader(table.path, table.table_id, bucket)
             else:

@@ -1,4 +1,4 @@
-"""Converts Fluss's error codes to Lakeward's errors, with the server's own message. The numbers are those of Fluss 0.9."""
+"""Converts Fluss's error codes to Lakeward's errors, with the server's own message. The numbers are those of Fluss 0.9 and 1.0."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ LAKE_SNAPSHOT_NOT_EXIST = 53
 LAKE_TABLE_EXISTS = 54
 
 _CODE_ID = "fluss_error"
+_REFUSAL = re.compile(
+    r"Principal FlussPrincipal\{name='(?P<name>[^']*)', type='(?P<kind>\w*)'\} have no authorization to operate (?P<operation>\w+) "
+    r"on resource Resource\{type=(?P<resource_kind>\w+), name='(?P<resource>[^']*)'\}"
+)
+"""The text with which Fluss's own authorizer refuses an operation (AbstractAuthorizer of 1.0)."""
 _STACK_LINE = re.compile(r"\s+(at [\w.$/<>]+\(|\.\.\. \d+ more)")
 _CLASSES: dict[int, type[LakewardError]] = {
     UNSUPPORTED_VERSION: PeerTooOld,
@@ -85,16 +90,35 @@ _HINTS = {
     LAKE_TABLE_EXISTS: "The lake still has a table with that name, from a former table: rename or drop it in the lake's catalog first.",
     AUTHENTICATION: "Check the user's name, FLUSS_PASSWORD in the environment, and whether this listener of the cluster requires a login.",
     47: "Leave out the user's name: this listener of the Fluss cluster accepts no login.",
-    AUTHORIZATION: "Grant the Fluss user this permission (ACLs of the Fluss cluster).",
+    AUTHORIZATION: "Grant the Fluss user this privilege (ACLs of the Fluss cluster). Nothing of the table is changed meanwhile.",
 }
 
 
 def error_of(code: int, message: str, **ids: object) -> LakewardError:
     """Returns the error of a code, with the server's message; `error_code` returns the code of such an error."""
     kind, hint = _CLASSES.get(code, ClusterUnavailable), _HINTS.get(code)
+    if code == AUTHORIZATION:
+        message, hint = _missing_privilege(message) or (message, hint)
     if code == UNKNOWN_SERVER_ERROR and message.lstrip().startswith(_UNSUPPORTED):
         kind, hint = InvalidArgument, "The Fluss cluster, or the lake plugin of its coordinator, cannot do this in its version."
     return kind(f"{_without_stack(message) or 'the server gave no reason'} (Fluss error {code})", hint=hint, **ids, **{_CODE_ID: code})
+
+
+def _missing_privilege(message: str) -> tuple[str, str] | None:
+    """Returns message and hint for a refusal by Fluss's authorizer, with the statement that grants the privilege; None for a refusal with
+    another text, such as that of an authorizer from a plugin.
+    """
+    refusal = _REFUSAL.search(message)
+    if refusal is None:
+        return None
+    name, kind, operation, resource_kind, resource = refusal.groups()
+    granted = "cluster" if resource_kind == "CLUSTER" else f"cluster.{resource}"
+    text = f"the Fluss user {name!r} lacks the privilege {operation} on the {resource_kind.lower()} {resource!r}"
+    hint = (
+        f"Grant it in Fluss: CALL sys.add_acl(resource => '{granted}', permission => 'ALLOW', principal => '{kind}:{name}', "
+        f"operation => '{operation}') in Flink SQL, in Fluss's catalog. Nothing of the table is changed meanwhile."
+    )
+    return text, hint
 
 
 def _without_stack(message: str) -> str:
