@@ -231,7 +231,7 @@ def _changed_field(field: pa.Field[Any], change: RenameColumn | ChangeType | Cha
         renamed = with_metadata(field, {FIRST_NAME: first_name(field)})
         return renamed.with_name(change.new_name)
     if isinstance(change, ChangeComment):
-        return with_metadata(field, {COMMENT: change.comment})
+        return with_metadata(field, {COMMENT: change.comment or ""})
     if isinstance(change, DropNotNull):
         return field.with_nullable(True)
     if not can_widen(field.type, change.new_type):

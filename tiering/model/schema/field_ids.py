@@ -17,7 +17,7 @@ FIELD_ID = b"lakeward.field-id"
 FIRST_NAME = b"lakeward.first-name"
 """Key of the metadata of a renamed field: the name with which it was added. It finds the column in a lake table of an older version."""
 COMMENT = b"comment"
-"""Key of a field's metadata: the comment that SQL shows."""
+"""Key of a field's metadata: the comment that SQL shows; empty = the comment was removed."""
 LAST_FIELD_ID = b"lakeward.last-field-id"
 """Key of a schema's metadata: the highest id that was ever used in it."""
 
@@ -45,8 +45,7 @@ def first_name(field: pa.Field[Any]) -> str:
 
 def comment(field: pa.Field[Any]) -> str | None:
     """Returns the comment of a field; None if it has none."""
-    text = _metadata(field).get(COMMENT)
-    return None if text is None else text.decode()
+    return _metadata(field).get(COMMENT, b"").decode() or None
 
 
 def with_metadata(field: pa.Field[Any], changes: Mapping[bytes, str | None]) -> pa.Field[Any]:

@@ -1,0 +1,1 @@
+"""The columns of a lake table, for the lakes of all formats."""
