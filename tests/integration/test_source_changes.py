@@ -15,6 +15,7 @@ from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.log_writer import LogWriter
 from tiering.model.rounds import Phase, RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, TaskRunner, WorkLimits
 from tiering.round.progress import RoundMeter
@@ -77,7 +78,7 @@ def test_a_column_added_between_the_look_at_the_table_and_the_plan(world: LakeWo
     world.append(table, 0, 20)
     world.due()
     stepped = world.begin(table).advance_to(act.ReadLog)
-    world.storage.alter_table(table.path, {}, [pa.field("tip", pa.float64())])
+    world.storage.alter_table(table.path, {}, additions([pa.field("tip", pa.float64())]))
     wide = pa.schema([*SCHEMA, pa.field("tip", pa.float64())])
     LogWriter(world.storage, table.path, "wide").append(pa.table({"id": [20], "text": ["row 20"], "tip": [0.5]}, schema=wide))
     outcome = stepped.end()
@@ -93,7 +94,7 @@ def test_a_column_added_between_the_look_at_the_table_and_the_plan(world: LakeWo
 def test_a_column_added_while_executors_read_comes_with_the_next_round(world: LakeWorld) -> None:
     table = world.table("orders")
     world.append(table, 0, 20)
-    runner(world).happens = lambda: world.storage.alter_table(table.path, {}, [pa.field("tip", pa.float64())])
+    runner(world).happens = lambda: world.storage.alter_table(table.path, {}, additions([pa.field("tip", pa.float64())]))
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert "tip" not in world.assert_exact(table).column_names
     world.append(table, 20, 20)

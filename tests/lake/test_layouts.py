@@ -16,6 +16,7 @@ from tiering.errors import InvalidArgument, SchemaDrift
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TablePath
 
 
@@ -62,7 +63,7 @@ def test_a_lake_table_keeps_its_layout_whatever_the_option_says(tmp_path: Path) 
     with pytest.raises(InvalidArgument, match="cannot become system-columns: its lake table is clean already"):
         world.storage.alter_table(clean.path, {"table.datalake.layout": "system-columns"})
     world.storage.alter_table(old.path, {"table.datalake.layout": "clean"})  # there is no lake table of it yet
-    wider = world.storage.alter_table(clean.path, {}, [pa.field("note", pa.string())])
+    wider = world.storage.alter_table(clean.path, {}, additions([pa.field("note", pa.string())]))
     world.lake.ensure_table(wider)
     assert world.iceberg(clean).schema().column_names == ["id", "text", "note"]
     with world.iceberg(clean).update_schema() as update:

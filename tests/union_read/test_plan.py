@@ -12,6 +12,7 @@ from tiering.errors import LakeDisabled, LakeRolledBack, SchemaDrift
 from tiering.lake.base import LakeView
 from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo, TablePath
 
 LOG_TTL_S = 60
@@ -182,7 +183,7 @@ def test_a_column_that_the_lake_does_not_have_yet_is_null_there(world: LakeWorld
     table = world.table("orders")
     world.append(table, 0, 4)
     world.tier(table)
-    world.storage.alter_table(table.path, {}, [pa.field("rating", pa.int16())])
+    world.storage.alter_table(table.path, {}, additions([pa.field("rating", pa.int16())]))
     grown = world.storage.table(table.path)
     row = pa.record_batch({"id": [4], "text": ["row 4"], "rating": [5]}, schema=grown.schema)
     world.storage.append(table.path, row, "rater", 0)

@@ -23,6 +23,7 @@ from tiering.lake.iceberg.reading.row_scan import IcebergFileReader
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.reading.open_reads import AGAIN
 from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.schema.changes import additions
 from tiering.model.sql_types import Day, Instant
 from tiering.model.tables import TableInfo
 from tiering.union_read.primary_key.key_merge import MergedRows
@@ -382,7 +383,7 @@ def test_columns_of_lake_files_are_read_alone(world: LakeWorld) -> None:
     rows = [{"id": 1, "pair": {"x": 1, "y": ["a", None]}, "map": [("a", 1)]}, {"id": 2, "pair": None, "map": None}]
     world.storage.append(table.path, pa.RecordBatch.from_pylist(rows, schema), "writer", 0)
     world.tier(table)
-    world.storage.alter_table(table.path, {}, [pa.field("later", pa.int16())])
+    world.storage.alter_table(table.path, {}, additions([pa.field("later", pa.int16())]))
     read = plan(world, world.storage.table(table.path))
     whole = read.rows()
     for columns in (["id"], ["pair"], ["map"], ["later"], ["later", "map", "id"]):

@@ -18,6 +18,7 @@ from tiering.cluster.embedded.metadata.database import FORMAT_VERSION
 from tiering.cluster.registry import EMBEDDED
 from tiering.errors import MarkerCorrupt, SetupError
 from tiering.lake.marker import Marker, TieredRange
+from tiering.model.schema.changes import additions
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.validate.child import ClusterValidation
 from tiering.validate.results import Level
@@ -195,7 +196,7 @@ def test_a_file_that_is_no_parquet_is_named(world: LakeWorld, table: TableInfo, 
 
 def test_columns_that_were_added_are_compared_also_where_older_files_lack_them(world: LakeWorld, table: TableInfo) -> None:
     added = [pa.field("note", pa.string()), pa.field("tags", pa.list_(pa.int8()))]
-    wider = world.storage.alter_table(table.path, {}, added)
+    wider = world.storage.alter_table(table.path, {}, additions(added))
     assert not faults(check(world, wider))  # no file has them yet
     rows = {"id": [1_000, 1_001], "text": ["a", None], "note": ["n", None], "tags": [[1, None], None]}
     world.storage.append(table.path, pa.table(rows, schema=wider.schema), "more", 0)

@@ -10,6 +10,7 @@ from support.lakes.foreign.files import add_unpartitioned_spec, delete_at, delet
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.worlds.validated import check, data_files, faults, read
 from tiering.errors import InvalidArgument
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 from tiering.validate.engine import open_engine
 from tiering.validate.results import Level
@@ -74,7 +75,7 @@ def offsets(world: LakeWorld, table: TableInfo) -> list[dict[str, int]]:
 
 
 def test_equality_deletes_by_a_column_that_older_files_lack_take_its_nulls(world: LakeWorld, table: TableInfo) -> None:
-    wider = world.storage.alter_table(table.path, {}, [pa.field("note", pa.string())])
+    wider = world.storage.alter_table(table.path, {}, additions([pa.field("note", pa.string())]))
     world.storage.append(table.path, pa.table({"id": [1_000], "text": ["x"], "note": ["kept"]}, schema=wider.schema), "more", 0)
     world.tier(wider)
     delete_equal(world, wider, pa.table({"note": pa.array([None], pa.string())}))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from tiering.cluster.base import TableCatalog
+from tiering.model.schema.changes import SchemaChange
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Rows = pa.RecordBatch | pa.Table
@@ -74,12 +75,13 @@ class WritableCluster(TableCatalog, Protocol):
     def drop_table(self, path: TablePath) -> None:
         """Drops a table and its rows. Raises UnknownTable, UnknownDatabase."""
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Sets options and adds columns behind the existing ones, all or none; options and columns that are not named stay as they are.
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+        """Sets options and changes columns, all or none; options and columns that are not named stay as they are.
 
-        Older rows, and rows of writers that do not know a new column, have NULL in it. An existing column of the same name and type is left
-        as it is, so that a repeat does no harm. Raises UnknownTable, UnknownDatabase, InvalidArgument (an option, a NOT NULL column, a
-        column of that name with another type), InvalidName, UnsupportedType.
+        The log keeps its records as they were written, and they are read with the new columns. Older rows, and rows of writers that do not
+        know a new column, have NULL in it. Adding a column that exists with the same type changes nothing, so that a repeat does no harm.
+        Raises UnknownTable, UnknownDatabase, InvalidArgument (an option, or a change that `changed_schema` refuses), InvalidName,
+        UnsupportedType.
         """
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:

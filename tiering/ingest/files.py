@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 from pyarrow import ipc
 
-from tiering.cluster.column_types import storable_schema, with_columns
+from tiering.cluster.column_types import altered_schema, storable_schema
 from tiering.cluster.key_columns import check_key_names
 from tiering.cluster.rows import check_names
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType
@@ -28,6 +28,7 @@ from tiering.ingest.ndjson_files import NdjsonSource
 from tiering.ingest.parquet_files import ParquetSource, lake_type
 from tiering.ingest.plain_files import UTF8, PlainFile, plain_file, version_of
 from tiering.ingest.text_types import CastFailure, ColumnInference, cast_batch, check_maps, check_partition_values, check_values
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 
 _NO_ROWS_HINT = "Name the columns with their types: --schema 'id BIGINT, city STRING'."
@@ -124,7 +125,7 @@ class Shape:
         if self.schema is None:
             return storable_schema(pa.schema([self._new_field(field) for field in columns]))
         added = [self._new_field(field).with_nullable(True) for field in columns if field.name not in self.schema.names]
-        return pa.schema([field for field in with_columns(self.schema, added) if field.name in columns.names])
+        return pa.schema([field for field in altered_schema(self.schema, additions(added)) if field.name in columns.names])
 
     def _new_field(self, field: pa.Field[Any]) -> pa.Field[Any]:
         kind = self.types.get(field.name) or lake_type(field.type)

@@ -24,6 +24,7 @@ from tiering.ingest.files import ParsedFile, Shape, parsed_files
 from tiering.ingest.formats import Reading
 from tiering.lake.table_options import ENABLED, FRESHNESS
 from tiering.model.names import table_path
+from tiering.model.schema.changes import additions
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 DEFAULT_BUCKETS = 1
@@ -160,7 +161,7 @@ def _given_types(options: IngestOptions) -> dict[str, pa.DataType]:
 def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
     """Adds the columns that only the file has, and returns the table. A file of keys adds none."""
     added = [field for field in schema if field.name not in table.schema.names]
-    return cluster.alter_table(table.path, {}, added) if added else table
+    return cluster.alter_table(table.path, {}, additions(added)) if added else table
 
 
 def _check_agrees(table: TableInfo, options: IngestOptions) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Any, Generic, TypeVar
 
 from tiering.durations import LEAST_FRESHNESS_MS, format_duration, parse_duration_ms
@@ -20,6 +20,7 @@ from tiering.lake.registry import format_names, has_format
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo
 
 T = TypeVar("T")
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 NONE, FOR_EVER = "none", "for ever"
 HIDDEN_VALUE = "***"
@@ -41,6 +42,13 @@ class FlussSupport(Enum):
     NEW_TABLES = auto()
     ALTERABLE = auto()
     LAKEWARD = auto()
+
+
+class OnDropColumn(StrEnum):
+    """The effect of dropping a source column on the column of the lake table."""
+
+    KEEP = "keep"
+    DROP = "drop"
 
 
 @dataclass(frozen=True)
@@ -139,10 +147,18 @@ def _format(text: str, name: str) -> str:
 
 
 def _layout(text: str, name: str) -> Layout:
+    return _chosen(Layout, text, name)
+
+
+def _on_drop_column(text: str, name: str) -> OnDropColumn:
+    return _chosen(OnDropColumn, text, name)
+
+
+def _chosen(choices: type[ChoiceT], text: str, name: str) -> ChoiceT:
     try:
-        return Layout(text.lower())
+        return choices(text.lower())
     except ValueError as error:
-        raise InvalidArgument(f"the option {name} is {text[:60]!r}", hint=f"It may be: {', '.join(Layout)}.") from error
+        raise InvalidArgument(f"the option {name} is {text[:60]!r}", hint=f"It may be: {', '.join(choices)}.") from error
 
 
 # fmt: off
@@ -193,6 +209,11 @@ TARGET_FILE_SIZE = TableOption(
     meaning="Size of the lake table's data files, such as `256 mb`: writers end a file at this size, and small files are merged up to it. "
     "`none`: the lake table's own property, or its format's default.",
 )
+ON_DROP_COLUMN = TableOption(
+    "table.datalake.on-drop-column", OnDropColumn.KEEP.value, _on_drop_column,
+    meaning="The effect of dropping a column on the lake table: `keep` (the column stays there, nullable, and is NULL in new rows) or "
+    "`drop` (readers no longer see it).",
+)
 LOG_TTL = TableOption(
     "table.log.ttl", FOR_EVER, _positive_ms_or_for_ever, on_fluss=FlussSupport.NEW_TABLES,
     meaning="Minimum time for which records stay in the log, such as `7 d`; records that the lake still needs stay longer. Fluss: 7 days.",
@@ -216,6 +237,7 @@ TABLE_OPTIONS: Mapping[str, TableOption[Any]] = {
         SNAPSHOT_MIN_COUNT,
         AUTO_COMPACTION,
         TARGET_FILE_SIZE,
+        ON_DROP_COLUMN,
         LOG_TTL,
         KV_SNAPSHOT_INTERVAL,
     )

@@ -124,7 +124,8 @@ UNKNOWN_SNAPSHOT = 0
 class TableInfo:
     """A source table as its cluster describes it. `schema` has no system columns.
 
-    `added_columns` were added after the table was created: they are its last columns and nullable, and a writer may not know them.
+    `added_columns` were added after the table was created: they are nullable, and a writer may not know them. `schema_id` grows with each
+    change of the columns, and `schema` then has field ids (`schema.field_ids`); 0 = the cluster numbers no columns.
     `refusal` is the reason why the table cannot be tiered, as far as the description shows one; None = no such reason. `round_bytes`: a
     round begins before the freshness is over if this number of bytes waits; None = only the freshness begins rounds. `snapshot_retention`
     None: snapshots of its lake table never expire. `auto_compaction`: rounds merge small files of its lake table. `target_file_bytes` is
@@ -148,6 +149,7 @@ class TableInfo:
     lake_format: str = DEFAULT_LAKE_FORMAT
     freshness_ms: int = DEFAULT_FRESHNESS_MS
     added_columns: tuple[str, ...] = ()
+    schema_id: int = 0
     refusal: str | None = None
     round_bytes: int | None = None
     snapshot_retention: SnapshotRetention | None = None

@@ -39,6 +39,7 @@ from tiering.errors import (
     UnknownTable,
     UnsupportedType,
 )
+from tiering.model.schema.changes import additions
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
@@ -298,15 +299,15 @@ def test_columns_are_added_behind_the_others_and_a_repeat_does_no_harm(writer: F
     nested = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.list_(pa.field("element", pa.string())))])
     added = [pa.field("price", pa.decimal128(10, 2)), pa.field("seen_at", pa.timestamp("us", "UTC")), pa.field("nested", nested)]
     for _ in range(2):
-        table = writer.alter_table(path, {"table.datalake.freshness": "5 min"}, added)
+        table = writer.alter_table(path, {"table.datalake.freshness": "5 min"}, additions(added))
         assert table.schema == pa.schema([*PLACES, *added])
         assert table.freshness_ms == 300_000
     rows = pa.table({"id": [1], "price": pa.array([Decimal("1.25")], pa.decimal128(10, 2))})
     assert records(writer.append(path, rows, "w", 0)) == 1
     with pytest.raises(InvalidArgument, match="NOT NULL"):
-        writer.alter_table(path, {}, [pa.field("strict", pa.int8(), nullable=False)])
+        writer.alter_table(path, {}, additions([pa.field("strict", pa.int8(), nullable=False)]))
     with pytest.raises(InvalidArgument, match="of type int64, not"):
-        writer.alter_table(path, {}, [pa.field("id", pa.string())])
+        writer.alter_table(path, {}, additions([pa.field("id", pa.string())]))
     with pytest.raises(InvalidArgument, match="cannot alter"):
         writer.alter_table(path, {"table.log.ttl": "1 d"})
     with pytest.raises(InvalidArgument, match="does not keep"):

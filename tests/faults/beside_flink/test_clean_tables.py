@@ -24,6 +24,7 @@ from tiering.lake.iceberg.reading import added_rows as iceberg_rows
 from tiering.lake.paimon.reading import added_rows as paimon_rows
 from tiering.lake.paimon.reading.clean_rows import OUT_OF_ORDER
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.procedures.reconcile_lake import ReconcileLake
 
@@ -299,7 +300,7 @@ def test_a_column_that_is_new_at_the_source_hinders_no_comparison(world: LakeWor
     table = tiered(world)
     world.append(table, 50, 30)
     flink_on(world, table).plan().append().tell()
-    wider = world.storage.alter_table(table.path, {}, [pa.field("note", pa.string())])
+    wider = world.storage.alter_table(table.path, {}, additions([pa.field("note", pa.string())]))
     assert world.tier(wider).error is None
     assert ids(world, table) == list(range(80))
     assert faults(check(world, wider)) == []

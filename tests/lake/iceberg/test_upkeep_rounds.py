@@ -23,6 +23,7 @@ from tiering.errors import DataCorrupt, RoundFailed
 from tiering.lake.iceberg.commit import manifests
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo, TableType
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder, UpkeepStats
 from tiering.round.messages import RoundReport, report_to_pb
@@ -353,7 +354,7 @@ def test_rows_of_a_former_partition_of_the_same_name_stay_apart(world: LakeWorld
 def test_files_from_before_a_column_was_added_are_rewritten_with_it(world: LakeWorld, table_type: TableType) -> None:
     table = new_table(world, table_type)
     rounds(world, table, range(2))
-    world.storage.alter_table(table.path, {}, [pa.field("more", pa.string())])
+    world.storage.alter_table(table.path, {}, additions([pa.field("more", pa.string())]))
     table = world.storage.table(table.path)
     for number in range(2, 4):
         write(world, table, range(4 * number, 4 * number + 4), more="more")

@@ -24,6 +24,7 @@ from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot
+from tiering.model.schema.changes import additions
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, OFFSET_COLUMN, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
@@ -131,7 +132,7 @@ class TieredTable:
         return [partition.partition_name for partition in self.cluster.partitions(self.table)]
 
     def add_column(self, name: str, kind: pa.DataType) -> None:
-        self.cluster.alter_table(self.path, {}, [pa.field(name, kind)])
+        self.cluster.alter_table(self.path, {}, additions([pa.field(name, kind)]))
 
     def writer(self) -> str:
         """A new writer's id."""

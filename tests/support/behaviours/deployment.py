@@ -22,6 +22,7 @@ from tiering.cluster.capabilities import KvSnapshotsOnDemand
 from tiering.cluster.writable import TableSpec
 from tiering.lake.registry import open_lake
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 from tiering.round.steps import actions as act
 from tiering.validate.results import Level
@@ -139,7 +140,7 @@ class StoryTable:
             self.rows.pop(self._key(key), None)
 
     def add_column(self, name: str, kind: pa.DataType) -> None:
-        self.deployment.cluster.alter_table(self.path, {}, [pa.field(name, kind)])
+        self.deployment.cluster.alter_table(self.path, {}, additions([pa.field(name, kind)]))
 
     def set_lake(self, enabled: bool) -> None:
         self.deployment.cluster.alter_table(self.path, {"table.datalake.enabled": str(enabled).lower()})

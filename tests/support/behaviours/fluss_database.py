@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
 from support.clusters.fluss_owner import settings_of
 from support.running.fluss_health import restart_coordinators
 from tiering.cluster.fluss.cluster import FlussCluster
@@ -16,6 +14,7 @@ from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.writer import FlussWriter
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable
+from tiering.model.schema.changes import SchemaChange
 from tiering.model.tables import TableInfo, TablePath
 
 
@@ -61,8 +60,8 @@ class FlussDatabase(FlussCluster):
     def drop_table(self, path: TablePath) -> None:
         self._writer.drop_table(path)
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field] = ()) -> TableInfo:
-        self._writer.alter_table(path, set_properties, add_columns)
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+        self._writer.alter_table(path, set_properties, changes)
         return self.table(path)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:

@@ -19,6 +19,7 @@ from tiering.lake.layouts import Layout
 from tiering.lake.registry import open_lake
 from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -64,7 +65,7 @@ class SourceTable:
 
     def add_columns(self, *fields: pa.Field[Any]) -> None:
         """Nullable columns at the end."""
-        self.info = self.world.storage.alter_table(self.info.path, {}, fields)
+        self.info = self.world.storage.alter_table(self.info.path, {}, additions(fields))
         self.rows = [{**dict.fromkeys((field.name for field in fields), None), **row} for row in self.rows]
 
     def head(self) -> int:

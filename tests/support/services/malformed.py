@@ -191,7 +191,14 @@ def _rows(chance: random.Random, all_methods: list[MethodDescriptor]) -> Case:
     if where in ("Append", "Upsert", "Delete"):
         request.writer_id, request.sequence = f"w{chance.random()}", 1
     field = {"Delete": "keys", "CreateTable": "schema", "AlterTable": "add_columns"}.get(where, "rows")
-    setattr(request, field, arrow(chance))
+    if where == "AlterTable" and chance.random() < 0.5:
+        change = request.changes.add()
+        change.add.field = arrow(chance) if chance.random() < 0.5 else b""
+        if chance.random() < 0.5:
+            change.change_type.path.extend(chance.choice([[], ["id"], ["id", "element"]]))
+            change.change_type.new_type = arrow(chance)
+    else:
+        setattr(request, field, arrow(chance))
     if where == "CreateTable":
         request.table_path.table_name = f"new{chance.randrange(5)}"
         request.bucket_count = chance.choice([1, 3, 0, -1, 2**31 - 1])

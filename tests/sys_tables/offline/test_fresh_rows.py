@@ -18,6 +18,7 @@ from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import LogTruncated, StatementFailed
 from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadScan
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 
 
@@ -126,7 +127,7 @@ def test_columns_that_come_by_name_only_are_those_of_the_lake(opened: Opened) ->
 def test_a_column_that_the_lake_does_not_have_yet_is_null_there(opened: Opened) -> None:
     opened.world.append(opened.orders, 0, 2)
     opened.world.tier(opened.orders)
-    grown = opened.world.storage.alter_table(opened.orders.path, {}, [pa.field("rating", pa.int8())])
+    grown = opened.world.storage.alter_table(opened.orders.path, {}, additions([pa.field("rating", pa.int8())]))
     row = pa.record_batch({"id": [2], "text": ["row 2"], "rating": [-5]}, schema=grown.schema)
     opened.world.storage.append(opened.orders.path, row, "rater", 0)
 

@@ -14,6 +14,7 @@ from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.lake.layouts import Layout
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 
 
@@ -54,7 +55,7 @@ def test_a_log_table_is_read_with_columns_that_were_added_and_its_size_is_known(
     world.append(table, 0, 100)
     world.tier(table)
     assert opened.rows("SELECT count(*), sum(id) FROM fluss.sales.orders") == [(100, 4_950)]
-    wider = world.storage.alter_table(table.path, {}, [pa.field("price", pa.decimal128(9, 2))])
+    wider = world.storage.alter_table(table.path, {}, additions([pa.field("price", pa.decimal128(9, 2))]))
     rows = pa.table({"id": [900], "text": ["late"], "price": pa.array([None], pa.decimal128(9, 2))}, schema=wider.schema)
     LogWriter(world.storage, table.path, "late").append(rows)
     world.tier(table)

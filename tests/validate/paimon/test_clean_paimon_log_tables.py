@@ -19,6 +19,7 @@ from support.worlds.validated import check, faults, read, replace_column, rewrit
 from tiering.cluster.log_writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.results import Level
@@ -206,7 +207,7 @@ def test_a_partition_that_was_made_anew_is_told_from_its_former_one_by_the_foote
 
 
 def test_columns_of_every_type_that_are_added_later_leave_the_checksums_of_rows_before_them(world: PaimonWorld, table: TableInfo) -> None:
-    wider = world.storage.alter_table(table.path, {}, [pa.field("note", pa.string()), pa.field("at", pa.timestamp("ms", "UTC"))])
+    wider = world.storage.alter_table(table.path, {}, additions([pa.field("note", pa.string()), pa.field("at", pa.timestamp("ms", "UTC"))]))
     rows = pa.table({"id": [900], "text": ["late"], "note": ["new"], "at": [1]}, schema=wider.schema)
     LogWriter(world.storage, table.path, "late").append(rows)
     assert world.tier(table).state is RoundState.SUCCEEDED

@@ -16,6 +16,7 @@ from tiering.cluster.registry import EMBEDDED
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo
 from tiering.validate.child import ClusterValidation
 from tiering.validate.results import Level
@@ -136,7 +137,7 @@ def test_bucket_keys_and_partitions_are_compared_by_their_places_and_files_in_an
 
 
 def test_added_columns_and_times_in_microseconds_are_compared(world: PaimonWorld, table: TableInfo) -> None:
-    wider = world.storage.alter_table(table.path, {}, [pa.field("note", pa.string())])
+    wider = world.storage.alter_table(table.path, {}, additions([pa.field("note", pa.string())]))
     world.clock.advance(0.000_123)
     rows = pa.table({"id": [900], "text": ["late"], "note": ["new"]}, schema=wider.schema)
     LogWriter(world.storage, table.path, "late").append(rows)

@@ -29,6 +29,7 @@ def add_column(
 
     from tiering.cli.service_cluster import writable_cluster
     from tiering.cli.spark.types import arrow_type
+    from tiering.model.schema.changes import AddColumn
     from tiering.model.sql_types import spark_type
 
     path = parse_table_path(table)
@@ -36,5 +37,5 @@ def add_column(
     with writable_cluster(uri, fluss) as cluster:
         if name in cluster.table(path).schema.names:
             raise InvalidArgument(f"the table {path} already has a column {name!r}", hint="`lakeward tables` shows the columns.")
-        cluster.alter_table(path, {}, [field])
+        cluster.alter_table(path, {}, [AddColumn(field)])
     print(f"{path}: the column {name} {spark_type(field.type)} was added; the next round adds it to the lake table")

@@ -16,9 +16,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
@@ -49,6 +47,7 @@ from tiering.lake.table_options import TABLE_OPTIONS, TableOption
 from tiering.model.leases import KvSnapshot
 from tiering.model.names import check_database, table_path
 from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.schema.changes import SchemaChange
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
 from tiering.throttle import pieces
 
@@ -175,22 +174,22 @@ class EmbeddedStorage(StoredCluster):
         except OSError as error:
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Check that the disk is not full.") from error
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        return self._alter_table(path, set_properties, add_columns)
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+        return self._alter_table(path, set_properties, changes)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         check_documented_option(name)
         return self._alter_table(path, {name: value}, dry_run=dry_run)
 
     def _alter_table(
-        self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = (), *, dry_run: bool = False
+        self, path: TablePath, options: Mapping[str, str | None], changes: Sequence[SchemaChange] = (), *, dry_run: bool = False
     ) -> TableInfo:
-        """Sets options, or resets them to their defaults with None, and adds columns, as a whole or not at all."""
+        """Sets options, or resets them to their defaults with None, and changes columns, as a whole or not at all."""
         check_path(path)
         with self._listing.altering() as (connection, touched):
             stored = table_rows.find_table(connection, path)
             before = stored.info
-            table_rows.insert_columns(connection, path, add_columns)
+            table_rows.change_columns(connection, path, changes)
             info = table_rows.update_properties(connection, path, options, self._clock.now())
             fixed = [option for option in TABLE_OPTIONS.values() if option.only_before_lake_table]
             changed = [option for option in fixed if option.of(info.properties) != option.of(before.properties)]

@@ -7,7 +7,7 @@ gets the next id that was never used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from tiering.model.schema.field_ids import (
     FIRST_NAME,
     LAST_FIELD_ID,
     children,
+    field_id,
     first_name,
     last_field_id,
     with_children,
@@ -97,6 +98,12 @@ ChangeOfField = DropColumn | RenameColumn | ChangeType | ChangeComment | DropNot
 """The changes of a field that exists."""
 SchemaChange = AddColumn | ChangeOfField
 
+
+def additions(fields: Iterable[pa.Field[Any]]) -> list[AddColumn]:
+    """Returns the changes that add columns behind the others, in this order."""
+    return [AddColumn(field) for field in fields]
+
+
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
 
@@ -109,15 +116,12 @@ def changed_schema(schema: pa.Schema, changes: Sequence[SchemaChange], key_colum
     caller checks names and types of the result (`column_types.storable_schema`).
     """
     schema = with_field_ids(schema)
-    last = last_field_id(schema)
+    columns: pa.DataType = pa.struct(list(schema))
     for change in changes:
-        columns = pa.struct(list(schema))
-        changed = _changed(columns, change, frozenset(key_columns))
-        if changed.num_fields == 0:
+        columns = _changed(columns, change, frozenset(key_columns))
+        if columns.num_fields == 0:
             raise InvalidArgument("a table needs at least one column", hint="Drop the table instead.")
-        schema = with_field_ids(pa.schema(children(changed), metadata={LAST_FIELD_ID: str(last).encode()}))
-        last = last_field_id(schema)
-    return schema
+    return with_field_ids(pa.schema(children(columns), metadata={LAST_FIELD_ID: str(last_field_id(schema)).encode()}))
 
 
 def can_widen(kind: pa.DataType, new: pa.DataType) -> bool:
@@ -134,9 +138,11 @@ def can_widen(kind: pa.DataType, new: pa.DataType) -> bool:
     return bool(kind == new)
 
 
-def _changed(columns: pa.StructType, change: SchemaChange, keys: frozenset[str]) -> pa.DataType:
+def _changed(columns: pa.DataType, change: SchemaChange, keys: frozenset[str]) -> pa.DataType:
     if isinstance(change, AddColumn):
         return _at(columns, change.parent, lambda kind: _added(kind, change))
+    if not change.path:
+        raise InvalidArgument("a change of a column names no column")
     *parent, name = change.path
     if not parent and name in keys and not isinstance(change, ChangeComment | MoveColumn):
         raise InvalidArgument(
@@ -228,7 +234,8 @@ def _with_child(
 
 def _changed_field(field: pa.Field[Any], change: RenameColumn | ChangeType | ChangeComment | DropNotNull, path: str) -> pa.Field[Any]:
     if isinstance(change, RenameColumn):
-        renamed = with_metadata(field, {FIRST_NAME: first_name(field)})
+        # A field without an id was added by an earlier change of this list, so that no lake table has it by its former name.
+        renamed = field if field_id(field) is None else with_metadata(field, {FIRST_NAME: first_name(field)})
         return renamed.with_name(change.new_name)
     if isinstance(change, ChangeComment):
         return with_metadata(field, {COMMENT: change.comment or ""})

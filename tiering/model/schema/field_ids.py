@@ -63,6 +63,18 @@ def without_field_ids(field: pa.Field[Any]) -> pa.Field[Any]:
     return with_metadata(field.with_type(kind), {FIELD_ID: None, FIRST_NAME: None})
 
 
+def without_metadata(schema: pa.Schema) -> pa.Schema:
+    """Returns the schema without any metadata, nested fields included: rows that are compared by their bytes have no more."""
+    return pa.schema([_without_metadata(field) for field in schema])
+
+
+def _without_metadata(field: pa.Field[Any]) -> pa.Field[Any]:
+    kind = field.type
+    if kind.num_fields:
+        kind = with_children(kind, [_without_metadata(inner) for inner in children(kind)])
+    return pa.field(field.name, kind, field.nullable)
+
+
 def last_field_id(schema: pa.Schema) -> int:
     """Returns the highest id that was ever used in the schema; 0 if it has no ids."""
     recorded = int((schema.metadata or {}).get(LAST_FIELD_ID, b"0"))

@@ -19,6 +19,7 @@ from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.lease_rules import MAX_TTL_MS
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, KvSnapshotGone, SourceChanged, UnknownLease, UnknownTable
 from tiering.model.leases import KvSnapshot
+from tiering.model.schema.changes import additions
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import BucketKey, TableBucket, TableInfo
 
@@ -96,7 +97,7 @@ def test_a_bucket_whose_rows_were_all_deleted_has_an_empty_snapshot(cluster: Emb
 def test_a_column_added_since_is_null_in_a_snapshot_and_one_from_later_asks_for_a_new_look(cluster: EmbeddedCluster) -> None:
     before = make_table(cluster, primary_key=("id",))
     (snapshot,) = take_snapshots(cluster, 1)
-    table = cluster.alter_table(PATH, {}, [pa.field("tags", pa.list_(pa.string()))])
+    table = cluster.alter_table(PATH, {}, additions([pa.field("tags", pa.list_(pa.string()))]))
     assert read(cluster, table, ONLY, snapshot).select(["id", "city", "tags"]).to_pylist() == [{"id": 0, "city": "0", "tags": None}]
     (later,) = take_snapshots(cluster, 1, 1)
     assert read(cluster, table, ONLY, later).num_rows == 2

@@ -27,6 +27,7 @@ from support.clusters.embedded import (
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
+from tiering.model.schema.changes import additions
 from tiering.model.tables import BucketKey, TableType
 
 
@@ -201,7 +202,7 @@ def test_partitions_of_a_primary_key_table_come_and_go_with_their_rows(cluster: 
 def test_a_column_added_later_is_null_before_and_for_writers_that_do_not_know_it(cluster: EmbeddedCluster) -> None:
     make_table(cluster, primary_key=("id",))
     cluster.upsert(PATH, cities((1, "a"), (2, "b")), "writer", 0)
-    table = cluster.alter_table(PATH, {}, [pa.field("tags", pa.list_(pa.string()))])
+    table = cluster.alter_table(PATH, {}, additions([pa.field("tags", pa.list_(pa.string()))]))
     wide = pa.RecordBatch.from_pydict({"id": [1], "city": ["c"], "tags": [["t"]]}, schema=table.schema)
     cluster.upsert(PATH, wide, "writer", 1)
     cluster.upsert(PATH, cities((1, "d")), "writer", 2)

@@ -15,6 +15,7 @@ from tiering.errors import BadRequest, InvalidName, UnknownTable
 from tiering.lake import table_options
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TableInfo, TablePath
 
 ENABLED = {"table.datalake.enabled": "true"}
@@ -49,7 +50,7 @@ def test_a_column_that_the_lake_cannot_hold_is_refused_at_each_entry(
 
     table = make_table(checked, properties=ENABLED, **keys)
     with pytest.raises(InvalidName, match=column):
-        checked.alter_table(PATH, {"table.datalake.freshness": "10 s"}, [pa.field(column, pa.int32())])
+        checked.alter_table(PATH, {"table.datalake.freshness": "10 s"}, additions([pa.field(column, pa.int32())]))
     assert checked.table(PATH) == table
 
     apart = make_table(checked, schema=taken, path=OTHER, **keys)

@@ -18,6 +18,7 @@ from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.stored_cluster import ReadOnlyEmbeddedCluster
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, ClusterUnavailable, InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TablePath
 
 NAMES = [TablePath(database, f"t{number}") for database in ("a", "a-b", "b") for number in range(3)]
@@ -38,7 +39,7 @@ def test_the_list_is_the_same_object_until_a_table_is_made_changed_or_dropped(st
     altered = storage.tables()
     assert [table.properties for table in altered] == [{"table.datalake.layout": "clean", "note": "new"}]
     assert list(kept) == [first_table], "who holds the former list has it as it was"
-    storage.alter_table(PATH, {}, [pa.field("more", pa.string())])
+    storage.alter_table(PATH, {}, additions([pa.field("more", pa.string())]))
     assert storage.tables()[0].schema.names == [*SCHEMA.names, "more"]
     storage.drop_table(PATH)
     assert storage.tables() == []
@@ -60,9 +61,9 @@ def test_the_list_says_what_the_file_says_after_any_story(storage: EmbeddedStora
                 case "alter":
                     storage.alter_table(path, {"step": str(step)})
                 case "widen":
-                    storage.alter_table(path, {}, [pa.field(f"c{step}", pa.int64())])
+                    storage.alter_table(path, {}, additions([pa.field(f"c{step}", pa.int64())]))
                 case "spoil":
-                    storage.alter_table(path, {"table.datalake.freshness": "soon"}, [pa.field("never", pa.int64())])
+                    storage.alter_table(path, {"table.datalake.freshness": "soon"}, additions([pa.field("never", pa.int64())]))
         if story.random() < 0.5:
             assert storage.tables() == in_the_file(storage)
             assert [storage.table(table.path) for table in storage.tables()] == storage.tables()

@@ -16,6 +16,7 @@ from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema, rows_bytes
+from tiering.model.schema.changes import additions
 from tiering.rpc.v1 import embedded_pb2
 from tiering.wire import model_codecs
 
@@ -108,7 +109,7 @@ def test_rows_of_few_bytes_are_cut_into_as_many_writes_as_it_takes(storage: Embe
 def test_a_write_that_leaves_many_columns_out_of_many_rows_is_refused(storage: EmbeddedStorage) -> None:
     schema = pa.schema([("flag", pa.bool_())])
     make_table(storage, schema=schema)
-    storage.alter_table(PATH, {}, [pa.field(f"c{number}", pa.int64()) for number in range(100)])
+    storage.alter_table(PATH, {}, additions([pa.field(f"c{number}", pa.int64()) for number in range(100)]))
     rows = pa.table({"flag": [True] * 400_000, "c99": pa.nulls(400_000, pa.int64())})
     with pytest.raises(InvalidData, match="without 99 of the columns"):
         storage.append(PATH, rows, "w", 0)

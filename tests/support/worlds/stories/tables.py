@@ -14,6 +14,7 @@ from support.worlds.stories.parts import StoryParts
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidData
 from tiering.lake import table_options
+from tiering.model.schema.changes import additions
 from tiering.model.tables import TablePath
 
 ODD = "odd"
@@ -64,7 +65,7 @@ class TableSteps(StoryParts):
     def add_column(self) -> str:
         model = self.pick()
         name = f"c{next(self.numbers)}"
-        self.world.storage.alter_table(model.info.path, {}, [pa.field(name, self.rng.choice((pa.int32(), pa.string())))])
+        self.world.storage.alter_table(model.info.path, {}, additions([pa.field(name, self.rng.choice((pa.int32(), pa.string())))]))
         return f"{model.info.path} {name}"
 
     def drop_partition(self, model: Model | None = None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from tiering.cluster.column_types import storable_schema, with_columns
+from tiering.cluster.column_types import altered_schema, storable_schema
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.metadata.database import (
     NO_PARTITION,
@@ -35,6 +35,8 @@ from tiering.instants import from_microseconds, to_microseconds
 from tiering.lake.iceberg_options import check_table_options
 from tiering.lake.table_options import ENABLED, FORMAT, LAYOUT
 from tiering.library_guards.arrow_ipc import read_schema
+from tiering.model.schema.changes import AddColumn, SchemaChange
+from tiering.model.schema.field_ids import without_metadata
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 MAX_BUCKETS = 4_096
@@ -113,7 +115,7 @@ def insert_table(
             return find_table(connection, path).info, False
         present = TablePath(path.database_name, existing)
         raise AlreadyExists(f"the table {present} exists already", hint=_case_hint(existing, path.table_name), table_path=present)
-    schema = storable_schema(spec.schema)
+    schema = without_metadata(storable_schema(spec.schema))
     if spec.primary_key and not spec.bucket_keys:
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
@@ -177,10 +179,13 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     return find_table(connection, path).info
 
 
-def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequence[pa.Field[Any]]) -> None:
-    """Adds columns to a table. Raises the errors of `WritableCluster.alter_table`."""
+def change_columns(connection: sa.Connection, path: TablePath, changes: Sequence[SchemaChange]) -> None:
+    """Changes the columns of a table. Raises the errors of `WritableCluster.alter_table`."""
     info = find_table(connection, path).info
-    schema = with_columns(info.schema, add_columns)
+    for change in changes:
+        if not isinstance(change, AddColumn) or change.parent or change.position is not None:
+            raise InvalidArgument(f"columns of {path} can only be added behind the others", table_id=info.table_id)
+    schema = without_metadata(altered_schema(info.schema, changes))
     if len(schema) > len(info.schema):
         values = {"schema": schema.serialize().to_pybytes()}
         connection.execute(sa.update(tables).where(tables.c.table_id == info.table_id).values(values))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import structlog
@@ -33,7 +33,6 @@ from tiering.cluster.embedded.rpc.messages import (
     STORED_SNAPSHOT,
     TIMESTAMPS,
     TRACES,
-    schema_to_pb,
     table_from_pb,
 )
 from tiering.cluster.log_writer import as_batch
@@ -43,6 +42,7 @@ from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.schema.changes import SchemaChange
 from tiering.model.splits import TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
 from tiering.rpc.v1 import embedded_pb2 as pb
@@ -50,6 +50,7 @@ from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.channel import Connection
 from tiering.wire.model_codecs import BUCKET, OFFSETS, PATH, RECORDED_SNAPSHOT
 from tiering.wire.pages import Pages, readable
+from tiering.wire.schema_changes import changes_to_pb
 
 _log = structlog.get_logger(__name__)
 
@@ -132,10 +133,9 @@ class RemoteEmbeddedCluster:
         """Drops a table. Implements `WritableCluster.drop_table`."""
         self._once(self._stub.DropTable, pb.DropTableRequest(table_path=PATH.to_pb(path)))
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Sets options and adds columns. Implements `WritableCluster.alter_table`."""
-        added = schema_to_pb(pa.schema(list(add_columns))) if add_columns else b""
-        request = pb.AlterTableRequest(table_path=PATH.to_pb(path), set_properties=set_properties, add_columns=added)
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+        """Sets options and changes columns. Implements `WritableCluster.alter_table`."""
+        request = pb.AlterTableRequest(table_path=PATH.to_pb(path), set_properties=set_properties, changes=changes_to_pb(changes))
         return self._table(self._repeatable(self._stub.AlterTable, request).table)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:

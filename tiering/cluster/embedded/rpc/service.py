@@ -39,10 +39,12 @@ from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schem
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.model.names import parse_table_path
+from tiering.model.schema.changes import additions
 from tiering.model.tables import BucketOffsets, TableInfo, TablePath
 from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.model_codecs import BUCKET, OFFSETS, PATH, RECORDED_SNAPSHOT
+from tiering.wire.schema_changes import changes_from_pb
 
 PRIMARY_KEY_THREADS = 4
 """Number of threads for primary-key tables. Writes to these wait for each other and for KV snapshots; with separate threads no other call
@@ -114,8 +116,9 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def AlterTable(self, request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
         def alter() -> TableInfo:
-            added = list(read_schema(request.add_columns)) if request.add_columns else []
-            return self._storage.alter_table(PATH.from_pb(request.table_path), dict(request.set_properties), added)
+            added = additions(read_schema(request.add_columns) if request.add_columns else ())
+            changes = [*added, *changes_from_pb(request.changes, read_schema)]
+            return self._storage.alter_table(PATH.from_pb(request.table_path), dict(request.set_properties), changes)
 
         return pb.AlterTableResponse(table=table_to_pb(await self._run(alter)))
 

@@ -32,6 +32,7 @@ from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnsupportedType
 from tiering.lake.iceberg_options import check_table_options
 from tiering.model.names import check_database, table_path
+from tiering.model.schema.changes import AddColumn, SchemaChange
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, BucketOffsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -111,10 +112,10 @@ class FlussWriter(FlussSource):
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         self._native.drop_partition(path, _partition_values(self.table(path), partition_name))
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
         """Adds columns and then sets options, because Fluss accepts no request with both.
 
-        Raises InvalidArgument for Lakeward's options, which the coordinator keeps.
+        Raises InvalidArgument for Lakeward's options, which the coordinator keeps, and for other changes of columns.
         """
         table = self.table(path)
         options, columns = (pb.AlterTableRequest(table_path=path_to_pb(path), ignore_if_not_exists=False) for _ in range(2))
@@ -126,7 +127,7 @@ class FlussWriter(FlussSource):
                 )
             check_option(name, value)
             options.config_changes.add(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
-        for field in _new_columns(table, add_columns):
+        for field in _new_columns(table, changes):
             described = type_json(field.name, field.type)
             columns.add_columns.add(column_name=field.name, data_type_json=described, column_position_type=_LAST)
         for request in (columns, options):
@@ -238,9 +239,15 @@ def _nullable(table: TableInfo) -> list[str]:
     return [field.name for field in table.schema if field.nullable]
 
 
-def _new_columns(table: TableInfo, added: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    """Returns the columns that the table lacks. Raises InvalidArgument for one that is NOT NULL, or exists with another type."""
+def _new_columns(table: TableInfo, changes: Sequence[SchemaChange]) -> list[pa.Field[Any]]:
+    """Returns the columns that the table lacks.
+
+    Raises InvalidArgument for a column that is NOT NULL or exists with another type, and for other changes than columns behind the others.
+    """
     new: list[pa.Field[Any]] = []
+    added = [change.field for change in changes if isinstance(change, AddColumn) and not change.parent and change.position is None]
+    if len(added) < len(changes):
+        raise InvalidArgument(f"Fluss can only add columns to {table.path}, behind the others", table_id=table.table_id)
     for field in storable_schema(pa.schema(list(added))) if added else ():
         if field.name not in table.schema.names:
             if not field.nullable:
