@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.clusters.memory_cluster import log_table
 from support.values.schemas import change_of, types
-from tiering.errors import InvalidArgument, MarkerCorrupt
+from tiering.errors import InvalidArgument, MarkerCorrupt, SourceChanged
 from tiering.lake.schema.column_ids import ColumnIds, FollowedColumns, followed_columns, lake_columns_of_source, same_fields
 from tiering.model.schema.changes import (
     AddColumn,
@@ -224,7 +226,23 @@ def _check_reading(source: pa.Schema, lake: Lake, held: set[int]) -> None:
 
 
 def test_a_text_that_is_not_the_property_is_refused() -> None:
-    for text in ("", "1", "x;1:1", "0;1", "0;1:1,", "0;1:1*", "0;-1:1"):
+    for text in ("", "1", "x;1:1", "0;1:1", "0/0;1", "0/0;1:1,", "0/0;1:1*", "0/0;-1:1"):
         with pytest.raises(MarkerCorrupt):
             ColumnIds.parse(text)
-    assert ColumnIds.parse("3;").pairs == ()
+    assert ColumnIds.parse("3/0;").pairs == ()
+
+
+def test_an_older_schema_of_the_source_does_not_undo_what_the_lake_follows() -> None:
+    recorded = ColumnIds.parse("2/5;1:1*12,14:20")
+    assert recorded.text() == "2/5;1:1*12,14:20"
+    recorded.check_source(replace(log_table(), schema_id=5))
+    with pytest.raises(SourceChanged, match="follows the columns of the source's schema 5, but this round was planned with its schema 4"):
+        recorded.check_source(replace(log_table(), schema_id=4))
+
+
+def test_a_type_that_the_lake_holds_as_it_is_stays() -> None:
+    source, lake = schema(at=pa.timestamp("us")), created(schema(at=pa.timestamp("ms")), 1)
+    recorded = same_fields(source, lake, 0)
+    assert followed_columns(source, lake, recorded, 1, lake_type).misfit is not None
+    followed = followed_columns(source, lake, recorded, 1, lake_type, holds_type=lambda former, target: former.id == target.id)
+    assert (followed.misfit, followed.changes, followed.columns) == (None, (), lake)

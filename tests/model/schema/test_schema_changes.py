@@ -211,3 +211,9 @@ def test_a_type_with_other_fields_keeps_its_kind() -> None:
     for field in all_fields(ORDERS):
         if field.type.num_fields:
             assert with_children(field.type, children(field.type)).equals(field.type, check_metadata=True)
+
+
+def test_the_ids_of_a_lake_table_may_begin_with_0() -> None:
+    first, second = (pa.field(name, pa.int32(), metadata={FIELD_ID: str(number)}) for number, name in enumerate(("a", "b")))
+    rows = pa.RecordBatch.from_pylist([{"a": 1}], schema=pa.schema([first]))
+    assert converted_rows(rows, pa.schema([first]), pa.schema([first, second])).to_pylist() == [{"a": 1, "b": None}]

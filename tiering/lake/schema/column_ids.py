@@ -12,6 +12,7 @@ system columns are in neither of them.
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.errors import MarkerCorrupt
+from tiering.errors import MarkerCorrupt, SourceChanged
 from tiering.lake.column_names import folded_name
 from tiering.model.schema.changes import FieldPath, can_widen
 from tiering.model.schema.field_ids import (
@@ -35,24 +36,30 @@ from tiering.model.schema.field_ids import (
     with_metadata,
     without_field_ids,
 )
+from tiering.model.tables import TableInfo
 
 COLUMN_IDS = "lakeward.column-ids"
-"""Name of the lake table's property: the schema id of the lake table that Lakeward wrote, and the pairs of ids."""
+"""Name of the lake table's property: the schema ids of the lake table that Lakeward wrote and of its source, and the pairs of ids."""
+_SCHEMAS = re.compile(r"(\d+)/(\d+)", re.ASCII)
 _RUN = re.compile(r"(\d+):(\d+)(?:\*(\d+))?", re.ASCII)
 
 LakeType = Callable[[pa.DataType], pa.DataType]
 """Returns the type in which a lake format holds the values of a source's type without nested fields."""
+HoldsType = Callable[[pa.DataType, pa.DataType], bool]
+"""Whether a lake table's type, without nested fields, holds the values of a `LakeType` as it is."""
 
 
 @dataclass(frozen=True)
 class ColumnIds:
     """The fields of a lake table: pairs of a source's and a lake's field id, in the order that the source's fields had.
 
-    `schema_id` is the id of the lake table's schema with which the pairs were written.
+    `schema_id` is the id of the lake table's schema with which the pairs were written, and `source_schema_id` that of the source's schema
+    (`TableInfo.schema_id`).
     """
 
     schema_id: int
     pairs: tuple[tuple[int, int], ...]
+    source_schema_id: int = 0
 
     @property
     def lake_ids(self) -> Mapping[int, int]:
@@ -60,33 +67,45 @@ class ColumnIds:
         return dict(self.pairs)
 
     def text(self) -> str:
-        """Returns the value of the property, such as `0;1:1*12,14:20`: twelve fields from 1 on, and the field 14 as 20."""
+        """Returns the value of the property, such as `2/5;1:1*12,14:20`: twelve fields from 1 on, and the field 14 as 20."""
         runs: list[list[int]] = []
         for source, lake in self.pairs:
             if runs and (source, lake) == (runs[-1][0] + runs[-1][2], runs[-1][1] + runs[-1][2]):
                 runs[-1][2] += 1
             else:
                 runs.append([source, lake, 1])
-        return f"{self.schema_id};" + ",".join(f"{source}:{lake}" + (f"*{count}" if count > 1 else "") for source, lake, count in runs)
+        return f"{self.schema_id}/{self.source_schema_id};" + ",".join(
+            f"{source}:{lake}" + (f"*{count}" if count > 1 else "") for source, lake, count in runs
+        )
 
     @staticmethod
     def parse(text: str) -> ColumnIds:
         """Returns the ids whose `text` this is. Raises MarkerCorrupt for any other text."""
-        schema, semicolon, runs = text.partition(";")
+        schemas, semicolon, runs = text.partition(";")
+        numbers = _SCHEMAS.fullmatch(schemas)
         matches = [_RUN.fullmatch(run) for run in runs.split(",")] if runs else []
-        if not schema.isdecimal() or not semicolon or None in matches:
+        if numbers is None or not semicolon or None in matches:
             raise MarkerCorrupt(f"the property {COLUMN_IDS} of the lake table is {text[:60]!r}, which cannot be read")
         pairs: list[tuple[int, int]] = []
         for match in matches:
             source, lake, count = (int(part or 1) for part in match.groups())  # type: ignore[union-attr]  # checked above
             pairs += [(source + place, lake + place) for place in range(count)]
-        return ColumnIds(int(schema), tuple(pairs))
+        return ColumnIds(int(numbers[1]), tuple(pairs), int(numbers[2]))
+
+    def check_source(self, table: TableInfo) -> None:
+        """Raises SourceChanged if the lake table already follows a newer schema of the source than that of `table`."""
+        if table.schema_id < self.source_schema_id:
+            raise SourceChanged(
+                f"the lake table {table.path} follows the columns of the source's schema {self.source_schema_id}, but this round was "
+                f"planned with its schema {table.schema_id}",
+                table_path=table.path,
+            )
 
 
-def same_fields(source: pa.Schema, lake: pa.Schema, schema_id: int) -> ColumnIds:
+def same_fields(source: pa.Schema, lake: pa.Schema, schema_id: int, source_schema_id: int = 0) -> ColumnIds:
     """Returns the ids of a new lake table, whose columns were created from those of the source and have the same names and order."""
     pairs = zip(_ids(source), _ids(lake), strict=True)
-    return ColumnIds(schema_id, tuple(pairs))
+    return ColumnIds(schema_id, tuple(pairs), source_schema_id)
 
 
 @dataclass(frozen=True)
@@ -115,17 +134,17 @@ def followed_columns(
     *,
     keep_dropped: bool = True,
     recorded_lake: pa.Schema | None = None,
+    holds_type: HoldsType = operator.eq,
 ) -> FollowedColumns:
-    """Returns the columns that the lake table shall have after `source`.
+    """Returns the columns that the lake table shall have after `source`. A type that `holds_type` accepts stays as it is.
 
     `recorded_lake`: the lake's columns in the schema `recorded.schema_id`, if that is still known: a difference of the present columns from
     them is the work of another writer. With `keep_dropped` a column that the source dropped stays, nullable, under its name, or under
     another one if the source has a new column of that name.
     """
     matches = matched_fields(source, lake, recorded)
-    follower = _Follower(
-        matches, set() if recorded is None else {lake_id for _, lake_id in recorded.pairs}, last_lake_id, lake_type, keep_dropped
-    )
+    own_ids = set() if recorded is None else {lake_id for _, lake_id in recorded.pairs}
+    follower = _Follower(matches, own_ids, last_lake_id, lake_type, holds_type, keep_dropped)
     if recorded is not None:
         follower.check_dropped(source, lake, recorded)
         follower.check_renamed(lake, recorded_lake)
@@ -176,12 +195,19 @@ class _Follower:
     """Makes the lake's columns from those of the source, and notes what differs."""
 
     def __init__(
-        self, matches: Mapping[FieldPath, int], own_ids: Collection[int], last_lake_id: int, lake_type: LakeType, keep_dropped: bool
+        self,
+        matches: Mapping[FieldPath, int],
+        own_ids: Collection[int],
+        last_lake_id: int,
+        lake_type: LakeType,
+        holds_type: HoldsType,
+        keep_dropped: bool,
     ) -> None:
         self._matches = matches
         self._own_ids = own_ids
         self._next_id = itertools.count(last_lake_id + 1)
         self._lake_type = lake_type
+        self._holds_type = holds_type
         self._keep_dropped = keep_dropped
         self.follows_order = False
         self.changes: list[str] = []
@@ -246,7 +272,7 @@ class _Follower:
         if kind.num_fields and former.num_fields and kind.id == former.id:
             return with_children(former, self.fields(children(kind), children(former), path))
         target_type = kind if kind.num_fields else self._lake_type(kind)
-        if target_type == former:
+        if target_type == former or (not kind.num_fields and self._holds_type(former, target_type)):
             return former
         if kind.num_fields or not can_widen(former, target_type):
             self._note_misfit(path, f"has the column {_text(path)!r} as {former}; the source table has it as {target_type}")

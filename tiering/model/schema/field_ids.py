@@ -75,6 +75,11 @@ def _without_metadata(field: pa.Field[Any]) -> pa.Field[Any]:
     return pa.field(field.name, kind, field.nullable)
 
 
+def has_field_ids(schema: pa.Schema) -> bool:
+    """Whether the columns of a schema have ids. The ids of a lake table may begin with 0."""
+    return any(field_id(field) is not None for field in schema)
+
+
 def last_field_id(schema: pa.Schema) -> int:
     """Returns the highest id that was ever used in the schema; 0 if it has no ids."""
     recorded = int((schema.metadata or {}).get(LAST_FIELD_ID, b"0"))

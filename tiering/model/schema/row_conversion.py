@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from tiering.model.schema.field_ids import children, identity, last_field_id
+from tiering.model.schema.field_ids import children, has_field_ids, identity
 
 
 def converted_rows(rows: pa.RecordBatch, former: pa.Schema, current: pa.Schema) -> pa.RecordBatch:
@@ -18,7 +18,7 @@ def converted_rows(rows: pa.RecordBatch, former: pa.Schema, current: pa.Schema) 
 
     Raises pa.ArrowInvalid for a value that does not fit its new type, which cannot happen after the changes of `changes`.
     """
-    if (last_field_id(former) == 0) != (last_field_id(current) == 0):
+    if has_field_ids(former) != has_field_ids(current):
         raise ValueError("only one of the two schemas has field ids")
     columns = {identity(field): (column, field) for column, field in zip(rows.columns, former, strict=True)}
     return pa.RecordBatch.from_arrays([_child(columns, field, rows.num_rows) for field in current], schema=current)
