@@ -249,14 +249,18 @@ def test_partitions_have_ranges_of_their_own(world: LakeUnderTest) -> None:
     assert world.offsets(table) == sorted([*offsets((B0, 5)), *offsets((B0, 5))])
 
 
-@pytest.mark.parametrize("key", [("id",), ("id", "city")], ids=["one key column", "two"])
-def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest, key: tuple[str, ...]) -> None:
+def primary_key_table(world: LakeUnderTest, key: tuple[str, ...]) -> TableInfo:
     if not world.holds_primary_keys:
         pytest.skip("this lake holds log tables only")
     keys = [pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string(), nullable=False)]
     schema = pa.schema([*keys, pa.field("name", pa.string())])
     path = TablePath("sales", "customers")
-    table = TableInfo(8, path, TableType.PRIMARY_KEY, schema, 1, TABLE.created_at, primary_key=key)
+    return TableInfo(8, path, TableType.PRIMARY_KEY, schema, 1, TABLE.created_at, primary_key=key)
+
+
+@pytest.mark.parametrize("key", [("id",), ("id", "city")], ids=["one key column", "two"])
+def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest, key: tuple[str, ...]) -> None:
+    table = primary_key_table(world, key)
     insert, before, after, delete = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE
 
     changed_keys(world, table, "r1", 0, [(insert, 1, "one"), (insert, 2, "two"), (before, 1, "one"), (after, 1, "uno")])
@@ -265,6 +269,18 @@ def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest
     assert world.names(table) == {1: "eins", 3: "drei"}
     changed_keys(world, table, "r3", 8, [(delete, 1, "eins"), (insert, 1, "again")])
     assert world.names(table) == {1: "again", 3: "drei"}
+
+
+def test_a_changelog_without_before_images_leaves_the_last_row_of_each_key(world: LakeUnderTest) -> None:
+    """As `table.changelog.image` = WAL writes it: an insert is a `+U`, too."""
+    customers, after, delete = primary_key_table(world, ("id",)), ChangeType.UPDATE_AFTER, ChangeType.DELETE
+
+    changed_keys(world, customers, "r1", 0, [(after, 1, "one"), (after, 2, "two"), (after, 1, "uno")])
+    assert world.names(customers) == {1: "uno", 2: "two"}
+    changed_keys(world, customers, "r2", 3, [(after, 1, "eins"), (delete, 2, "two"), (after, 2, "zwei"), (after, 3, "drei")])
+    assert world.names(customers) == {1: "eins", 2: "zwei", 3: "drei"}
+    changed_keys(world, customers, "r3", 7, [(delete, 1, "eins"), (after, 4, "vier"), (delete, 4, "vier")])
+    assert world.names(customers) == {2: "zwei", 3: "drei"}
 
 
 def changed_keys(world: LakeUnderTest, table: TableInfo, round_id: str, start: int, changes: list[tuple[ChangeType, int, str]]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -157,6 +158,12 @@ class FlussBackend(Backend):
 
     def lake_properties(self, folder: Path) -> Mapping[str, str]:
         return self.lake or super().lake_properties(folder)
+
+    def with_lake_of(self, kind: LakeKind) -> FlussBackend:
+        """The same cluster, with lake tables of another kind."""
+        other = copy(self)
+        other.kind = kind
+        return other
 
     def forget(self, database: str) -> None:
         self.writer.drop_database(database)

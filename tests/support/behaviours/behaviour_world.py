@@ -95,7 +95,7 @@ class TieredTable:
     backend: Backend
 
     def __post_init__(self) -> None:
-        self.path = TablePath(self.backend.new_database(), "orders")
+        self.path = self._new_path()
         self.cluster = self._open_cluster()
         self.lake = self.backend.open_lake(self.folder)
         self.tierers = Tierers(self.cluster)
@@ -104,6 +104,9 @@ class TieredTable:
         self._numbers = itertools.count(1)
         self.cluster.create_database(self.path.database_name)
         self.cluster.create_table(self.path, self.spec())
+
+    def _new_path(self) -> TablePath:
+        return TablePath(self.backend.new_database(), "orders")
 
     def _open_cluster(self) -> OwnedCluster:
         return self.backend.open_cluster(self.folder, self.path.database_name)

@@ -184,12 +184,18 @@ class FlussTables:
         return await connection.get_table(fluss.TablePath("sales", table.path.table_name))
 
     def _run(self, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-        async def connected() -> Any:
-            connection = await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": self._servers}))
-            try:
-                # pyfluss waits without end for a bucket that had no leader when it looked.
-                return await asyncio.wait_for(work(connection), ANSWER_SECONDS)
-            finally:
-                await asyncio.wait_for(connection.close(), ANSWER_SECONDS)
+        return connected(self._servers, work)
 
-        return asyncio.run(connected())
+
+def connected(bootstrap_servers: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    """What `work` returns for a connection of its own."""
+
+    async def in_connection() -> Any:
+        connection = await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": bootstrap_servers}))
+        try:
+            # pyfluss waits without end for a bucket that had no leader when it looked.
+            return await asyncio.wait_for(work(connection), ANSWER_SECONDS)
+        finally:
+            await asyncio.wait_for(connection.close(), ANSWER_SECONDS)
+
+    return asyncio.run(in_connection())
