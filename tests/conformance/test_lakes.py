@@ -272,7 +272,7 @@ def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest
 
 
 def test_a_changelog_without_before_images_leaves_the_last_row_of_each_key(world: LakeUnderTest) -> None:
-    """As `table.changelog.image` = WAL writes it: an insert is a `+U`, too."""
+    """Fluss writes such a changelog with `table.changelog.image` = WAL: an insert is a `+U`, too."""
     customers, after, delete = primary_key_table(world, ("id",)), ChangeType.UPDATE_AFTER, ChangeType.DELETE
 
     changed_keys(world, customers, "r1", 0, [(after, 1, "one"), (after, 2, "two"), (after, 1, "uno")])

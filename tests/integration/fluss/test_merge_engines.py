@@ -23,7 +23,7 @@ from tiering.model.rounds import RoundState
 
 ROUNDS = 20 if SOAKS else 5
 LOG, KV_SNAPSHOTS = "log", "KV snapshots"
-"""What the first round of a table reads."""
+"""Sources of the first round of a table."""
 
 
 def cases() -> Iterator[object]:

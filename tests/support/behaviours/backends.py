@@ -160,7 +160,7 @@ class FlussBackend(Backend):
         return self.lake or super().lake_properties(folder)
 
     def with_lake_of(self, kind: LakeKind) -> FlussBackend:
-        """The same cluster, with lake tables of another kind."""
+        """Returns a backend on the same cluster, with lake tables of another kind."""
         other = copy(self)
         other.kind = kind
         return other

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from support.behaviours.backends import FlussBackend
 from support.behaviours.behaviour_world import Row, TieredTable, placed
+from support.behaviours.fluss_creation import create_table
 from support.behaviours.fluss_database import FlussDatabase
-from support.clusters.fluss_creation import create_table
 from support.clusters.fluss_tables import connected
 from support.running.fluss_health import restart_coordinators
 from support.running.processes import wait_for
@@ -29,7 +29,7 @@ from tiering.cluster.writable import TableSpec
 from tiering.errors import ClusterUnavailable
 from tiering.lake.layouts import Layout
 from tiering.lake.marker import TieredRange
-from tiering.lake.table_options import FORMAT, LAYOUT
+from tiering.lake.table_options import ENABLED, FORMAT, FRESHNESS, LAYOUT
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath
 from tiering.validate.results import Level
@@ -57,7 +57,7 @@ class MergeEngine:
     name: str
     properties: Mapping[str, str] = field(default_factory=dict)
     functions: Mapping[str, str] = field(default_factory=dict)
-    """Of aggregation, by column."""
+    """Functions of aggregation, by column."""
     may_delete: bool = True
     may_write_some_columns: bool = True
     auto_increment: Sequence[str] = ()
@@ -156,8 +156,8 @@ class MergingTable(TieredTable):
         return database
 
     def spec(self) -> TableSpec:
-        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "12h", FORMAT.name: self.backend.kind.format, **self.engine.properties}
-        return TableSpec(SCHEMA, BUCKETS, ("id",), properties, ("id",))
+        lake = {ENABLED.name: "true", FRESHNESS.name: "12h", FORMAT.name: self.backend.kind.format}
+        return TableSpec(SCHEMA, BUCKETS, ("id",), {**lake, **self.engine.properties}, ("id",))
 
     def lengths(self) -> Mapping[BucketKey, int]:
         return {bucket: bounds.log_end for bucket, bounds in self.cluster.offsets(self.table).items()}

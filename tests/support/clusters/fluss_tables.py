@@ -188,7 +188,7 @@ class FlussTables:
 
 
 def connected(bootstrap_servers: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-    """What `work` returns for a connection of its own."""
+    """Returns the result of `work`, which gets a connection of its own."""
 
     async def in_connection() -> Any:
         connection = await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": bootstrap_servers}))

@@ -21,7 +21,9 @@ _FILE = "fluss_creation.proto"
 _STRING, _MESSAGE, _BYTES, _BOOLEAN = 9, 11, 12, 8
 
 
-def create_table(client: FlussClient, path: TablePath, spec: TableSpec, functions: Mapping[str, str], auto_increment: Sequence[str]) -> None:
+def create_table(
+    client: FlussClient, path: TablePath, spec: TableSpec, functions: Mapping[str, str], auto_increment: Sequence[str]
+) -> None:
     """Creates a table. `functions`: of aggregation, by column. `auto_increment`: columns that the servers number. Returns before the
     buckets have leaders.
     """
