@@ -14,6 +14,7 @@ SOURCES = (
     "sys_tables/rpc/v1/sys_catalog.proto",
     "tiering/rpc/v1/common.proto",
     "tiering/rpc/v1/control.proto",
+    "tiering/rpc/v1/definitions.proto",
     "tiering/rpc/v1/reads.proto",
 )
 

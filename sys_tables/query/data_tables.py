@@ -15,7 +15,7 @@ from tiering.lake.registry import format_names, has_format, spark_runtime
 from tiering.lake.table_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, COMMENT, PRIMARY_KEY, TableInfo, TablePath
 from tiering.redaction.redact import redact
 
 
@@ -38,6 +38,8 @@ class DataTable:
     primary_key: Sequence[str]
     partition_keys: Sequence[str]
     lake_history: str
+    definition: Mapping[str, str]
+    """The properties with which CREATE TABLE creates the same table, without the comment."""
 
 
 def describe_data_table(view: NamesView, path: TablePath) -> DataTable:
@@ -60,10 +62,11 @@ def _described(table: TableInfo, status: TableStatus | None) -> DataTable:
     secret.
     """
     options = {name: redact(value) for name, value in shown_options(table.properties).items()}
-    described = _shape(table) | _lake(table, status)
+    keys = {name: value for name, value in _keys(table).items() if value}
+    described = keys | _shape(table) | _lake(table, status)
     return DataTable(
         path=table.path,
-        comment=table.properties.get("comment", ""),
+        comment=table.properties.get(COMMENT, ""),
         schema=table.schema,
         properties=options | {name: value for name, value in described.items() if value},
         lake_path=[table.path.database_name, table.path.table_name] if _is_handed_to_spark(table) else [],
@@ -71,16 +74,22 @@ def _described(table: TableInfo, status: TableStatus | None) -> DataTable:
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
         lake_history=lake_history(table) if table.lake_enabled else "",
+        definition={name: value for name, value in options.items() if name != COMMENT} | keys,
     )
+
+
+def _keys(table: TableInfo) -> dict[str, str]:
+    return {
+        BUCKET_NUM: str(table.bucket_count),
+        BUCKET_KEY: ",".join(table.bucket_keys),
+        PRIMARY_KEY: ",".join(table.primary_key),
+    }
 
 
 def _shape(table: TableInfo) -> dict[str, str]:
     return {
         "table-id": str(table.table_id),
         "table-type": table.table_type.value,
-        "bucket.num": str(table.bucket_count),
-        "bucket.key": ",".join(table.bucket_keys),
-        "primary.key": ",".join(table.primary_key),
         "partition.keys": ",".join(table.partition_keys),
     }
 

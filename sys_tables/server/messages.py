@@ -56,6 +56,7 @@ def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
         lake_history=table.lake_history,
+        definition=table.definition,
     )
 
 

@@ -24,7 +24,9 @@ class Privilege(StrEnum):
     TIER = "TIER"
     """Ask for tiering rounds."""
     OPERATE = "OPERATE"
-    """On a table: pause it, change its options, repair it and drop it. On the service: everything that concerns no single table."""
+    """On a table: pause it, change its columns and options, repair it and drop it. On a database: drop it. On the service: everything that
+    concerns no single table.
+    """
     ADMIN = "ADMIN"
     """Read the policies and the audit log."""
     IMPERSONATE = "IMPERSONATE"

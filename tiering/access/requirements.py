@@ -62,6 +62,8 @@ _FREE = Requirement(None, PrivilegeTarget.NOTHING, identified=False)
 _BY_PROCEDURE = Requirement(None, PrivilegeTarget.PROCEDURE, audited=True)
 _BY_TABLE = Requirement(None, PrivilegeTarget.SYSTEM_TABLE)
 _AS_TIERER = Requirement(Privilege.TIERER, PrivilegeTarget.SERVICE)
+_CREATE_DATABASE = Requirement(Privilege.WRITE, PrivilegeTarget.DATABASE, audited=True)
+_CREATE_TABLE = Requirement(Privilege.WRITE, PrivilegeTarget.NEW_TABLE, audited=True)
 _WRITE_ROWS = Requirement(Privilege.WRITE, PrivilegeTarget.TABLE)
 _CHANGE_TABLE = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE, audited=True)
 _DESCRIBE_TABLE = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE, tierer=True)
@@ -100,11 +102,21 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "NextBatch": SELECT_ON_TABLE,
         "PlanBatch": SELECT_ON_TABLE,
     },
+    "tiering.rpc.v1.TableDefinitions": {
+        "CreateDatabase": _CREATE_DATABASE,
+        "DropDatabase": Requirement(Privilege.OPERATE, PrivilegeTarget.DATABASE, audited=True),
+        "CreateTable": _CREATE_TABLE,
+        "AlterTable": _CHANGE_TABLE,
+        "DropTable": _CHANGE_TABLE,
+        "AddPartitions": Requirement(Privilege.WRITE, PrivilegeTarget.TABLE, audited=True),
+        "DropPartitions": _CHANGE_TABLE,
+        "ShowPartitions": Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE),
+    },
     "tiering.rpc.v1.EmbeddedCluster": {
         "DescribeCluster": EVERY_CALLER,
-        "CreateDatabase": Requirement(Privilege.WRITE, PrivilegeTarget.DATABASE, audited=True),
+        "CreateDatabase": _CREATE_DATABASE,
         "ListDatabases": Requirement(Privilege.DESCRIBE, PrivilegeTarget.EVERY_TABLE, tierer=True),
-        "CreateTable": Requirement(Privilege.WRITE, PrivilegeTarget.NEW_TABLE, audited=True),
+        "CreateTable": _CREATE_TABLE,
         "DropTable": _CHANGE_TABLE,
         "AlterTable": _CHANGE_TABLE,
         "SetTableOption": _CHANGE_TABLE,

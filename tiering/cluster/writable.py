@@ -1,4 +1,4 @@
-"""The protocol for creating tables and writing rows, for ingest, the demo and tests."""
+"""The protocols for creating tables and writing rows: for ingest, the demo and tests, and for the statements of SQL that define tables."""
 
 from __future__ import annotations
 
@@ -114,3 +114,37 @@ class WritableCluster(TableCatalog, Protocol):
         An existing key is logged as `-D` with the row before; a missing one is ignored. Repeats work as in `append`, also for a delete that
         found no row. Raises the errors of `upsert`.
         """
+
+
+class TableDefinitions(Protocol):
+    """Defines databases and tables. Every call may raise InvalidName and ClusterUnavailable."""
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """Creates a database. Raises AlreadyExists."""
+
+    def drop_database(self, name: str) -> None:
+        """Drops an empty database. Raises UnknownDatabase, InvalidArgument (it has tables)."""
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """Creates a table under a new id and returns it. Raises the errors of `WritableCluster.create_table`."""
+
+    def drop_table(self, path: TablePath) -> None:
+        """Drops a table and its rows. Raises UnknownTable, UnknownDatabase."""
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+        """Sets options, or resets them with None, and changes columns. Raises the errors of `WritableCluster.alter_table`."""
+
+    def add_partitions(self, path: TablePath, names: Sequence[str]) -> None:
+        """Creates the missing ones of these partitions. Raises UnknownTable, UnknownDatabase, InvalidArgument (too many)."""
+
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """Drops a partition and its rows. Raises UnknownTable, UnknownDatabase, UnknownPartition."""
+
+
+@runtime_checkable
+class DefiningCluster(Protocol):
+    """A cluster in which the coordinator defines tables."""
+
+    @property
+    def definitions(self) -> TableDefinitions:
+        """Defines databases and tables of the cluster."""

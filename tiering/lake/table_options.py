@@ -17,7 +17,7 @@ from tiering.errors import InvalidArgument
 from tiering.lake.iceberg_options import PREFIX, option_named
 from tiering.lake.layouts import Layout
 from tiering.lake.registry import format_names, has_format
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo
+from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, COMMENT, DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo
 
 T = TypeVar("T")
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
@@ -29,7 +29,7 @@ LEAST_MAX_AGE_MS = 60_000
 """Lower bound of the age. With a shorter one, a statement that just began could lose the snapshot that it reads."""
 MAX_MIN_COUNT = 100_000
 
-_PUBLIC_NAMES = ("bucket.key", "bucket.num", "comment")
+_PUBLIC_NAMES = (BUCKET_KEY, BUCKET_NUM, COMMENT)
 _UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?b|bytes?)?", re.ASCII)
 """Fluss's form of memory sizes (`64mb`, `1 gb`): units are powers of 1,024, and `mib` means the same as `mb`."""

@@ -83,6 +83,7 @@ READS = CallLimit("reads of system tables", 512, 128, 32 << 20)
 TIERERS = CallLimit("requests of tierers", 1_024, 512, 64 << 20)
 CLUSTER = CallLimit("requests to the embedded cluster", 512, 256, 128 << 20)
 TABLE_READS = CallLimit("reads of data tables", 512, 128, 64 << 20)
+DEFINITIONS = CallLimit("definitions of tables", 128, 64, 16 << 20)
 LISTINGS = CallLimit("listings", 512, 128, 32 << 20)
 CHECKS = CallLimit("health checks", 512, 64, 1 << 20, share=8)
 WATCHES = CallLimit("watches of the health", 256, 16, 1 << 20, share=8)
@@ -103,6 +104,7 @@ _ROOMS_OF_SERVICES = {
     "tiering.rpc.v1.TieringCoordinator": TIERERS,
     "tiering.rpc.v1.EmbeddedCluster": CLUSTER,
     "tiering.rpc.v1.TieringControl": CALLS,
+    "tiering.rpc.v1.TableDefinitions": DEFINITIONS,
     "tiering.rpc.v1.TableReads": TABLE_READS,
     "grpc.health.v1.Health": CHECKS,
     "grpc.reflection.v1alpha.ServerReflection": REFLECTIONS,

@@ -269,18 +269,12 @@ def test_a_cached_table_is_found_again(shop: Shop) -> None:
         "UPDATE fluss.sales.orders SET id = 3",
         "MERGE INTO fluss.sales.orders t USING (SELECT 1 AS n) s ON t.id = s.n WHEN MATCHED THEN DELETE",
         "TRUNCATE TABLE fluss.sales.orders",
-        "DROP TABLE fluss.sales.orders",
-        "DROP TABLE IF EXISTS fluss.sales.orders PURGE",
-        "CREATE OR REPLACE TABLE fluss.sales.orders AS SELECT 1 AS id",
-        "ALTER TABLE fluss.sales.orders ADD COLUMN a INT",
-        "ALTER TABLE fluss.sales.orders RENAME TO sales.other",
-        "COMMENT ON TABLE fluss.sales.orders IS 'mine'",
     ],
 )
 def test_a_data_table_is_not_written_through_the_catalog(sql: str, shop: Shop) -> None:
     message = complaint(shop.spark, sql)
 
-    assert "fluss.sales.orders: this catalog is read-only" in message
+    assert "fluss.sales.orders: the rows of this catalog are read-only" in message
     assert "lakeward ingest" in message
     assert shop.lake.offsets_in_lake(shop.orders) == [(number, offset) for number in (0, 1) for offset in range(ROWS // 2)]
 
@@ -335,4 +329,4 @@ def test_the_name_of_the_lake_copy_and_versions_mean_the_lake_by_default_too(def
 @pytest.mark.parametrize("name", ["orders", "`orders$lake`", "`orders$changelog`"])
 def test_no_name_of_a_table_is_written(name: str, default_shop: Shop) -> None:
     for sql in (f"INSERT INTO fluss.sales.{name} VALUES (1)", f"DELETE FROM fluss.sales.{name}", f"TRUNCATE TABLE fluss.sales.{name}"):
-        assert "this catalog is read-only" in complaint(default_shop.spark, sql), sql
+        assert "the rows of this catalog are read-only" in complaint(default_shop.spark, sql), sql

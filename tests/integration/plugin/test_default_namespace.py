@@ -58,7 +58,7 @@ def test_it_is_not_listed(spark: SparkSession) -> None:
         ("SELECT * FROM flights", "[TABLE_OR_VIEW_NOT_FOUND]"),
         ("SELECT * FROM default.flights", "[TABLE_OR_VIEW_NOT_FOUND]"),
         ("CALL default.help()", "the namespace default of the catalog fluss is empty: name another one, as in namespace.name"),
-        ("CREATE TABLE default.x (id INT)", "cannot create fluss.default.x: this catalog is read-only"),
+        ("CREATE TABLE default.x (id INT)", "the namespace default of the catalog fluss is empty: name another one"),
         ("CREATE DATABASE default", "already exists"),
         ("USE nowhere", "[SCHEMA_NOT_FOUND]"),
     ],

@@ -17,7 +17,7 @@ from tiering.access.authentication import AUTHORIZATION
 from tiering.access.client_access import TLS_CA, access_from_environment
 from tiering.access.loopback import connected_host, stays_on_this_machine
 from tiering.errors import InsecureConnection, ServiceUnreachable, SetupError
-from tiering.rpc.v1 import control_pb2, coordinator_pb2, reads_pb2, status_pb2
+from tiering.rpc.v1 import control_pb2, coordinator_pb2, definitions_pb2, reads_pb2, status_pb2
 from tiering.wire.channel import CHANNEL_OPTIONS, host_and_port, service_addresses, target
 from tiering.wire.error_status import error_from_rpc
 from tiering.wire.security.client_channel import channel_credentials
@@ -26,7 +26,7 @@ from tiering.wire.server import open_server
 
 FORWARDED = "lakeward-forwarded"
 """Header of a forwarded call. A standby does not forward such a call again."""
-_FILES = (status_pb2, coordinator_pb2, control_pb2, reads_pb2, sys_catalog_pb2, health_pb2)
+_FILES = (status_pb2, coordinator_pb2, control_pb2, definitions_pb2, reads_pb2, sys_catalog_pb2, health_pb2)
 _GRPCS_OWN = ("grpc-", "user-agent", "te", "content-type", ":")
 """Prefixes of the headers that gRPC itself sets for each connection."""
 

@@ -34,6 +34,7 @@ from tiering.cluster.embedded.metadata.database import FILE_NAME, Metadata, part
 from tiering.cluster.embedded.metadata.lake_record import delete_dropped, insert_dropped, list_dropped, read_lake_record, write_lake_record
 from tiering.cluster.embedded.metadata.lease_rows import SteadyTime
 from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.metadata.partitions import ensure_partitions
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.key_columns import check_log_table
@@ -61,8 +62,8 @@ class EmbeddedStorage(StoredCluster):
     A change of the catalog is one transaction of the metadata, followed by the changes of files. Readers see it as a whole, through the
     listing that marks the touched tables.
 
-    Implements `ClusterOwner`, `WritableCluster`, `TableOptionSetting`, `DroppedPartitions`, `RecordSkipping`, `KvSnapshotsOnDemand` and
-    `KvSnapshotLeases`.
+    Implements `ClusterOwner`, `WritableCluster`, `DefiningCluster`, `TableOptionSetting`, `DroppedPartitions`, `RecordSkipping`,
+    `KvSnapshotsOnDemand` and `KvSnapshotLeases`.
     """
 
     remembers_writers = True
@@ -129,6 +130,16 @@ class EmbeddedStorage(StoredCluster):
         with self.metadata.write() as connection:
             table_rows.insert_database(connection, name, ignore_if_exists)
 
+    def drop_database(self, name: str) -> None:
+        check_database(name)
+        with self.metadata.write() as connection:
+            table_rows.delete_database(connection, name)
+
+    @property
+    def definitions(self) -> EmbeddedStorage:
+        """Implements `DefiningCluster`."""
+        return self
+
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         check_path(path)
         with self._listing.altering() as (connection, touched):
@@ -153,6 +164,11 @@ class EmbeddedStorage(StoredCluster):
                 shutil.rmtree(self.root / LOG_FOLDER / str(table_id), ignore_errors=True)
                 shutil.rmtree(self.root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
 
+    def add_partitions(self, path: TablePath, names: Sequence[str]) -> None:
+        check_path(path)
+        with self.metadata.write() as connection:
+            ensure_partitions(connection, table_rows.find_table(connection, path).info, names)
+
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         check_path(path)
         table_id = self._listing.find(path).table_id
@@ -174,7 +190,7 @@ class EmbeddedStorage(StoredCluster):
         except OSError as error:
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Check that the disk is not full.") from error
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = ()) -> TableInfo:
         return self._alter_table(path, set_properties, changes)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:

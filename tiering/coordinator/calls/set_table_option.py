@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from tiering import errors
 from tiering.cluster.capabilities import TableOptionSetting
+from tiering.coordinator.call_support.lake_table_options import check_lake_table
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.call_support.record_change import call_event
-from tiering.lake.iceberg_options import lake_table_properties
 from tiering.model.tables import TableInfo, TablePath
 from tiering.procedures.base import Mutation, ResultT
 from tiering.procedures.set_table_option import SetTableOption, SetTableOptionResult
@@ -52,7 +52,7 @@ def set_option(
             )
         before = cluster.table(path)
         after = cluster.set_table_option(path, name, value, dry_run=True)
-        _check_lake_table(parts, name, before, after)
+        check_lake_table(parts, before, after)
         result = answer(before, after)
         if request.dry_run:
             return result
@@ -66,18 +66,3 @@ def set_option(
         return result
 
     return parts.operations.in_turn(SetTableOption.procedure, request, work)
-
-
-def _check_lake_table(parts: CallParts, name: str, before: TableInfo, after: TableInfo) -> None:
-    """Raises InvalidArgument for an option that only applies when a lake table is created, if the lake table exists."""
-    is_other_format = before.lake_format != after.lake_format
-    if not is_other_format and lake_table_properties(before.properties) == lake_table_properties(after.properties):
-        return
-    if parts.lakes.of(before.lake_format).view(before.path) is None:
-        return
-    own_way = f"ALTER TABLE lake.{before.path} SET TBLPROPERTIES changes the lake table itself."
-    raise errors.InvalidArgument(
-        f"the option {name} of {before.path} cannot change any more: its lake table exists, and got the option when it was created",
-        hint="Create a new table with that format, and load it." if is_other_format else own_way,
-        table_path=before.path,
-    )

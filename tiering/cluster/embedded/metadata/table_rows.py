@@ -65,6 +65,14 @@ def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool
         raise AlreadyExists(f"the database {existing!r} exists already", hint=_case_hint(existing, name), database_name=existing)
 
 
+def delete_database(connection: sa.Connection, name: str) -> None:
+    """Removes an empty database. Raises UnknownDatabase, InvalidArgument (it has tables)."""
+    require_database(connection, name)
+    if table := connection.scalar(sa.select(tables.c.table_name).where(tables.c.database_name == name)):
+        raise InvalidArgument(f"the database {name!r} has tables, such as {table!r}", hint="Drop its tables first.", database_name=name)
+    connection.execute(sa.delete(databases).where(databases.c.name == name))
+
+
 def require_database(connection: sa.Connection, name: str) -> None:
     """Raises UnknownDatabase if the database does not exist."""
     if connection.scalar(sa.select(databases.c.name).where(databases.c.name == name)) is None:

@@ -11,22 +11,22 @@ import java.util.UUID;
 import org.apache.spark.sql.catalyst.SqlScriptingContextManager;
 
 /**
- * Creates the idempotency key of a CALL without one, so that a repeated request does not execute
- * the CALL again.
+ * Creates the idempotency key of a CALL without one, and of a statement that defines a table, so
+ * that a repeated request does not execute it again.
  *
  * <p>A client of Spark Connect sends the same operation again after the server restarted. So the
  * key is the tag of the operation there. An SQL script is one operation with many CALLs, also with
  * equal ones in a loop. So each CALL of a script gets a random key, as without Connect.
  */
-final class IdempotencyKeys {
+public final class IdempotencyKeys {
 
   /** Below the limit of tiering/access/request_bounds.py, which refuses control characters. */
   private static final int LONGEST_TAG = 200;
 
   private IdempotencyKeys() {}
 
-  /** The key of a CALL of the statement that this thread runs. */
-  static String ofStatement() {
+  /** The key of the statement that this thread runs. */
+  public static String ofStatement() {
     return of(SparkStatement.tags(), SqlScriptingContextManager.get().isDefined());
   }
 

@@ -1,11 +1,13 @@
 package io.lakeward.spark.catalog;
 
+import io.lakeward.spark.define.Partitions;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -22,7 +24,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table of the store: the service describes it, and its copy in the lake has the rows. A table
  * without a readable copy is described, too; a query of its rows is an error with the reason.
  */
-final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
+final class DataTable extends ReadOnlyTable
+    implements SupportsMetadataColumns, PartitionedTable {
 
   /** Property with the name of the lake's table. */
   private static final String LAKE_TABLE = "lake.table";
@@ -40,21 +43,22 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   private static final String LAKE_LACKS = "lake.missing-columns";
 
   private final DescribeTableResponse described;
+  private final TableDefinition definition;
   private final StructType source;
   private final Optional<LakeCopy> copy;
   private final String unreadable;
   private final Map<String, String> lakeProperties;
 
   private DataTable(
-      String name,
-      DescribeTableResponse described,
+      TableDefinition definition,
       StructType schema,
       StructType source,
       Optional<LakeCopy> copy,
       String unreadable,
       Map<String, String> lakeProperties) {
-    super(name, described.getComment(), schema);
-    this.described = described;
+    super(definition.name(), definition.described().getComment(), schema);
+    this.definition = definition;
+    this.described = definition.described();
     this.source = source;
     this.copy = copy;
     this.unreadable = unreadable;
@@ -62,8 +66,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   }
 
   /** A table whose rows are read from {@code copy}; {@code source} are the columns described. */
-  static DataTable readable(
-      String name, DescribeTableResponse described, StructType source, LakeCopy copy) {
+  static DataTable readable(TableDefinition definition, StructType source, LakeCopy copy) {
     Map<String, String> lake = copy.table().properties();
     Map<String, String> properties =
         Map.of(
@@ -72,14 +75,13 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
             TableCatalog.PROP_LOCATION, lake.getOrDefault(TableCatalog.PROP_LOCATION, ""),
             TableCatalog.PROP_PROVIDER, lake.getOrDefault(TableCatalog.PROP_PROVIDER, ""));
     return new DataTable(
-        name, described, copy.schema(source), source, Optional.of(copy), "", properties);
+        definition, copy.schema(source), source, Optional.of(copy), "", properties);
   }
 
   /** A table without readable rows; {@code why} is the error for a query of them. */
-  static DataTable unreadable(
-      String name, DescribeTableResponse described, StructType source, String why) {
+  static DataTable unreadable(TableDefinition definition, StructType source, String why) {
     Map<String, String> properties = Map.of(LAKE_UNREADABLE, why);
-    return new DataTable(name, described, source, source, Optional.empty(), why, properties);
+    return new DataTable(definition, source, source, Optional.empty(), why, properties);
   }
 
   /**
@@ -87,21 +89,22 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
    * fresh}: its name means the rows of the log, too.
    */
   static DataTable listed(
-      String name,
-      DescribeTableResponse described,
-      StructType source,
-      String lakeTable,
-      boolean fresh) {
+      TableDefinition definition, StructType source, String lakeTable, boolean fresh) {
+    DescribeTableResponse described = definition.described();
     String lakeFormat =
         lakeTable.isEmpty() ? "" : described.getPropertiesOrDefault(LAKE_FORMAT, "");
     String format = fresh ? FreshTable.PROVIDER : lakeFormat;
     Map<String, String> properties =
         Map.of(LAKE_TABLE, lakeTable, TableCatalog.PROP_PROVIDER, format);
-    return new DataTable(name, described, source, source, Optional.empty(), LISTED, properties);
+    return new DataTable(definition, source, source, Optional.empty(), LISTED, properties);
   }
 
   @Override
   public Map<String, String> properties() {
+    return definition.properties(this::shownProperties);
+  }
+
+  private Map<String, String> shownProperties() {
     Map<String, String> all = new HashMap<>(described.getPropertiesMap());
     all.putAll(lakeProperties);
     all.putAll(super.properties());
@@ -112,6 +115,16 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   /** The properties about the lake copy: its table and place, or why it cannot be read. */
   Map<String, String> lakeProperties() {
     return lakeProperties;
+  }
+
+  @Override
+  public Column[] columns() {
+    return definition.columns(super.columns());
+  }
+
+  @Override
+  public Partitions partitions() {
+    return definition.partitions();
   }
 
   /** The partition columns of the store: each value of them is a partition. */
@@ -126,7 +139,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
   /** The primary key, which the store enforces; Spark neither checks nor relies on it. */
   @Override
   public Constraint[] constraints() {
-    return primaryKey(described);
+    return DefinitionCallers.showCreateTable() ? new Constraint[0] : primaryKey(described);
   }
 
   /** The primary key as a constraint; empty for a log table. */
@@ -181,7 +194,7 @@ final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
 
   @Override
   String whyReadOnly() {
-    return ReadOnlyCatalog.STORE_IS_READ_ONLY;
+    return ReadOnlyCatalog.ROWS_ARE_READ_ONLY;
   }
 
   /** Whether this is the same table with the same lake copy, by which CACHE TABLE finds it. */

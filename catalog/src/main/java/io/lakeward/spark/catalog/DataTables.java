@@ -1,6 +1,8 @@
 package io.lakeward.spark.catalog;
 
 import io.lakeward.rpc.v1.ReadScan.Part;
+import io.lakeward.spark.define.Definitions;
+import io.lakeward.spark.define.Partitions;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.fresh.FreshSource;
 import io.lakeward.spark.fresh.UnionRule;
@@ -26,6 +28,7 @@ final class DataTables {
 
   private final String catalog;
   private final ServiceClient service;
+  private final Definitions definitions;
   private final LakeCatalog lake;
   private final CatalogOptions options;
 
@@ -40,6 +43,7 @@ final class DataTables {
     this.options = options;
     this.catalog = catalog;
     this.service = service;
+    this.definitions = new Definitions(service);
     this.lake = lake;
   }
 
@@ -64,10 +68,10 @@ final class DataTables {
       return current(user, namespace, TableName.of(name));
     }
     String fullName = fullName(namespace, described.get());
+    StructType source = source(fullName, described.get());
     return DataTable.listed(
-        fullName,
-        described.get(),
-        source(fullName, described.get()),
+        definition(fullName, namespace, described.get(), source),
+        source,
         lake.tableName(described.get().getLakePathList()),
         options.plainName() == PlainName.FRESH);
   }
@@ -102,13 +106,13 @@ final class DataTables {
     DescribeTableResponse described = service.describeTable(user, namespace, name.table());
     String fullName = fullName(namespace, described) + name.suffix();
     StructType schema = source(fullName, described);
+    TableDefinition definition = definition(fullName, namespace, described, schema);
     return new FreshTable(
-        fullName,
-        described,
+        definition,
         // A row that a foreign writer put into the lake may have a NULL in any column.
         (part == Part.CHANGELOG ? Changelog.schema(schema) : schema).asNullable(),
         user,
-        () -> open(fullName, described, schema, LakeCatalog.NEWEST).lakeProperties(),
+        () -> open(definition, schema, LakeCatalog.NEWEST).lakeProperties(),
         new FreshSource(
             service,
             user,
@@ -149,24 +153,30 @@ final class DataTables {
       throws LakewardException {
     DescribeTableResponse described = service.describeTable(user, namespace, name.table());
     String fullName = fullName(namespace, described) + name.suffix();
-    return open(fullName, described, source(fullName, described), version);
+    StructType source = source(fullName, described);
+    return open(definition(fullName, namespace, described, source), source, version);
+  }
+
+  private TableDefinition definition(
+      String fullName, String namespace, DescribeTableResponse described, StructType source) {
+    StructType keys = Partitions.schema(source, described.getPartitionKeysList());
+    Partitions partitions = new Partitions(definitions, namespace, described.getName(), keys);
+    return new TableDefinition(fullName, described, partitions);
   }
 
   private DataTable open(
-      String fullName,
-      DescribeTableResponse described,
-      StructType source,
-      LakeCatalog.Version version) {
+      TableDefinition definition, StructType source, LakeCatalog.Version version) {
+    DescribeTableResponse described = definition.described();
     String reason = described.getNotInLake();
     try {
       Optional<LakeCopy> copy = copy(described, version);
       if (copy.isPresent()) {
-        return DataTable.readable(fullName, described, source, copy.get());
+        return DataTable.readable(definition, source, copy.get());
       }
     } catch (LakewardException unreadable) {
       reason = unreadable.getMessage();
     }
-    return DataTable.unreadable(fullName, described, source, reason);
+    return DataTable.unreadable(definition, source, reason);
   }
 
   private Optional<LakeCopy> copy(DescribeTableResponse described, LakeCatalog.Version version)

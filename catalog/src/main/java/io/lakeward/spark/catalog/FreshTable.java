@@ -1,5 +1,6 @@
 package io.lakeward.spark.catalog;
 
+import io.lakeward.spark.define.Partitions;
 import io.lakeward.spark.fresh.FreshScanBuilder;
 import io.lakeward.spark.fresh.FreshSource;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
@@ -8,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Supplier;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
@@ -23,7 +25,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * puts it into the plan if it does not equal the former one, so two objects are never equal. Spark
  * finds a table of CACHE TABLE by name and id.
  */
-final class FreshTable extends ReadOnlyTable {
+final class FreshTable extends ReadOnlyTable implements PartitionedTable {
 
   /** Property of the service with the id of the table, which a table of the same name never has. */
   private static final String TABLE_ID = "table-id";
@@ -32,25 +34,26 @@ final class FreshTable extends ReadOnlyTable {
   static final String PROVIDER = "lakeward";
 
   private final DescribeTableResponse described;
+  private final TableDefinition definition;
   private final String user;
   private final Supplier<Map<String, String>> lakeProperties;
   private final FreshSource source;
   private final String version = UUID.randomUUID().toString();
 
   /**
-   * @param name with catalog and namespace
+   * @param definition what creates the table again
    * @param user for whom the table is loaded
    * @param lakeProperties opens the lake copy to tell its properties
    */
   FreshTable(
-      String name,
-      DescribeTableResponse described,
+      TableDefinition definition,
       StructType schema,
       String user,
       Supplier<Map<String, String>> lakeProperties,
       FreshSource source) {
-    super(name, described.getComment(), schema);
-    this.described = described;
+    super(definition.name(), definition.described().getComment(), schema);
+    this.definition = definition;
+    this.described = definition.described();
     this.user = user;
     this.lakeProperties = lakeProperties;
     this.source = source;
@@ -59,12 +62,26 @@ final class FreshTable extends ReadOnlyTable {
   /** Spark calls this to describe the table, not to read it. */
   @Override
   public Map<String, String> properties() {
+    return definition.properties(this::shownProperties);
+  }
+
+  private Map<String, String> shownProperties() {
     Map<String, String> all = new HashMap<>(described.getPropertiesMap());
     all.putAll(lakeProperties.get());
     all.putAll(super.properties());
     all.put(TableCatalog.PROP_PROVIDER, PROVIDER);
     all.values().removeIf(String::isEmpty);
     return all;
+  }
+
+  @Override
+  public Column[] columns() {
+    return definition.columns(super.columns());
+  }
+
+  @Override
+  public Partitions partitions() {
+    return definition.partitions();
   }
 
   /** The partition columns of the store: each value of them is a partition. */
@@ -77,7 +94,9 @@ final class FreshTable extends ReadOnlyTable {
 
   @Override
   public Constraint[] constraints() {
-    return DataTable.primaryKey(described);
+    return DefinitionCallers.showCreateTable()
+        ? new Constraint[0]
+        : DataTable.primaryKey(described);
   }
 
   /** The id in the store and the user, so that no user gets rows that another one has cached. */
@@ -106,6 +125,6 @@ final class FreshTable extends ReadOnlyTable {
 
   @Override
   String whyReadOnly() {
-    return ReadOnlyCatalog.STORE_IS_READ_ONLY;
+    return ReadOnlyCatalog.ROWS_ARE_READ_ONLY;
   }
 }

@@ -28,7 +28,7 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
     this.name = name;
     this.comment = comment;
     this.schema = schema;
-    this.columns = Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
+    this.columns = columns(schema);
   }
 
   /** The reason why the table cannot be written, and what to do instead. */
@@ -51,7 +51,7 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
   }
 
   @Override
-  public final Column[] columns() {
+  public Column[] columns() {
     return columns.clone();
   }
 
@@ -71,6 +71,11 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
   @Override
   public final boolean truncateTable() {
     throw new LakewardException("cannot truncate " + name + ": " + whyReadOnly()).unchecked();
+  }
+
+  /** The columns of a schema, with their comments. */
+  static Column[] columns(StructType schema) {
+    return Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
   }
 
   private static Column column(StructField field) {

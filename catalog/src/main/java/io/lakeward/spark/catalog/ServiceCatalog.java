@@ -3,6 +3,7 @@ package io.lakeward.spark.catalog;
 import static io.lakeward.spark.error.LakewardException.unchecked;
 
 import io.lakeward.spark.call.ServiceProcedure;
+import io.lakeward.spark.define.Definitions;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.error.LakewardException.Missing;
 import io.lakeward.spark.scan.BackgroundRead;
@@ -38,13 +39,14 @@ import scala.Tuple2;
  * beside the system tables and procedures, and knows none of them by name: the service lists them.
  * Thread-safe.
  */
-public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
+public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
 
   private String name;
   private String lakeName;
   private ServiceClient service;
   private NameResolver resolver;
   private DataTables dataTables;
+  private Definitions definitions;
   private final PerUser<SystemTables> systemTables = new PerUser<>();
 
   /** The system tables that one user has loaded since the description had that token. */
@@ -72,6 +74,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
     CatalogOptions parsed = CatalogOptions.parse(name, options, startUpOptions(name));
     this.lakeName = parsed.lake().orElse("");
     this.service = new ServiceClient(name, parsed);
+    this.definitions = new Definitions(service);
     LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
     this.dataTables = new DataTables(name, service, lake, parsed);
     this.resolver =
@@ -271,6 +274,29 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
           Optional<String> spelled = resolver.findNamespace(namespace);
           return spelled.isPresent() && resolver.isSystem(spelled.get());
         });
+  }
+
+  @Override
+  public Definitions definitions() {
+    return definitions;
+  }
+
+  @Override
+  public Identifier spelled(Identifier ident) throws LakewardException {
+    String namespace = tableNamespace(ident);
+    String table =
+        service.describeTable(SparkUser.served(), namespace, ident.name()).getName();
+    return Identifier.of(new String[] {namespace}, table);
+  }
+
+  @Override
+  public String spelled(String[] namespace) throws LakewardException {
+    return resolver.namespace(namespace);
+  }
+
+  @Override
+  public void forgetNamespaces() {
+    resolver.forget();
   }
 
   private Table past(Identifier ident, LakeCatalog.Version version) {

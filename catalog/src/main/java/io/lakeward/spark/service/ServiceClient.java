@@ -5,6 +5,7 @@ import io.grpc.ConnectivityState;
 import io.grpc.Context;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
+import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.AbstractStub;
 import io.grpc.stub.MetadataUtils;
@@ -18,6 +19,11 @@ import io.lakeward.rpc.v1.PlanBatchRequest;
 import io.lakeward.rpc.v1.PlanReadRequest;
 import io.lakeward.rpc.v1.RenewReadRequest;
 import io.lakeward.rpc.v1.RenewReadResponse;
+import io.lakeward.rpc.v1.ShowPartitionsRequest;
+import io.lakeward.rpc.v1.ShowPartitionsResponse;
+import io.lakeward.rpc.v1.StatementResponse;
+import io.lakeward.rpc.v1.TableDefinitionsGrpc;
+import io.lakeward.rpc.v1.TableDefinitionsGrpc.TableDefinitionsBlockingStub;
 import io.lakeward.rpc.v1.TableReadsGrpc;
 import io.lakeward.rpc.v1.TableReadsGrpc.TableReadsBlockingStub;
 import io.lakeward.rpc.v1.TieringControlGrpc;
@@ -40,6 +46,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
@@ -51,8 +58,8 @@ import org.slf4j.LoggerFactory;
  * <p>Each call names the user for whom it is made; the service accepts that from callers with the
  * privilege IMPERSONATE. A read has the catalog's deadline. It is sent a second time if the
  * connection is dead; with a standby, it is sent until the standby had the time to take over. A
- * CALL has no deadline. It is sent again with the same idempotency key, until the service answers
- * or the catalog's retry timeout ends.
+ * CALL, and a statement that defines a table, has no deadline. It is sent again with the same
+ * idempotency key, until the service answers or the catalog's retry timeout ends.
  */
 public final class ServiceClient {
 
@@ -224,27 +231,86 @@ public final class ServiceClient {
   /** Executes a procedure and waits for its result. */
   public RowsScan callProcedure(String user, CallProcedureRequest request)
       throws LakewardException {
-    RetryBackoff backoff =
-        new RetryBackoff(options.retryTimeout(), System::nanoTime, Thread::sleep);
+    RetryBackoff backoff = untilRetryTimeout();
     ProgressLog progress = new ProgressLog(LOG, "sys." + request.getName());
-    while (true) {
-      try {
-        return attempt(
+    try {
+      return repeated(
+          "CALL sys." + request.getName(),
+          backoff,
+          stub ->
+              ArrowRows.read(
+                  new PieceStream<>(
+                      stub.callProcedure(request), step -> received(step, backoff, progress)),
+                  new StructType(),
+                  options.limits()),
+          () -> connected(TieringControlGrpc.newBlockingStub(channel), user));
+    } catch (StatusRuntimeException error) {
+      throw ServiceErrors.isUnreachable(error)
+          ? errors.lostCall(request, error)
+          : errors.translate(error);
+    }
+  }
+
+  /**
+   * Sends a statement that defines a database or a table, and returns when it has its effect.
+   * Returns false, without an effect, if what the statement creates exists already. {@code
+   * statement} is its first words.
+   */
+  public boolean define(
+      String user, String statement, Function<TableDefinitionsBlockingStub, StatementResponse> rpc)
+      throws LakewardException {
+    try {
+      repeated(
+          statement,
+          untilRetryTimeout(),
+          rpc::apply,
+          () -> connected(TableDefinitionsGrpc.newBlockingStub(channel), user));
+      return true;
+    } catch (StatusRuntimeException error) {
+      if (error.getStatus().getCode() == Status.Code.ALREADY_EXISTS) {
+        return false;
+      }
+      throw ServiceErrors.isUnreachable(error)
+          ? errors.lostStatement(statement, error)
+          : errors.translate(error);
+    }
+  }
+
+  /** The partitions of a table as rows with the columns of {@code schema}. */
+  public InternalRow[] partitions(String user, ShowPartitionsRequest request, StructType schema)
+      throws LakewardException {
+    return read(
+            TableDefinitionsGrpc.newBlockingStub(channel),
+            user,
             stub ->
                 ArrowRows.read(
                     new PieceStream<>(
-                        stub.callProcedure(request), step -> received(step, backoff, progress)),
-                    new StructType(),
+                        stub.showPartitions(request), ShowPartitionsResponse::getArrow),
+                    schema,
                     options.limits()),
-            connected(TieringControlGrpc.newBlockingStub(channel), user));
+            errors::translate)
+        .rows();
+  }
+
+  private RetryBackoff untilRetryTimeout() {
+    return new RetryBackoff(options.retryTimeout(), System::nanoTime, Thread::sleep);
+  }
+
+  /**
+   * Sends a request with an idempotency key until a service answers. Throws StatusRuntimeException
+   * for an answer that is an error, and if no service answers before {@code backoff} ends.
+   */
+  private static <S, T> T repeated(
+      String statement, RetryBackoff backoff, Rpc<S, T> rpc, Supplier<S> stub)
+      throws LakewardException {
+    while (true) {
+      try {
+        return attempt(rpc, stub.get());
       } catch (StatusRuntimeException error) {
-        if (!ServiceErrors.isUnreachable(error)) {
-          throw errors.translate(error);
+        if (!ServiceErrors.isUnreachable(error) || !backoff.pause()) {
+          throw error;
         }
-        if (!backoff.pause()) {
-          throw errors.lostCall(request, error);
-        }
-        LOG.warn("CALL sys.{}: the service went away; asking again", request.getName());
+        LOG.warn("{}: the service went away; asking again", statement);
       }
     }
   }

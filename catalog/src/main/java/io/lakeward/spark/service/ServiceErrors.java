@@ -82,6 +82,14 @@ final class ServiceErrors {
     return new LakewardException(unknown + repeat, error);
   }
 
+  /** The error for a statement that defines a table whose service went away. */
+  LakewardException lostStatement(String statement, StatusRuntimeException error) {
+    return new LakewardException(
+        "whether the %s took effect is unknown: %s Look at the table before you repeat it."
+            .formatted(statement, text(error)),
+        error);
+  }
+
   private String text(StatusRuntimeException error) {
     return sentError(error).map(SentError::text).orElseGet(() -> text(error.getStatus()));
   }

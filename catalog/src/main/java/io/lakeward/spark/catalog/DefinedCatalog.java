@@ -1,0 +1,162 @@
+package io.lakeward.spark.catalog;
+
+import static io.lakeward.spark.error.LakewardException.unchecked;
+
+import io.lakeward.spark.define.Definitions;
+import io.lakeward.spark.error.LakewardException;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+
+/**
+ * The methods of a catalog that define databases and tables. Each hands the change to the service.
+ * Changes of system tables are refused here.
+ */
+interface DefinedCatalog extends ReadOnlyCatalog {
+
+  Definitions definitions();
+
+  /** A name as the service spells it: of a table that exists. Throws TABLE_OR_VIEW_NOT_FOUND. */
+  Identifier spelled(Identifier ident) throws LakewardException;
+
+  /** A namespace as the service spells it. Throws SCHEMA_NOT_FOUND. */
+  String spelled(String[] namespace) throws LakewardException;
+
+  /** Makes the next look-up of a namespace ask the service. */
+  void forgetNamespaces();
+
+  @Override
+  Table loadTable(Identifier ident);
+
+  @Override
+  default Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+    checkIsData("create", ident);
+    String database = unchecked(() -> spelled(ident.namespace()));
+    try {
+      definitions().createTable(database, ident.name(), info);
+      return loadTable(Identifier.of(new String[] {database}, ident.name()));
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+
+  @Override
+  default Table alterTable(Identifier ident, TableChange... changes) {
+    checkIsData("alter", ident);
+    return unchecked(
+        () -> {
+          Identifier spelled = spelled(ident);
+          definitions().alterTable(spelled.namespace()[0], spelled.name(), changes);
+          return loadTable(spelled);
+        });
+  }
+
+  @Override
+  default boolean dropTable(Identifier ident) {
+    return dropTable(ident, false);
+  }
+
+  @Override
+  default boolean purgeTable(Identifier ident) {
+    return dropTable(ident, true);
+  }
+
+  private boolean dropTable(Identifier ident, boolean purge) {
+    checkIsData("drop", ident);
+    if (DefinitionCallers.replaceTable()) {
+      throw new LakewardException(
+              ("cannot replace %s: its rows would be lost before the new table exists. Drop the table"
+                      + " first, or give the new one another name")
+                  .formatted(name() + "." + text(ident.namespace(), "." + ident.name())))
+          .unchecked();
+    }
+    return unchecked(
+        () -> {
+          try {
+            Identifier spelled = spelled(ident);
+            definitions().dropTable(spelled.namespace()[0], spelled.name(), purge);
+            return true;
+          } catch (LakewardException error) {
+            if (error.isUnknown()) {
+              return false;
+            }
+            throw error;
+          }
+        });
+  }
+
+  @Override
+  default void renameTable(Identifier oldIdent, Identifier newIdent) {
+    checkIsData("rename", oldIdent);
+    throw new LakewardException(
+            ("cannot rename %s: a table of the streaming store keeps its name, by which its clients"
+                    + " and its lake table know it. Create a table with the new name, and load it.")
+                .formatted(name() + "." + text(oldIdent.namespace(), "." + oldIdent.name())))
+        .unchecked();
+  }
+
+  @Override
+  default void createNamespace(String[] namespace, Map<String, String> metadata)
+      throws NamespaceAlreadyExistsException {
+    checkIsDatabase("create", namespace);
+    try {
+      definitions().createDatabase(namespace[0], metadata);
+      forgetNamespaces();
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+
+  @Override
+  default void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    checkIsDatabase("alter", namespace);
+    throw new LakewardException(
+            "cannot alter the database %s.%s: databases have no properties and no comment here"
+                .formatted(name(), text(namespace, "")))
+        .unchecked();
+  }
+
+  @Override
+  default boolean dropNamespace(String[] namespace, boolean cascade) {
+    checkIsDatabase("drop", namespace);
+    return unchecked(
+        () -> {
+          definitions().dropDatabase(spelled(namespace), cascade);
+          forgetNamespaces();
+          return true;
+        });
+  }
+
+  private void checkIsDatabase(String action, String[] namespace) {
+    if (isSystem(namespace)) {
+      throw refusal(action, namespace, "").unchecked();
+    }
+    if (namespace.length != 1) {
+      throw new LakewardException(
+              "cannot %s %s.%s: names in this catalog are namespace.table, with exactly one namespace"
+                  .formatted(action, name(), text(namespace, "")))
+          .unchecked();
+    }
+  }
+
+  private void checkIsData(String action, Identifier ident) {
+    if (isSystem(ident.namespace())) {
+      throw refusal(action, ident.namespace(), "." + ident.name()).unchecked();
+    }
+  }
+
+  private LakewardException refusal(String action, String[] namespace, String suffix) {
+    return new LakewardException(
+        "cannot %s %s.%s: %s"
+            .formatted(action, name(), text(namespace, suffix), SYSTEM_TABLES_ARE_READ_ONLY));
+  }
+
+  private static String text(String[] namespace, String suffix) {
+    return String.join(".", namespace) + suffix;
+  }
+}

@@ -1,0 +1,54 @@
+package io.lakeward.spark.catalog;
+
+import static io.lakeward.spark.error.LakewardException.unchecked;
+
+import io.lakeward.spark.define.Partitions;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
+import org.apache.spark.sql.types.StructType;
+
+/** The methods of a table with which Spark shows, adds and drops partitions. */
+interface PartitionedTable extends SupportsAtomicPartitionManagement {
+
+  /** The partitions of the table, which has no partition columns if it is not partitioned. */
+  Partitions partitions();
+
+  @Override
+  default StructType partitionSchema() {
+    return partitions().schema();
+  }
+
+  @Override
+  default void createPartitions(InternalRow[] idents, Map<String, String>[] properties) {
+    unchecked(
+        () -> {
+          partitions().add(idents, properties);
+          return null;
+        });
+  }
+
+  @Override
+  default boolean dropPartitions(InternalRow[] idents) {
+    return unchecked(
+        () -> {
+          partitions().drop(idents);
+          return true;
+        });
+  }
+
+  @Override
+  default InternalRow[] listPartitionIdentifiers(String[] names, InternalRow ident) {
+    return unchecked(() -> partitions().list(names, ident));
+  }
+
+  @Override
+  default Map<String, String> loadPartitionMetadata(InternalRow ident) {
+    return Map.of();
+  }
+
+  @Override
+  default void replacePartitionMetadata(InternalRow ident, Map<String, String> properties) {
+    throw new UnsupportedOperationException("partitions have no properties");
+  }
+}

@@ -1,0 +1,2 @@
+/** Statements that define databases and tables, each as one request to the service. */
+package io.lakeward.spark.define;

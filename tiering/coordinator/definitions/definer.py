@@ -1,0 +1,211 @@
+"""Applies statements that define databases and tables: CREATE, ALTER and DROP of SQL.
+
+The cluster stores the definitions, so the effect exists before the answer of the statement is stored. The row of its idempotency key is
+stored before the effect. So a repeat after a crash in between knows that an attempt came before it: what it wants to create may exist
+already, and what it wants to drop may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from zlib import crc32
+
+from tiering.access.privileges import Privilege, Resource
+from tiering.cluster.writable import DefiningCluster, TableDefinitions, TableSpec
+from tiering.coordinator.call_support.lake_table_options import check_lake_table
+from tiering.coordinator.call_support.parts import CallParts
+from tiering.coordinator.call_support.record_change import call_event
+from tiering.coordinator.definitions.statements import Statement, StatementResult, TableChanges
+from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
+from tiering.lake.table_options import FORMAT
+from tiering.model.schema.changes import AddColumn, SchemaChange
+from tiering.model.tables import TableInfo, TablePath
+
+_TURNS = 16
+"""Number of statements that run at the same time at most. Statements about one database or table take turns."""
+_MAY_BE_DONE = "The service ended during the first attempt, which may have changed the table already."
+_NAMED_TABLES = 5
+"""Number of tables that an error about a database names."""
+
+
+class Definer:
+    """Applies statements. All methods block. Privileges on the named object were checked before."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._parts = parts
+
+    def create_database(self, statement: Statement, name: str) -> None:
+        """Creates a database. Raises AlreadyExists."""
+
+        def create(is_repeat: bool) -> int | None:
+            self._definitions.create_database(name, ignore_if_exists=is_repeat)
+            return None
+
+        self._perform(statement, name, create, f"the database {name} was created")
+
+    def drop_database(self, statement: Statement, name: str, *, cascade: bool) -> None:
+        """Drops a database, with `cascade` after its tables. Raises UnknownDatabase, AccessDenied, InvalidArgument (it has tables)."""
+
+        def drop(is_repeat: bool) -> int | None:
+            try:
+                tables = self._parts.cluster.tables(name)
+                self._check_may_drop(name, tables, cascade=cascade)
+                for table in tables:
+                    self._definitions.drop_table(table.path)
+                    self._note(statement, f"the table was dropped with its database{_lake_copy(table)}", table.path)
+                self._definitions.drop_database(name)
+            except UnknownDatabase:
+                if not is_repeat:
+                    raise
+            return None
+
+        self._perform(statement, name, drop, f"the database {name} was dropped")
+
+    def create_table(self, statement: Statement, path: TablePath, spec: TableSpec) -> None:
+        """Creates a table. Raises the errors of `WritableCluster.create_table`."""
+
+        def create(is_repeat: bool) -> int | None:
+            try:
+                return self._definitions.create_table(path, spec).table_id
+            except AlreadyExists:
+                if is_repeat and _is_of(spec, table := self._parts.cluster.table(path)):
+                    return table.table_id
+                raise
+
+        self._perform(statement, str(path), create, "the table was created", path)
+
+    def alter_table(self, statement: Statement, path: TablePath, changes: TableChanges) -> None:
+        """Applies all changes, or none. Raises UnknownTable, UnknownDatabase, InvalidArgument, UnsupportedType, BadRequest."""
+
+        def alter(is_repeat: bool) -> int | None:
+            before = self._parts.cluster.table(path)
+            self._check_options(before, changes.properties)
+            try:
+                return self._definitions.alter_table(path, changes.properties, changes.columns).table_id
+            except LakewardError as error:
+                if is_repeat:
+                    error.hint = f"{error.hint} {_MAY_BE_DONE}".strip()
+                raise
+
+        self._perform(statement, str(path), alter, f"the table was altered: {_described(changes)}", path)
+
+    def drop_table(self, statement: Statement, path: TablePath, *, purge: bool) -> None:
+        """Drops a table; its lake table stays. Raises UnknownTable, UnknownDatabase, InvalidArgument (`purge`)."""
+        if purge:
+            raise InvalidArgument(
+                f"{path} cannot be dropped with PURGE: a granted round may still commit to its lake table",
+                hint=f"DROP TABLE {path} keeps the lake table. Drop that afterwards in the lake's own catalog.",
+                table_path=path,
+            )
+        info = self._parts.cluster.table(path)
+
+        def drop(is_repeat: bool) -> int | None:
+            try:
+                if self._parts.cluster.table(path).table_id == info.table_id:
+                    self._definitions.drop_table(path)
+            except (UnknownTable, UnknownDatabase):
+                if not is_repeat:
+                    raise
+            return info.table_id
+
+        self._perform(statement, str(path), drop, f"the table was dropped{_lake_copy(info)}", path)
+
+    def add_partitions(self, statement: Statement, path: TablePath, names: Sequence[str]) -> None:
+        """Creates the missing ones of the partitions. Raises UnknownTable, InvalidArgument."""
+
+        def add(is_repeat: bool) -> int | None:
+            self._definitions.add_partitions(path, names)
+            return None
+
+        self._perform(statement, str(path), add, f"the partitions {', '.join(names)} were added", path)
+
+    def drop_partitions(self, statement: Statement, path: TablePath, names: Sequence[str]) -> None:
+        """Drops the partitions, one after the other. Raises UnknownTable, UnknownPartition before any is dropped."""
+
+        def drop(is_repeat: bool) -> int | None:
+            table = self._parts.cluster.table(path)
+            present = {partition.partition_name for partition in self._parts.cluster.partitions(table)}
+            for name in names:
+                if name in present or not is_repeat:
+                    self._definitions.drop_partition(path, name)
+            return table.table_id
+
+        self._perform(statement, str(path), drop, f"the partitions {', '.join(names)} were dropped", path)
+
+    @property
+    def _definitions(self) -> TableDefinitions:
+        if not isinstance(self._parts.cluster, DefiningCluster):
+            raise InvalidArgument("the cluster of this service lets no other program define tables", hint="Use the cluster's own tools.")
+        return self._parts.cluster.definitions
+
+    def _perform(
+        self, statement: Statement, target: str, effect: Callable[[bool], int | None], message: str, path: TablePath | None = None
+    ) -> None:
+        """Applies the effect once per idempotency key. `effect` gets whether an earlier attempt may have been applied."""
+        records, operations = self._parts.table_records, self._parts.operations
+
+        def work() -> StatementResult:
+            is_repeat = operations.earlier_call(statement) is not None
+            with records.changing():
+                records.put(operations=operations.started_operations(statement, None))
+            table_id = effect(is_repeat)
+            result = StatementResult(table_id)
+            with records.changing():
+                records.put(operations=operations.done(statement, table_id, result), events=[self._event(statement, message, path)])
+            self._parts.discovery.run_quietly()
+            return result
+
+        operations.in_turn(f"definitions {crc32(target.casefold().encode()) % _TURNS}", statement, work)
+
+    def _note(self, statement: Statement, message: str, path: TablePath) -> None:
+        with self._parts.table_records.changing():
+            self._parts.table_records.put(events=[self._event(statement, message, path)])
+
+    def _event(self, statement: Statement, message: str, path: TablePath | None) -> Any:
+        event_type = statement.name.replace(" ", "_")
+        return call_event(self._parts, statement, event_type, message, {}, path=path)
+
+    def _check_may_drop(self, name: str, tables: Sequence[TableInfo], *, cascade: bool) -> None:
+        """Raises InvalidArgument for a database that has tables, without `cascade`, and AccessDenied for a table that the caller may not
+        drop.
+        """
+        access = self._parts.grants.current()
+        if tables and not cascade:
+            visible = [table.path.table_name for table in tables if access.sees(table.path)]
+            named = ", ".join(visible[:_NAMED_TABLES]) + (", ..." if len(visible) > _NAMED_TABLES else "")
+            raise InvalidArgument(
+                f"the database {name} has {len(tables)} tables{f': {named}' if named else ''}",
+                hint=f"Drop them first, or use DROP DATABASE {name} CASCADE.",
+                database_name=name,
+            )
+        for table in tables:
+            if not access.may_table(Privilege.OPERATE, table.path):
+                raise access.denial(Privilege.OPERATE, Resource.of_table(table.path) if access.sees(table.path) else Resource(name))
+
+    def _check_options(self, before: TableInfo, changes: Mapping[str, str | None]) -> None:
+        """Raises InvalidArgument for an option that only applies when a lake table is created, if the lake table exists."""
+        options = {name: value for name, value in {**before.properties, **changes}.items() if value is not None}
+        lake_format = FORMAT.of(options) if FORMAT.name in changes else before.lake_format
+        check_lake_table(self._parts, before, replace(before, properties=options, lake_format=lake_format))
+
+
+def _described(changes: TableChanges) -> str:
+    """Returns the changes in words, without values of properties, which may be secrets."""
+    parts = [f"{name} was {'removed' if value is None else 'set'}" for name, value in sorted(changes.properties.items())]
+    parts += [f"{type(change).__name__} of {_column(change)}" for change in changes.columns]
+    return ", ".join(parts)
+
+
+def _column(change: SchemaChange) -> str:
+    return ".".join((*change.parent, change.field.name) if isinstance(change, AddColumn) else change.path)
+
+
+def _is_of(spec: TableSpec, table: TableInfo) -> bool:
+    """Returns whether a table has the columns and the key of the definition."""
+    return table.schema.names == spec.schema.names and table.primary_key == spec.primary_key
+
+
+def _lake_copy(table: TableInfo) -> str:
+    return f"; its lake table {table.path} stays in the lake's catalog" if table.lake_enabled else ""
