@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import os
@@ -322,3 +323,19 @@ def test_a_record_batch_that_stands_alone_is_looked_at_as_closely(name: str) -> 
 def test_a_compressed_record_batch_is_read_up_to_its_limit(codec: str) -> None:
     content, schema = body(compressed(codec))
     assert BodyReader(schema, max_decompressed_bytes=8_000_000).read(content, 1_000_000).num_rows == 1_000_000
+
+
+LZ4_OF_JAVA = """
+/////9gAAAAUAAAAAAAAAAwAGAAOABcAEAAEAAwAAABYAAAAAAAAAAAABAAUAAAAAAAAAwwAHAAQAAwACAAEAAwAAAAcAAAAHAAAAHAAAAACAAAAAAAAAAAAAAAEAAQABAAAAAUAAAAA
+AAAAAAAAAAkAAAAAAAAAEAAAAAAAAAAYAAAAAAAAACgAAAAAAAAACQAAAAAAAAA4AAAAAAAAABQAAAAAAAAAUAAAAAAAAAAIAAAAAAAAAAAAAAACAAAAAgAAAAAAAAAAAAAAAAAAAAIA
+AAAAAAAAAQAAAAAAAAD//////////wMAAAAAAAAA//////////8BAAAAAAAAAAIAAAAAAAAA//////////8BAAAAAAAAAP//////////AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+"""
+"""A record batch as Fluss writes it with Arrow's Java library: the texts of all rows together are empty."""
+
+
+@pytest.mark.parametrize("columns", [None, [1]])
+def test_an_empty_buffer_that_java_compressed_with_lz4_is_read(columns: list[int] | None) -> None:
+    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
+    batch = BodyReader(schema, 1_000, columns).read(pa.py_buffer(base64.b64decode(LZ4_OF_JAVA)), 2)
+    assert batch.select(["text"]).to_pydict() == {"text": ["", None]}
+    assert batch.schema.equals(schema if columns is None else pa.schema([schema.field(1)]))

@@ -114,6 +114,7 @@ class BodyReader:
             message = ipc.read_message(content)
             if _check_batch(message, self._layout, self._max_decompressed_bytes).rows != rows:
                 raise InvalidData(f"the record batch does not have the {rows} rows that it should")
+            message = _without_empty_frames(message)
             batch = ipc.read_record_batch(message, self._schema) if self._columns is None else self._read_some(message, self._columns)
             batch.validate(full=True)  # checks offsets and texts, too: the writer of the log made them together with their checksum
             return batch
@@ -312,6 +313,24 @@ def _check_batch(message: Any, layout: _Layout, max_decompressed_bytes: int = 0)
     return _BatchSize(rows, _view_bytes(message.body, layout, buffers, variadic) if has_views else 0)
 
 
+def _without_empty_frames(message: Any) -> Any:
+    """Returns an equal message in which empty buffers have no bytes, if its compression is LZ4.
+
+    Arrow's Java library writes an empty buffer as its decompressed length of 0 without a frame, and its C++ library refuses that for LZ4.
+    """
+    header = _header(message)
+    if not header.has(_BATCH_COMPRESSION) or header.table(_BATCH_COMPRESSION).number(_COMPRESSION_CODEC, "<b") != _LZ4_FRAME:
+        return message
+    body, buffers = message.body, header.numbers(_BATCH_BUFFERS, 2)
+    empty = [place for place in range(0, len(buffers), 2) if buffers[place + 1] >= 8 and not _unpack("<q", body, buffers[place])]
+    if not empty:
+        return message
+    metadata, start = bytearray(message.metadata), header.vector(_BATCH_BUFFERS)[0]
+    for place in empty:
+        struct.pack_into("<q", metadata, start + 8 * (place + 1), 0)
+    return ipc.read_message(b"".join((struct.pack("<iI", -1, len(metadata)), metadata, body)))
+
+
 def _decompressed_bytes(body: pa.Buffer, buffers: Sequence[int]) -> int:
     """Returns the decompressed size of a body. A compressed buffer begins with its decompressed length as int64; -1 = it is not compressed
     (`Message.fbs`, BodyCompression)."""
@@ -341,6 +360,7 @@ _VIEWS = -1
 
 _MESSAGE_HEADER, _SCHEMA_ENDIANNESS, _SCHEMA_FIELDS, _FIELD_CHILDREN = 2, 0, 1, 5
 _BATCH_LENGTH, _BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION, _BATCH_VARIADIC = 0, 1, 2, 3, 4
+_COMPRESSION_CODEC, _LZ4_FRAME = 0, 0
 """Numbers of fields in `format/Message.fbs` and `format/Schema.fbs` of Apache Arrow."""
 
 
@@ -372,7 +392,7 @@ class _Fields:
             raise InvalidData("the Arrow message lacks its header")
         return _Fields(self.data, at + _unpack("<I", self.data, at))
 
-    def _vector(self, field: int) -> tuple[int, int]:
+    def vector(self, field: int) -> tuple[int, int]:
         """Returns the position of the first element of a vector, and the number of elements."""
         at = self._at(field)
         if at is None:
@@ -382,13 +402,13 @@ class _Fields:
 
     def tables(self, field: int, limit: int = MAX_FIELDS) -> list[_Fields]:
         """Returns the tables of a vector. If there are more than `limit`, it returns the first `limit` + 1."""
-        start, count = self._vector(field)
+        start, count = self.vector(field)
         places = range(start, start + 4 * min(count, limit + 1), 4)
         return [_Fields(self.data, place + _unpack("<I", self.data, place)) for place in places]
 
     def numbers(self, field: int, width: int = 1) -> Sequence[int]:
         """Returns a vector of 64-bit numbers, or of structs of `width` of them, as one flat sequence."""
-        start, count = self._vector(field)
+        start, count = self.vector(field)
         if start + 8 * width * count > self.data.size:
             raise InvalidData("the Arrow message is cut off")
         return struct.unpack_from(f"<{width * count}q", self.data, start)

@@ -136,6 +136,16 @@ def test_a_changelog_of_compacted_rows_is_read(tables: FlussTables) -> None:
     ]
 
 
+@pytest.mark.parametrize("compression", ["LZ4_FRAME", "ZSTD", "NONE"])
+def test_a_changelog_whose_texts_are_all_empty_is_read_in_each_compression(tables: FlussTables, compression: str) -> None:
+    """The server writes the changelog with Arrow's Java library, which compresses an empty buffer in its own way."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+    properties = {"table.log.arrow.compression.type": compression}
+    table = tables.create(f"empty_texts_{compression.lower()}", schema, ["id"], properties=properties)
+    tables.upsert(table, [{"id": 1, "text": None}, {"id": 2, "text": ""}])
+    assert changes(tables, table) == [("INSERT", {"id": 1, "text": None}), ("INSERT", {"id": 2, "text": ""})]
+
+
 def put_rows(address: str, table_id: int, types: Sequence[pa.DataType], rows: Sequence[Sequence[object]], deletes: Sequence[int]) -> None:
     """Upserts the rows, whose first column is their key, into bucket 0, and deletes those with the other keys; the server has it all."""
     records = [_record(row[0], encode_row(types, row, RowEncoding.INDEXED)) for row in rows]
