@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tiering.cluster.capabilities import uncounted
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile, corrupt_snapshot, read_values
-from tiering.cluster.fluss.log.packed_rows import PADDING, PackedBytes, RowEncoding, rows_within_range
+from tiering.cluster.fluss.log.packed_rows import PADDING, PackedBytes, RowEncoding, kv_encoding, rows_within_range
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
 from tiering.errors import SourceChanged
 from tiering.model.refused_records import RECORD_ID, UnwritableRow, snapshot_stopped
@@ -19,6 +19,28 @@ from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLU
 
 _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)
 _TIMESTAMP_US = SNAPSHOT_OFFSET * 1_000
+_SCHEMA_ID_BYTES = 2
+_LAYOUT_VERSION = "table.kv.value-layout-version"
+_SCHEMA_ID_STARTS = {"1": 0, "2": 8}
+"""Number of bytes before the schema id of a value, by the version of its layout. Version 2 has a tag there, with which Fluss 1.0 expires
+the rows of tables with `table.kv.ttl`.
+"""
+
+
+@dataclass(frozen=True)
+class ValueFormat:
+    """The format of the values in a table's KV snapshots."""
+
+    encoding: RowEncoding = RowEncoding.COMPACTED
+    """Encoding of the row, which follows the schema id."""
+    schema_id_start: int = 0
+    """Number of bytes before the schema id."""
+
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> ValueFormat | None:
+        """Returns the format for a table with these options; None = an unknown format, so that the table is read from its log."""
+        encoding, start = kv_encoding(properties), _SCHEMA_ID_STARTS.get(properties.get(_LAYOUT_VERSION, "1"))
+        return None if encoding is None or start is None else ValueFormat(encoding, start)
 
 
 @dataclass(frozen=True)
@@ -33,8 +55,7 @@ class FlussSnapshotReader:
     files: tuple[SnapshotFile, ...]
     storage: Mapping[str, str]
     """Properties of the remote file system, without secrets."""
-    encoding: RowEncoding = RowEncoding.COMPACTED
-    """Encoding of the rows in the snapshot."""
+    value_format: ValueFormat = ValueFormat()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since), BucketStopped
@@ -44,7 +65,7 @@ class FlussSnapshotReader:
 
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yields the rows; before the first row, passes the size of all files to `count`."""
-        decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas, self.encoding)
+        decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas, self.value_format)
         for values in read_values(self.files, self.storage, self.split, count):
             try:
                 batches = list(decoder.decode(values))
@@ -68,17 +89,14 @@ class FlussSnapshotReader:
         return pa.RecordBatch.from_arrays([*rows.columns, *added], schema=whole)
 
 
-_SCHEMA_ID_BYTES = 2
-
-
 class ValueDecoder:
     """Decodes values of one table. `schemas`: the JSON of each schema id that the table had when it was looked up."""
 
-    def __init__(self, path: TablePath, schema: pa.Schema, schemas: Mapping[int, bytes], encoding: RowEncoding) -> None:
+    def __init__(self, path: TablePath, schema: pa.Schema, schemas: Mapping[int, bytes], value_format: ValueFormat) -> None:
         self._path = path
         self._schema = schema
         self._schemas = schemas
-        self._encoding = encoding
+        self._format = value_format
         self._layouts: dict[int, LogLayout] = {}
 
     def decode(self, values: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
@@ -88,16 +106,16 @@ class ValueDecoder:
         UnwritableRow for a row with a value that the table's types cannot hold.
         """
         lengths = np.fromiter(map(len, values), np.int64, len(values))
-        if lengths.min() < _SCHEMA_ID_BYTES:
-            raise ValueError("a value is shorter than its schema id")
+        if lengths.min() < self._format.schema_id_start + _SCHEMA_ID_BYTES:
+            raise ValueError("a value ends before or within its schema id")
         data = PackedBytes.joined(values)
         ends = len(PADDING) + np.cumsum(lengths)
-        starts = ends - lengths
+        starts = ends - lengths + self._format.schema_id_start
         schema_ids = data.read("<i2", starts)
         for schema_id in np.unique(schema_ids).tolist():
             layout = self._layout(schema_id)
             rows = np.flatnonzero(schema_ids == schema_id)
-            columns = rows_within_range(data, starts[rows] + _SCHEMA_ID_BYTES, ends[rows], layout.written, self._encoding)
+            columns = rows_within_range(data, starts[rows] + _SCHEMA_ID_BYTES, ends[rows], layout.written, self._format.encoding)
             yield layout.rows(pa.RecordBatch.from_arrays(columns, schema=layout.written))
 
     def _layout(self, schema_id: int) -> LogLayout:

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
-from tiering.cluster.fluss.kv.snapshot_reader import FlussSnapshotReader
-from tiering.cluster.fluss.log.packed_rows import RowEncoding, kv_encoding
+from tiering.cluster.fluss.kv.snapshot_reader import FlussSnapshotReader, ValueFormat
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, KvSnapshotGone, UnknownPartition, UnknownTable
@@ -26,9 +25,9 @@ def newest_kv_snapshots(
 ) -> Mapping[BucketKey, KvSnapshot]:
     """Returns the newest KV snapshot of each bucket; `partitions` lists the table's present partitions.
 
-    Returns nothing for a table with an unknown row encoding: such a table is read from its log. Raises UnknownTable, ClusterUnavailable.
+    Returns nothing for a table with an unknown format of values, which is read from its log. Raises UnknownTable, ClusterUnavailable.
     """
-    if table.table_type is TableType.LOG or kv_encoding(table.properties) is None:
+    if table.table_type is TableType.LOG or ValueFormat.of(table.properties) is None:
         return {}
     if not table.partition_keys:
         return dict(_bucket_snapshots(client, table, None))
@@ -70,7 +69,7 @@ def open_snapshot_reader(
     """
     metadata = _metadata(client, TableBucket(table.table_id, split.bucket), split.snapshot_id)
     files = tuple(SnapshotFile(file.remote_path, file.local_file_name) for file in metadata.snapshot_files)
-    return FlussSnapshotReader(split, table.schema, schemas, files, storage, kv_encoding(table.properties) or RowEncoding.COMPACTED)
+    return FlussSnapshotReader(split, table.schema, schemas, files, storage, ValueFormat.of(table.properties) or ValueFormat())
 
 
 def _partition_snapshots(
