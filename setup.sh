@@ -162,6 +162,9 @@ sys.exit(bool(missing_jars()))' || {
 # Fluss's plugin for Paimon, with which a cluster of the tests makes its lake tables.
 ensure_fluss_paimon() { PYTHONPATH=.:tests .venv/bin/python -m support.fluss_paimon.plugin; }
 
+# The client of Fluss 1.0, whose servers are not published, and the sources of the tests that call it.
+ensure_fluss_client() { PYTHONPATH=.:tests .venv/bin/python -m support.fluss_client.client_jar; }
+
 # The HDFS of the tests.
 ensure_hdfs() { PYTHONPATH=.:tests .venv/bin/python -m support.hadoop.hdfs_server; }
 
@@ -200,6 +203,7 @@ if [ "${1:-}" = all-tests ]; then
   ensure_fault_libraries
   ensure_plugin_tests
   ensure_fluss_paimon
+  ensure_fluss_client
   ensure_hdfs
   ensure_object_store
   ensure_spark_classes

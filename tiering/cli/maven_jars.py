@@ -91,8 +91,11 @@ def _take(jar: MavenJar, fresh: Path, folder: Path) -> None:
     fresh.replace(folder / jar.file_name)
 
 
-def fetch_with_maven(jars: Sequence[MavenJar], folder: Path) -> None:
-    """Downloads the jars with the user's Maven and its settings. `-C` makes a wrong or missing checksum an error. Raises SetupError."""
+def fetch_with_maven(jars: Sequence[MavenJar], folder: Path, published_checksums: bool = True) -> None:
+    """Downloads the jars with the user's Maven and its settings. `-C` makes a wrong or missing checksum an error. Raises SetupError.
+
+    `published_checksums`: whether the repository has checksums of the jars. The caller compares their SHA-256 in any case.
+    """
     maven = shutil.which("mvn")
     if maven is None:
         raise SetupError(
@@ -101,7 +104,7 @@ def fetch_with_maven(jars: Sequence[MavenJar], folder: Path) -> None:
     with TemporaryDirectory() as project:
         # A temporary project keeps Maven from building a project in the current folder. One call for all jars: Maven starts slowly.
         ElementTree(_project(jars, folder)).write(Path(project) / "pom.xml", "utf-8", xml_declaration=True)
-        command = [maven, "-C", "-q", "-B", ":".join((*MAVEN_PLUGIN, "copy"))]
+        command = [maven, "-C" if published_checksums else "-c", "-q", "-B", ":".join((*MAVEN_PLUGIN, "copy"))]
         ended = subprocess.run(
             command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
         )

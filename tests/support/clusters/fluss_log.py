@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import google_crc32c
@@ -81,9 +82,21 @@ def message(rows: pa.RecordBatch, compression: str | None = None) -> bytes:
 
 
 def schema_json(schema: pa.Schema) -> bytes:
-    """A schema as GetTableSchema answers it."""
+    """A schema as GetTableSchema answers it. Each column and each field of a ROW has an id."""
     columns = [{"name": field.name, "data_type": type_json(field.type, field.nullable), "id": index} for index, field in enumerate(schema)]
-    return json.dumps({"version": 1, "columns": columns, "highest_field_id": len(columns) - 1}).encode()
+    ids = itertools.count(len(columns))
+    for field in itertools.chain.from_iterable(_fields_of(column["data_type"]) for column in columns):
+        field["field_id"] = next(ids)
+    return json.dumps({"version": 1, "columns": columns, "highest_field_id": next(ids) - 1}).encode()
+
+
+def _fields_of(described: Any) -> Iterator[dict[str, Any]]:
+    """Yields the fields of all ROWs in a type."""
+    for field in described.get("fields", ()):
+        yield field
+        yield from _fields_of(field["field_type"])
+    for name in {"key_type", "value_type", "element_type"} & described.keys():
+        yield from _fields_of(described[name])
 
 
 _ROOTS = {
@@ -131,5 +144,5 @@ def _described(kind: Any) -> dict[str, Any]:
     fields = [kind.field(index) for index in range(kind.num_fields)]
     return {
         "type": "ROW",
-        "fields": [{"name": field.name, "field_type": type_json(field.type, field.nullable), "field_id": -1} for field in fields],
+        "fields": [{"name": field.name, "field_type": type_json(field.type, field.nullable)} for field in fields],
     }

@@ -1,0 +1,1 @@
+"""The formats of Fluss 1.0, written by its published client, which stands in for the servers that are not published."""
