@@ -30,6 +30,8 @@ LEAST_MAX_AGE_MS = 60_000
 MAX_MIN_COUNT = 100_000
 
 _PUBLIC_NAMES = (BUCKET_KEY, BUCKET_NUM, COMMENT)
+LAKE_CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
+"""Beginning of options that come from `datalake.<format>.<name>` in the configuration of a Fluss cluster (observed on 0.9.1)."""
 _UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?b|bytes?)?", re.ASCII)
 """Fluss's form of memory sizes (`64mb`, `1 gb`): units are powers of 1,024, and `mib` means the same as `mb`."""
@@ -270,12 +272,16 @@ def snapshot_retention(options: Mapping[str, str]) -> SnapshotRetention:
 
 
 def public_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a table whose values every caller may see. Any option that Lakeward does not know may be a secret."""
-    return {
-        name: value
-        for name, value in options.items()
-        if name in _PUBLIC_NAMES or name in TABLE_OPTIONS or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
-    }
+    """Returns the options of a table whose values every caller may see. Fluss's own options are numbers and choices, except for the
+    properties of a lake catalog. Any other option that Lakeward does not know may be a secret.
+    """
+    return {name: value for name, value in options.items() if _is_public(name)}
+
+
+def _is_public(name: str) -> bool:
+    if name in _PUBLIC_NAMES or (name.startswith("table.") and not LAKE_CATALOG_PROPERTY.match(name)):
+        return True
+    return name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)) is not None
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:

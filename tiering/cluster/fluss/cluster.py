@@ -21,6 +21,8 @@ from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.writing.definitions import FlussDefinitions
+from tiering.cluster.fluss.writing.writer import FlussWriter
 from tiering.errors import ClusterUnavailable
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.assignments import ServiceMode
@@ -34,7 +36,7 @@ _SET, _DELETE = 0, 1
 
 
 class FlussCluster(FlussSource):
-    """A `ClusterOwner` with `AssigningCluster`, `TableOptionSetting` and `LakeCommitCleanUp`.
+    """A `ClusterOwner` with `AssigningCluster`, `DefiningCluster`, `TableOptionSetting` and `LakeCommitCleanUp`.
 
     `memory` is the state in the data folder; its opener closes it.
     """
@@ -48,11 +50,18 @@ class FlussCluster(FlussSource):
         self._known_lock = threading.Lock()
         self._known_tables = dict(memory.known_tables())
         self._table_options = memory.table_options()
+        self._writer = FlussWriter(connection, FlussClient(connection), settings)
         shared = settings.mode is ServiceMode.SHARED
         self.assignments = FlussAssignments(FlussClient(connection)) if shared else None
         """The scheduler of tables; None unless the cluster is shared."""
 
+    @property
+    def definitions(self) -> FlussDefinitions:
+        """Implements `DefiningCluster`, as the user of the coordinator's environment."""
+        return FlussDefinitions(self._writer, self.set_table_option)
+
     def close(self) -> None:
+        self._writer.close()
         if self.assignments is not None:
             self.assignments.close()
         super().close()

@@ -7,7 +7,6 @@ cannot hold stay unchanged and are refused there, by name; a type that this vers
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -21,13 +20,18 @@ from tiering.cluster.fluss.settings import FLUSS_DEFAULTS, UpkeepDefaults
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.instants import from_milliseconds
 from tiering.lake import table_options
-from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE, FORMAT, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, TABLE_OPTIONS
+from tiering.lake.table_options import (
+    AUTO_COMPACTION,
+    AUTO_EXPIRE,
+    FORMAT,
+    LAKE_CATALOG_PROPERTY,
+    SNAPSHOT_MAX_AGE,
+    SNAPSHOT_MIN_COUNT,
+    TABLE_OPTIONS,
+)
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
-
-_CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
-"""Options from `datalake.<format>.<name>` in the cluster's configuration (observed on 0.9.1)."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns a table's options without the properties of the cluster's lake catalog, which its description repeats and which may be
     secrets.
     """
-    return {name: value for name, value in properties.items() if not _CATALOG_PROPERTY.match(name)}
+    return {name: value for name, value in properties.items() if not LAKE_CATALOG_PROPERTY.match(name)}
 
 
 def with_options(info: TableInfo, properties: Mapping[str, str], defaults: UpkeepDefaults = FLUSS_DEFAULTS) -> TableInfo:

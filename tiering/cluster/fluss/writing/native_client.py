@@ -52,9 +52,9 @@ class NativeClient:
         """Creates a database. Raises AlreadyExists, InvalidArgument, ClusterUnavailable."""
         self._ask(lambda admin: admin.create_database(name, None, ignore_if_exists))
 
-    def drop_database(self, name: str) -> None:
-        """Drops a database with all its tables. Raises UnknownDatabase, ClusterUnavailable."""
-        self._ask(lambda admin: admin.drop_database(name, False, True))
+    def drop_database(self, name: str, *, cascade: bool) -> None:
+        """Drops a database, with `cascade` also its tables. Raises UnknownDatabase, InvalidArgument (it has tables), ClusterUnavailable."""
+        self._ask(lambda admin: admin.drop_database(name, False, cascade))
 
     def create_table(self, path: TablePath, schema: pa.Schema, primary_key: Sequence[str], ignore_if_exists: bool, **shape: Any) -> None:
         """Creates a table. `shape` has arguments of `fluss.TableDescriptor`; empty ones get its defaults.

@@ -36,7 +36,7 @@ from tiering.model.schema.changes import AddColumn, SchemaChange
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, BucketOffsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
-_SET, _LAST = 0, 0
+_SET, _DELETE, _LAST = 0, 1, 0
 """AlterTable: `op_type` of an option, position of a column."""
 MAX_WRITE_BYTES = 64 << 20
 """Maximum size of one write, which waits for all its acknowledgements, and reads the offsets before and after it."""
@@ -79,9 +79,9 @@ class FlussWriter(FlussSource):
         """Creates a database; Fluss distinguishes names that differ only in case."""
         self._native.create_database(check_database(name), ignore_if_exists)
 
-    def drop_database(self, name: str) -> None:
-        """Drops a database with all its tables. Raises UnknownDatabase."""
-        self._native.drop_database(check_database(name))
+    def drop_database(self, name: str, *, cascade: bool = True) -> None:
+        """Drops a database, with `cascade` also its tables. Raises UnknownDatabase, InvalidArgument (it has tables)."""
+        self._native.drop_database(check_database(name), cascade=cascade)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """Creates a table; returns when each bucket has a leader."""
@@ -112,8 +112,15 @@ class FlussWriter(FlussSource):
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         self._native.drop_partition(path, _partition_values(self.table(path), partition_name))
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
-        """Adds columns and then sets options, because Fluss accepts no request with both.
+    def create_partitions(self, path: TablePath, names: Sequence[str]) -> None:
+        """Creates the missing ones of these partitions, one after the other. Raises UnknownTable, InvalidArgument."""
+        table = self.table(path)
+        for name in names:
+            self._native.create_partition(path, _partition_values(table, name))
+        self._wait_for_leaders(table)
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+        """Adds columns and then sets options, or resets them with None, because Fluss accepts no request with both.
 
         Raises InvalidArgument for Lakeward's options, which the coordinator keeps, and for other changes of columns.
         """
@@ -126,7 +133,10 @@ class FlussWriter(FlussSource):
                     hint=f"Set it with `lakeward set-option`. Fluss can alter {', '.join(ALTERABLE)}.",
                 )
             check_option(name, value)
-            options.config_changes.add(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
+            if value is None:
+                options.config_changes.add(config_key=name, op_type=_DELETE)
+            else:
+                options.config_changes.add(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
         for field in _new_columns(table, changes):
             described = type_json(field.name, field.type)
             columns.add_columns.add(column_name=field.name, data_type_json=described, column_position_type=_LAST)
