@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
 from zlib import crc32
 
 from tiering.access.privileges import Privilege, Resource
@@ -17,6 +17,7 @@ from tiering.cluster.writable import DefiningCluster, TableDefinitions, TableSpe
 from tiering.coordinator.call_support.lake_table_options import check_lake_table
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.call_support.record_change import call_event
+from tiering.coordinator.decisions.records import ErrorInfo, EventRecord, OperationRecord
 from tiering.coordinator.definitions.statements import Statement, StatementResult, TableChanges
 from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.lake.table_options import FORMAT
@@ -99,18 +100,21 @@ class Definer:
                 hint=f"DROP TABLE {path} keeps the lake table. Drop that afterwards in the lake's own catalog.",
                 table_path=path,
             )
-        info = self._parts.cluster.table(path)
 
         def drop(is_repeat: bool) -> int | None:
             try:
-                if self._parts.cluster.table(path).table_id == info.table_id:
-                    self._definitions.drop_table(path)
+                table = self._parts.cluster.table(path)
+                if is_repeat and _is_newer(table, self._parts.operations.earlier_call(statement)):
+                    return None
+                self._definitions.drop_table(path)
             except (UnknownTable, UnknownDatabase):
                 if not is_repeat:
                     raise
-            return info.table_id
+                return None
+            self._note(statement, f"the table was dropped{_lake_copy(table)}", path)
+            return table.table_id
 
-        self._perform(statement, str(path), drop, f"the table was dropped{_lake_copy(info)}", path)
+        self._perform(statement, str(path), drop, None, path)
 
     def add_partitions(self, statement: Statement, path: TablePath, names: Sequence[str]) -> None:
         """Creates the missing ones of the partitions. Raises UnknownTable, InvalidArgument."""
@@ -141,29 +145,39 @@ class Definer:
         return self._parts.cluster.definitions
 
     def _perform(
-        self, statement: Statement, target: str, effect: Callable[[bool], int | None], message: str, path: TablePath | None = None
+        self, statement: Statement, target: str, effect: Callable[[bool], int | None], message: str | None, path: TablePath | None = None
     ) -> None:
-        """Applies the effect once per idempotency key. `effect` gets whether an earlier attempt may have been applied."""
+        """Applies the effect once per idempotency key, and stores an event with `message`; None = `effect` has stored one. `effect` gets
+        whether an earlier attempt may have been applied.
+        """
         records, operations = self._parts.table_records, self._parts.operations
 
         def work() -> StatementResult:
-            is_repeat = operations.earlier_call(statement) is not None
+            earlier = operations.earlier_call(statement)
             with records.changing():
                 records.put(operations=operations.started_operations(statement, None))
-            table_id = effect(is_repeat)
-            result = StatementResult(table_id)
-            with records.changing():
-                records.put(operations=operations.done(statement, table_id, result), events=[self._event(statement, message, path)])
+            try:
+                result = StatementResult(effect(earlier is not None and earlier.error is None))
+            except LakewardError as error:
+                if not error.retryable:
+                    self._store_end(statement, _as_info(error, records.now().wall))
+                raise
+            self._store_end(statement, result, [] if message is None else [self._event(statement, message, path)])
             self._parts.discovery.run_quietly()
             return result
 
         operations.in_turn(f"definitions {crc32(target.casefold().encode()) % _TURNS}", statement, work)
 
+    def _store_end(self, statement: Statement, end: StatementResult | ErrorInfo, events: Sequence[EventRecord] = ()) -> None:
+        table_id = end.table_id if isinstance(end, StatementResult) else None
+        with self._parts.table_records.changing():
+            self._parts.table_records.put(operations=self._parts.operations.done(statement, table_id, end), events=events)
+
     def _note(self, statement: Statement, message: str, path: TablePath) -> None:
         with self._parts.table_records.changing():
             self._parts.table_records.put(events=[self._event(statement, message, path)])
 
-    def _event(self, statement: Statement, message: str, path: TablePath | None) -> Any:
+    def _event(self, statement: Statement, message: str, path: TablePath | None) -> EventRecord:
         event_type = statement.name.replace(" ", "_")
         return call_event(self._parts, statement, event_type, message, {}, path=path)
 
@@ -205,6 +219,15 @@ def _column(change: SchemaChange) -> str:
 def _is_of(spec: TableSpec, table: TableInfo) -> bool:
     """Returns whether a table has the columns and the key of the definition."""
     return table.schema.names == spec.schema.names and table.primary_key == spec.primary_key
+
+
+def _is_newer(table: TableInfo, earlier: OperationRecord | None) -> bool:
+    """Returns whether the table was created after the first attempt of a statement began."""
+    return earlier is not None and table.created_at >= earlier.started_time
+
+
+def _as_info(error: LakewardError, now: datetime) -> ErrorInfo:
+    return ErrorInfo(error.error_class, error.message, None, error.hint or "", retryable=False, time=now)
 
 
 def _lake_copy(table: TableInfo) -> str:
