@@ -27,7 +27,7 @@ class TableRow:
     table_name: str = column("Name of the table.")
     table_id: int = column("Id of the table, never reused.")
     table_type: str = column("LOG or PRIMARY_KEY.")
-    bucket_count: int = column("Number of buckets, in each partition.", arrow_type=INT)
+    bucket_count: int = column("Number of buckets, in each new partition.", arrow_type=INT)
     bucket_keys: tuple[str, ...] = column("Columns that choose the bucket; empty = round robin.")
     primary_key: tuple[str, ...] = column("Columns of the primary key; empty in a log table.")
     partition_keys: tuple[str, ...] = column("Partition columns; empty = not partitioned.")

@@ -6,7 +6,7 @@ UTC datetimes, durations whole milliseconds and sizes bytes, unless a name says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -107,10 +107,14 @@ PARTITION_SEPARATOR = "$"
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition of a table. Its id is never reused; another partition may later have its name (`value$value`)."""
+    """One partition of a table. Its id is never reused; another partition may later have its name (`value$value`).
+
+    `bucket_count` is its own number of buckets, which never changes; None = that of its table.
+    """
 
     partition_id: int
     partition_name: str
+    bucket_count: int | None = None
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,19 @@ class TableInfo:
         """Returns the columns of a batch of a split: those of the lake table, and for a primary-key table the change type after them."""
         lake = self.lake_schema()
         return lake if self.table_type is TableType.LOG else pa.schema([*lake, CHANGE_TYPE_FIELD])
+
+
+def bucket_keys_of(table: TableInfo, partitions: Iterable[Partition]) -> list[BucketKey]:
+    """Returns all buckets of these partitions; of a table without partition keys, all its buckets."""
+    counts: dict[int | None, int] = {None: table.bucket_count}
+    if table.partition_keys:
+        counts = {partition.partition_id: partition.bucket_count or table.bucket_count for partition in partitions}
+    return [BucketKey(partition_id, bucket_id) for partition_id, count in counts.items() for bucket_id in range(count)]
+
+
+def with_other_buckets(table: TableInfo, partitions: Iterable[Partition]) -> Partition | None:
+    """Returns a partition whose number of buckets is not that of its table; None if there is none."""
+    return next((partition for partition in partitions if partition.bucket_count not in (None, table.bucket_count)), None)
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,33 @@ compares it with the record that is there now: a log that was cut and has grown 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
-from tiering.errors import LogBehindLake, LogRewritten, LogTruncated, SourceChanged
+from tiering.errors import InvalidArgument, LogBehindLake, LogRewritten, LogTruncated, SourceChanged
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType, with_other_buckets
 
 Traces = Mapping[tuple[BucketKey, int], str]
 """Traces by (bucket, offset): a text that identifies the last record below that offset."""
+
+
+def check_bucket_counts(table: TableInfo, partitions: Iterable[Partition]) -> None:
+    """Raises InvalidArgument if a partition has another number of buckets than its table (Fluss 1.0), and the buckets are chosen by a key.
+
+    A lake table has one number of buckets for the rows of a key. Without bucket keys no row has to be in a certain bucket.
+    """
+    other = with_other_buckets(table, partitions)
+    if other is None or not (table.bucket_keys or table.primary_key):
+        return
+    raise InvalidArgument(
+        f"the partition {other.partition_name!r} of {table.path} has {other.bucket_count} buckets, but the table has {table.bucket_count}: "
+        "its lake table has one number of buckets for all partitions",
+        hint=f"Set 'bucket.num' of the table back to {other.bucket_count} in Fluss, or drop the partition. Then {tier_call(table.path)}. "
+        "Nothing was lost: the log keeps what the lake lacks.",
+        table_path=table.path,
+        partition=other.partition_name,
+    )
 
 
 def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:

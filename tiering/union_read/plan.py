@@ -26,7 +26,17 @@ from tiering.model.reading.conditions import Condition, columns_of
 from tiering.model.reading.open_reads import AGAIN
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
-from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, Offsets, SkippedRecords, TableBucket, TableInfo, TablePath, TableType
+from tiering.model.tables import (
+    SYSTEM_COLUMNS,
+    BucketKey,
+    Offsets,
+    SkippedRecords,
+    TableBucket,
+    TableInfo,
+    TablePath,
+    TableType,
+    bucket_keys_of,
+)
 from tiering.planning.plan_splits import Plan, cut_splits, plan_round, replaced_buckets
 from tiering.union_read.changelog import ChangelogRows, changelog_schema
 from tiering.union_read.primary_key.bucket_merges import BucketChanges, merged_readers
@@ -320,7 +330,7 @@ class LogPart:
         self._skipped = skipped
         self.names: dict[int | None, str | None] = {None: None}
         """Names of the living partitions."""
-        partitions = source.partitions(table)
+        self._partitions = partitions = source.partitions(table)
         self.names |= {partition.partition_id: partition.partition_name for partition in partitions}
         self._ends = source.offsets(table)
         buckets_of_keys = partial(source.key_buckets, table) if isinstance(source, KeyBuckets) else None
@@ -367,9 +377,7 @@ class LogPart:
 
     def needless_buckets(self) -> list[BucketKey]:
         """Returns the living buckets that the conditions exclude."""
-        buckets = (BucketKey(partition_id, bucket) for partition_id in self.names for bucket in range(self._table.bucket_count))
-        is_partitioned = bool(self._table.partition_keys)
-        return [bucket for bucket in buckets if (bucket.partition_id is not None) == is_partitioned and not self._pruning.may_match(bucket)]
+        return [bucket for bucket in bucket_keys_of(self._table, self._partitions) if not self._pruning.may_match(bucket)]
 
     def needed_of(self, lake: Iterable[RowReader]) -> list[RowReader]:
         """Returns the readers of lake files without those of buckets that the conditions exclude."""

@@ -124,7 +124,8 @@ def check_counts(engine: Engine, report: Report, bucket_ranges: tuple[BucketRang
     for bucket_range in bucket_ranges:
         expected, actual = bucket_range.rows, counted.pop(bucket_range.place, 0)
         report.add("rows", bucket_range.name, expected == actual, expected, actual, count_details(expected, actual))
-    report_elsewhere(report, counted, engine.table.bucket_count)
+    highest_bucket = max((bucket_range.place[1] or 0 for bucket_range in bucket_ranges), default=0)
+    report_elsewhere(report, counted, max(engine.table.bucket_count, highest_bucket + 1))
 
 
 def count_details(expected: int, actual: int) -> str | None:

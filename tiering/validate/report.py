@@ -49,7 +49,7 @@ class Report:
 
 def report_elsewhere(report: Report, counted: Mapping[tuple[str, int | None], int], buckets: int) -> None:
     """Reports one row per place: of partitions that were dropped, or of another writer. `counted`: number of rows by partition and
-    bucket."""
+    bucket. `buckets`: the largest number of buckets of a partition."""
     for (partition, bucket), rows in sorted(counted.items(), key=lambda entry: (entry[0][0], -1 if entry[0][1] is None else entry[0][1])):
         number = "NULL" if bucket is None else str(bucket)
         name = f"{partition}/{number}" if partition else number

@@ -6,6 +6,7 @@ import socketserver
 import struct
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from google.protobuf.message import Message
@@ -78,6 +79,10 @@ class ScriptedFluss:
     def _serve(self, connection: Any) -> None:
         self.connections += 1
         self._open.append(connection)
+        with suppress(OSError):  # the connection was ended, by either side
+            self._read_requests(connection)
+
+    def _read_requests(self, connection: Any) -> None:
         stream = connection.makefile("rb")
         while head := stream.read(_REQUEST.size):
             length, key, _, request_id = _REQUEST.unpack(head)
@@ -93,11 +98,12 @@ class ScriptedFluss:
             answer = pb.ErrorResponse(error_code=refusal.code, error_message=str(refusal))
         if answer == HANG_UP:
             _shut(connection)
-        elif isinstance(answer, bytes):
-            connection.sendall(answer)
-        else:
+            return
+        if not isinstance(answer, bytes):
             kind = ERROR if isinstance(answer, pb.ErrorResponse) else OK
-            connection.sendall(frame(kind, request_id, answer.SerializeToString()))
+            answer = frame(kind, request_id, answer.SerializeToString())
+        with suppress(OSError):  # the connection was ended, by either side
+            connection.sendall(answer)
 
     def _api_versions(self, request: Message) -> Message:
         versions = [pb.PbApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()]

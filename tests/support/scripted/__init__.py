@@ -1,1 +1,1 @@
-"A Fluss cluster that a script plays, for releases whose server cannot be had."
+"""A Fluss cluster that a script plays, for releases whose server cannot be had."""

@@ -94,6 +94,8 @@ class ScriptedCluster(ScriptedFluss):
         """Tables that the next heartbeats assign."""
         self.routed: list[int | None] = []
         """The number of buckets of each request about a log that was answered; None = it had none."""
+        self.lists_bucket_counts = True
+        """Whether ListPartitionInfos has the number of buckets of each partition (1.0)."""
         self._offsets_files: dict[str, pb.PbTableOffsets] = {}
         self._next_id = 0
         answers = {key: getattr(self, name) for key, name in _ANSWERS.items()}
@@ -243,10 +245,10 @@ class ScriptedCluster(ScriptedFluss):
             for key, value in zip(table.partition_keys, partition.name.split("$"), strict=True):
                 spec.partition_key_values.add(key=key, value=value)
             message = answer.partitions_info.add(partition_id=partition.partition_id, partition_spec=spec)
-            if self.is_new:
+            if self.is_new and self.lists_bucket_counts:
                 message.bucket_count = partition.bucket_count
-                if partition.remote_data_dir is not None:
-                    message.remote_data_dir = partition.remote_data_dir
+            if self.is_new and partition.remote_data_dir is not None:
+                message.remote_data_dir = partition.remote_data_dir
         return answer
 
     def _check_routing(self, table: ScriptedTable, partition_id: int | None, message: Any) -> None:

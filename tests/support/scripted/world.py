@@ -16,7 +16,10 @@ from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.cluster.fluss.memory import FlussMemory
 from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.errors import LakewardError
 from tiering.model.assignments import ServiceMode
+from tiering.model.reading.conditions import Condition
+from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 
 
@@ -53,3 +56,20 @@ class ScriptedFlussWorld(LakeWorld):
     def lake_ids(self, table: TableInfo) -> list[int]:
         """The ids in the lake table, sorted."""
         return sorted(self.iceberg(table).scan().to_arrow()["id"].to_pylist())
+
+    def outcomes(self) -> dict[int, LakewardError | None]:
+        """A round of each table that is due; its error by table id."""
+        self.due()
+        errors: dict[int, LakewardError | None] = {}
+        while (answer := self.beat(request_table=True)).HasField("tiering_table"):
+            errors[answer.tiering_table.table_id] = self._stepped(answer).end().error
+        return errors
+
+    def fresh_ids(self, table: TableInfo, *conditions: Condition) -> list[int]:
+        """The ids of a read of lake and log, sorted. Conditions prune only."""
+        reads = self.coordinator.reads
+        _, ticket = reads.renew(reads.open(table.path, "tests", "").ticket)
+        tasks = reads.plan(ticket, ReadScan(conditions=conditions))[0]
+        ids = [row["id"] for task in tasks for batch in task.read() for row in batch.to_pylist()]
+        reads.close(ticket)
+        return sorted(ids)

@@ -23,7 +23,7 @@ from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_of
 from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, UnknownPartition, UnknownTable
 from tiering.instants import from_milliseconds
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath, bucket_keys_of
 
 THREADS = 16
 """Maximum number of concurrent requests: they wait for servers, and share one connection for each server."""
@@ -56,7 +56,7 @@ class FlussLogOffsets:
         Partitions that vanish in the meantime are left out of their table. Raises ClusterUnavailable if no table's log answers.
         """
         missing = {
-            TableBucket(table.table_id, bucket): table.path for table, partitions in tables for bucket in _buckets(table, partitions)
+            TableBucket(table.table_id, bucket): table.path for table, partitions in tables for bucket in bucket_keys_of(table, partitions)
         }
         ends: dict[tuple[TableBucket, int], int] = {}
         dropped: set[tuple[int, int | None]] = set()
@@ -101,7 +101,8 @@ class FlussLogOffsets:
 
     def _ask(self, question: _OffsetRequest) -> Mapping[int, int | LakewardError]:
         """Returns the requested end of each bucket's log, or the error that came instead."""
-        request = offsets_request(question.table_id, question.partition_id, question.bucket_ids, question.offset_type)
+        routing = self._client.routing(question.table_id, question.partition_id)
+        request = offsets_request(question.table_id, question.partition_id, question.bucket_ids, question.offset_type, routing)
         try:
             answers = self._client.call(question.server, request).buckets_resp
         except LakewardError as error:
@@ -130,11 +131,6 @@ def _bounds(ends: Mapping[tuple[TableBucket, int], int], place: TableBucket) -> 
     return BucketOffsets(ends[place, EARLIEST], max(ends[place, EARLIEST], ends[place, LATEST]))
 
 
-def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKey]:
-    partition_ids = [partition.partition_id for partition in partitions] if table.partition_keys else [None]
-    return [BucketKey(partition_id, bucket_id) for partition_id in partition_ids for bucket_id in range(table.bucket_count)]
-
-
 def _whole(
     tables: Sequence[tuple[TableInfo, Sequence[Partition]]],
     ends: Mapping[tuple[TableBucket, int], int],
@@ -145,7 +141,7 @@ def _whole(
     offsets = {
         table.table_id: {
             bucket: _bounds(ends, TableBucket(table.table_id, bucket))
-            for bucket in _buckets(table, partitions)
+            for bucket in bucket_keys_of(table, partitions)
             if (table.table_id, bucket.partition_id) not in dropped
         }
         for table, partitions in tables

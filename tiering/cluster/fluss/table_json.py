@@ -34,6 +34,10 @@ from tiering.model.tables import TableInfo, TablePath, TableType
 _log = structlog.get_logger(__name__)
 
 
+HISTORICAL_PARTITION, HISTORICAL_OPTION = "__historical__", "table.datalake.historical-partition.enabled"
+"""The system partition of Fluss 1.0 for rows of expired partitions (FIP-28), and the option that creates it."""
+
+
 @dataclass(frozen=True)
 class TableDescription:
     """The description of a table in GetTableInfo and Metadata. `created_ms` are milliseconds since the epoch."""
@@ -68,7 +72,7 @@ def table_info(
             bucket_keys=tuple(document.get("bucket_key") or ()),
             primary_key=primary_key,
             partition_keys=tuple(document.get("partition_key") or ()),
-            refusal=refusal or unreadable_format(properties, document["schema"]),
+            refusal=refusal or unreadable_format(properties, document["schema"]) or _historical_refusal(properties),
         )
         return with_options(info, properties, defaults)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -81,6 +85,25 @@ def table_info(
             created_at=from_milliseconds(description.created_ms),
             refusal=f"its description by the Fluss cluster cannot be read: {error!r}",
         )
+
+
+def _historical_refusal(properties: Mapping[str, str]) -> str | None:
+    """Returns why a table with rows of expired partitions is refused: no known field of its log names their original partitions."""
+    if properties.get(HISTORICAL_OPTION, "false").lower() != "true":
+        return None
+    return (
+        f"it has the option {HISTORICAL_OPTION!r}, and Lakeward cannot tell to which partitions the rows of the partition "
+        f"{HISTORICAL_PARTITION!r} belong. Tier the table with Fluss's own tiering service, or set the option to 'false' in Fluss before "
+        "a row of an expired partition is written"
+    )
+
+
+def historical_rows_refusal() -> str:
+    """Returns why a table is refused that still has the partition for rows of expired partitions, although its option is off by now."""
+    return (
+        f"it still has the partition {HISTORICAL_PARTITION!r}, and Lakeward cannot tell to which partitions its rows belong. "
+        f"Tier the table with Fluss's own tiering service, or recreate it without the option {HISTORICAL_OPTION!r}"
+    )
 
 
 def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tiering.cluster.fluss.settings import UpkeepDefaults
-from tiering.cluster.fluss.table_json import TableDescription, table_info
+from tiering.cluster.fluss.table_json import HISTORICAL_OPTION, HISTORICAL_PARTITION, TableDescription, historical_rows_refusal, table_info
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import AUTHORIZATION, error_code
@@ -31,6 +32,8 @@ class FlussTables:
         self._lock = threading.Lock()
         self._infos: dict[int, tuple[TableDescription, Mapping[str, str], TableInfo]] = {}
         self._listed: Sequence[TableInfo] = ()
+        self._bucket_counts: dict[int, Mapping[int, int]] = {}
+        """Numbers of buckets of partitions by table id and partition id, from Metadata."""
 
     def databases(self) -> Sequence[str]:
         """Returns the names of all databases, sorted."""
@@ -54,7 +57,15 @@ class FlussTables:
         """Returns one table. Raises UnknownTable, UnknownDatabase."""
         description = self._describe(path)
         self._check([description])
-        return self._info(description, self._own_options())
+        info = self._info(description, self._own_options())
+        if info.refusal is None and HISTORICAL_OPTION in info.properties and self._has_historical_partition(info):
+            return replace(info, refusal=historical_rows_refusal())
+        return info
+
+    def _has_historical_partition(self, table: TableInfo) -> bool:
+        request = fluss.ListPartitionInfosRequest(table_path=path_to_pb(table.path), include_system_partitions=True)
+        partitions = self._client.coordinator(request).partitions_info
+        return any(_name(table, partition.partition_spec) == HISTORICAL_PARTITION for partition in partitions)
 
     def hidden_reason(self, table_id: int, path: TablePath) -> str | None:
         """Returns why ListTables leaves out this table although it exists; None = it was dropped.
@@ -76,11 +87,36 @@ class FlussTables:
         """Returns the partitions of a table. Raises UnknownTable if the table id does not exist any more."""
         if table.partition_keys:
             answer = self._client.coordinator(fluss.ListPartitionInfosRequest(table_path=path_to_pb(table.path)))
-            partitions = tuple(Partition(info.partition_id, _name(table, info.partition_spec)) for info in answer.partitions_info)
+            partitions = self._with_buckets(
+                table,
+                [
+                    Partition(info.partition_id, _name(table, info.partition_spec), info.bucket_count or None)
+                    for info in answer.partitions_info
+                ],
+            )
         else:
             partitions = ()
         self.check_current(table)  # partitions are requested by name, so the table has to be the same after the answer
         return partitions
+
+    def _with_buckets(self, table: TableInfo, partitions: Sequence[Partition]) -> Sequence[Partition]:
+        """Returns the partitions with their own numbers of buckets. Before 1.0, all partitions have the number of their table.
+
+        A number that ListPartitionInfos lacks comes from Metadata, and is remembered because it never changes.
+        """
+        with self._lock:
+            known_counts = self._bucket_counts.get(table.table_id, {})
+        unknown = [part.partition_id for part in partitions if part.bucket_count is None and part.partition_id not in known_counts]
+        if unknown and self._client.is_release_1():
+            living = {part.partition_id for part in partitions}
+            known_counts = {number: count for number, count in known_counts.items() if number in living}
+            known_counts |= self._client.bucket_counts(table.table_id, table.path, unknown)
+            with self._lock:
+                self._bucket_counts[table.table_id] = known_counts
+        return tuple(
+            part if part.bucket_count is not None else replace(part, bucket_count=known_counts.get(part.partition_id))
+            for part in partitions
+        )
 
     def check_current(self, table: TableInfo) -> None:
         """Raises UnknownTable if the table does not exist any more, or another one has its name."""

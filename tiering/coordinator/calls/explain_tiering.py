@@ -22,7 +22,7 @@ from tiering.lake.maintenance import ColumnCheck
 from tiering.lake.rules.base_check import Base
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TableInfo
-from tiering.planning.check_log import begins_late, check_same_log
+from tiering.planning.check_log import begins_late, check_bucket_counts, check_same_log
 from tiering.planning.explain_plan import PlannedBuckets, explain_plan
 from tiering.planning.plan_splits import Plan, plan_round, readable_splits
 from tiering.procedures.explain_tiering import Decision, ExplainTiering, Explanation
@@ -114,6 +114,7 @@ def _plan(parts: CallParts, record: TableRecord, info: TableInfo, base: Base, lo
 
 
 def _checked_plan(record: TableRecord, info: TableInfo, base: Base, log_state: LogState) -> Plan:
+    check_bucket_counts(info, log_state.partitions)
     plan = plan_round(info, base.ranges, log_state.ends, log_state.partitions, log_state.snapshots, assigned_backlog(record))
     check_same_log(info, base.ranges, base.marker, log_state.traces)
     return plan

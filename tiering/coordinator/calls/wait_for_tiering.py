@@ -20,7 +20,7 @@ from tiering.coordinator.observing.lake_probes import LakeProbe, Side, SideRepor
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.states import TableState
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TableType, bucket_keys_of
 from tiering.procedures.base import Pool, Progress
 from tiering.procedures.wait_for_tiering import WaitForTiering, WaitForTieringResult
 
@@ -131,15 +131,15 @@ def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, in
     """Returns the offsets by bucket. Raises InvalidArgument for an unknown bucket, a negative offset, and an empty mapping."""
     if not offsets:
         raise errors.InvalidArgument("the offsets name no bucket", hint="Omit the argument to wait for the rows in the log now.")
-    partitions = {partition.partition_id for partition in parts.cluster.partitions(info)} if info.partition_keys else {None}
-    example = f"{next(iter(partitions), None) or 0}/0" if info.partition_keys else "0"
+    known_buckets = bucket_keys_of(info, parts.cluster.partitions(info) if info.partition_keys else ())
+    example = str(known_buckets[0]) if known_buckets else "0/0"
     targets = {}
     for text, offset in offsets.items():
         try:
             bucket = BucketKey.parse(text)
         except ValueError:
             bucket = None
-        if bucket is None or str(bucket) != text or bucket.partition_id not in partitions or not 0 <= bucket.bucket_id < info.bucket_count:
+        if bucket is None or str(bucket) != text or bucket not in known_buckets:
             raise errors.InvalidArgument(
                 f"{info.path} has no bucket {text[:60]!r}", hint=f"Name buckets as sys.lake_commits does, such as {example!r}."
             )

@@ -11,7 +11,7 @@ from tiering.lake.rules.base_check import ExpectedLake, check_base, check_same_b
 from tiering.model.assignments import ServiceMode
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import TableBucket, TableInfo
-from tiering.planning.check_log import begins_late, check_same_log
+from tiering.planning.check_log import begins_late, check_bucket_counts, check_same_log
 from tiering.planning.plan_splits import Plan, plan_round
 from tiering.round.steps import actions as act
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
@@ -107,6 +107,7 @@ def log_read(state: Round, event: act.LogRead) -> Step:
     last time.
     """
     base = base_of(state)
+    check_bucket_counts(table_of(state), event.partitions)
     try:
         plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots, state.assignment.backlog)
         check_same_log(table_of(state), base.ranges, base.marker, event.traces)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tiering.model.reading.conditions import AnyOf, Condition, Filter, Operator, columns_of
 from tiering.model.sql_types import Day, Instant, Value
-from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, Partition, TableInfo
+from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, Partition, TableInfo, with_other_buckets
 from tiering.union_read.pushdown.row_filter import applicable, are_applicable, conjuncts, fits, matching_rows
 
 MAX_KEYS = 1_000
@@ -51,7 +51,7 @@ def pruning_for(
     if not conditions:
         return Pruning()
     partition_ids = matching_partitions(table, conditions, partitions) if table.partition_keys else None
-    keys = None if buckets_of_keys is None else _bucket_keys(table, conditions)
+    keys = None if buckets_of_keys is None or with_other_buckets(table, partitions) else _bucket_keys(table, conditions)
     if keys is None or buckets_of_keys is None:
         return Pruning(partition_ids)
     bucket_ids = buckets_of_keys(keys) if keys.num_rows else ()

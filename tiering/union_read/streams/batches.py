@@ -16,7 +16,17 @@ from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
 from tiering.model.names import CHANGELOG_SUFFIX, sql_name
 from tiering.model.reading.scans import ReadMoment, ReadScan
-from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, BucketOffsets, ChangeType, SkippedRecords, TableInfo, TablePath, TableType
+from tiering.model.tables import (
+    CHANGE_TYPE_COLUMN,
+    BucketKey,
+    BucketOffsets,
+    ChangeType,
+    SkippedRecords,
+    TableInfo,
+    TablePath,
+    TableType,
+    bucket_keys_of,
+)
 from tiering.planning.check_log import check_reachable
 from tiering.union_read.plan import (
     NO_LAKE,
@@ -131,12 +141,13 @@ class StreamedTable:
         afterwards: it was dropped in between, or a list is out of date.
         """
         ends = self.cluster.offsets(table)
-        living = {partition.partition_id for partition in self.cluster.partitions(table)} if table.partition_keys else {None}
+        partitions = self.cluster.partitions(table) if table.partition_keys else ()
+        living = {partition.partition_id for partition in partitions} if table.partition_keys else {None}
         if unlisted := sorted((bucket for bucket in ends if bucket.partition_id not in living), key=BucketKey.sort_key):
             message = f"the cluster returned two lists of the partitions of {table.path}, and only one has that of bucket {unlisted[0]}"
             raise SourceChanged(message, hint="Start the query again.", table_path=table.path, bucket=unlisted[0])
         if start is None:
-            needed = {BucketKey(partition, bucket) for partition in living for bucket in range(table.bucket_count)}
+            needed = set(bucket_keys_of(table, partitions))
         else:
             needed = {bucket for bucket in start.buckets if bucket.partition_id in living}
         if missing := sorted(needed - ends.keys(), key=BucketKey.sort_key):

@@ -176,7 +176,7 @@ class RemoteEmbeddedCluster:
             after = partitions[-1].partition_id if partitions else 0
             request = pb.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
             answer = self._repeatable(self._stub.ListPartitions, request)
-            partitions += map(PARTITION.from_pb, answer.partitions)
+            partitions += (PARTITION.from_pb(partition, bucket_count=None) for partition in answer.partitions)
             more = answer.more
             pages.check(answer, len(answer.partitions), partitions[-1].partition_id if more and partitions else None)
             more = more and bool(answer.partitions)

@@ -37,7 +37,8 @@ SPEC = Codec(
     writing={pa.Schema: schema_to_pb},
 )
 """Reading raises InvalidData for a schema that cannot be read."""
-PARTITION = Codec(Partition, pb.PbPartition)
+PARTITION = Codec(Partition, pb.PbPartition, elsewhere=("bucket_count",))
+"""All partitions of a table of the embedded cluster have as many buckets as the table."""
 LOG_OFFSETS = Codec(BucketOffsets, pb.PbLogOffsets)
 BUCKET_OFFSETS = MappingCodec(BucketKey, BucketOffsets, pb.PbBucketOffsets)
 TIMESTAMPS = MappingCodec(BucketKey, datetime, pb.ListOldestTimestampsResponse.PbTimestamp)

@@ -78,7 +78,7 @@ def _partition_snapshots(
     try:
         return list(_bucket_snapshots(client, table, partition))
     except (ClusterUnavailable, UnknownPartition):  # 0.9.1 answers with a generic failure for a partition that vanished
-        if partition in partitions():
+        if any(present.partition_id == partition.partition_id for present in partitions()):
             raise
         return ()
 

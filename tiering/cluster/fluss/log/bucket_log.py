@@ -68,10 +68,10 @@ class BucketLog:
 
         Raises LogTruncated if the log starts after `offset`, ClusterUnavailable if it stays shorter than `stop`.
         """
-        request = fetch_request(max_bytes)
-        add_bucket(request, self.table_id, self.bucket, offset, max_bytes)
 
         def ask(server: ServerAddress) -> tuple[str, Any]:
+            request = fetch_request(max_bytes)
+            add_bucket(request, self.table_id, self.bucket, offset, max_bytes, self._routing())
             answer = self.client.call(server, request).tables_resp[0].buckets_resp[0]
             if answer.error_code not in (0, LOG_OFFSET_OUT_OF_RANGE):
                 raise self._refusal(answer.error_code, answer.error_message)
@@ -88,12 +88,15 @@ class BucketLog:
     def _bounds(self, server: ServerAddress) -> BucketOffsets:
         ends = []
         for offset_type in (EARLIEST, LATEST):
-            request = offsets_request(self.table_id, self.bucket.partition_id, [self.bucket.bucket_id], offset_type)
+            request = offsets_request(self.table_id, self.bucket.partition_id, [self.bucket.bucket_id], offset_type, self._routing())
             (answer,) = self.client.call(server, request).buckets_resp
             if answer.error_code:
                 raise self._refusal(answer.error_code, answer.error_message)
             ends.append(answer.offset)
         return BucketOffsets(*ends)
+
+    def _routing(self) -> int | None:
+        return self.client.routing(self.table_id, self.bucket.partition_id)
 
     def _nothing_from(self, offset: int, stop: int, server: ServerAddress) -> _RetryLater:
         """Returns why no records came, although no call failed."""
@@ -155,10 +158,17 @@ class BucketLog:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-def offsets_request(table_id: int, partition_id: int | None, bucket_ids: Sequence[int], offset_type: int) -> fluss.ListOffsetsRequest:
-    """Returns a ListOffsets for one end of the logs of these buckets, EARLIEST or LATEST."""
+def offsets_request(
+    table_id: int, partition_id: int | None, bucket_ids: Sequence[int], offset_type: int, routing: int | None
+) -> fluss.ListOffsetsRequest:
+    """Returns a ListOffsets for one end of the logs of these buckets, EARLIEST or LATEST. `routing`: `FlussClient.routing`."""
     return fluss.ListOffsetsRequest(
-        follower_server_id=_CLIENT, offset_type=offset_type, table_id=table_id, partition_id=partition_id, bucket_id=bucket_ids
+        follower_server_id=_CLIENT,
+        offset_type=offset_type,
+        table_id=table_id,
+        partition_id=partition_id,
+        bucket_id=bucket_ids,
+        routing_bucket_count=routing,
     )
 
 
@@ -167,10 +177,14 @@ def fetch_request(max_bytes: int, max_wait_ms: int = _MAX_WAIT_MS) -> fluss.Fetc
     return fluss.FetchLogRequest(follower_server_id=_CLIENT, max_bytes=max_bytes, max_wait_ms=max_wait_ms, min_bytes=1)
 
 
-def add_bucket(request: fluss.FetchLogRequest, table_id: int, bucket: BucketKey, offset: int, max_bytes: int) -> None:
-    """Adds a bucket to the request: its records from `offset` on, at most `max_bytes` of them."""
+def add_bucket(request: fluss.FetchLogRequest, table_id: int, bucket: BucketKey, offset: int, max_bytes: int, routing: int | None) -> None:
+    """Adds a bucket to the request: its records from `offset` on, at most `max_bytes` of them. `routing`: `FlussClient.routing`."""
     if not request.tables_req:
         request.tables_req.add(table_id=table_id, projection_pushdown_enabled=False)
     request.tables_req[0].buckets_req.add(
-        partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, fetch_offset=offset, max_fetch_bytes=max_bytes
+        partition_id=bucket.partition_id,
+        bucket_id=bucket.bucket_id,
+        fetch_offset=offset,
+        max_fetch_bytes=max_bytes,
+        routing_bucket_count=routing,
     )

@@ -64,7 +64,8 @@ def header_answers(client: FlussClient, table: TableInfo, offsets: Offsets) -> I
 def _ask(client: FlussClient, server: ServerAddress, table: TableInfo, offsets: Offsets) -> list[HeaderResponse]:
     request = fetch_request(_ANSWER_BYTES, max_wait_ms=0)
     for bucket, offset in offsets.items():
-        add_bucket(request, table.table_id, bucket, offset, _HEADER_FETCH_BYTES)
+        routing = client.routing(table.table_id, bucket.partition_id)
+        add_bucket(request, table.table_id, bucket, offset, _HEADER_FETCH_BYTES, routing)
     answers = []
     for of_table in client.call(server, request).tables_resp:
         for content in of_table.buckets_resp:

@@ -1,6 +1,6 @@
 """The calls of Fluss that this project uses: key, request and answer, and which of them may be repeated.
 
-Keys, names and fields are those of Fluss 0.9. This client uses version 0 of each call.
+Keys, names and fields are those of Fluss 0.9 and 1.0. This client uses version 0 of each call.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ NEEDED_OF_A_TABLET_SERVER = (FETCH_LOG, LIST_OFFSETS)
 """Calls without which no log can be read."""
 LEASES = (ACQUIRE_KV_SNAPSHOT_LEASE, RELEASE_KV_SNAPSHOT_LEASE, DROP_KV_SNAPSHOT_LEASE)
 """Calls without which rounds can continue."""
+
+ALTER_DATABASE_KEY = 1060
+"""The lowest key that Fluss has from 1.0 on. This client does not make the call: the key tells the release."""
 
 _BY_REQUEST = {api.request: api for api in APIS}
 

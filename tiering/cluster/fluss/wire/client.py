@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tiering.cluster.fluss.settings import FlussConnection, ServerAddress
-from tiering.cluster.fluss.wire.api import NEEDED_OF_A_COORDINATOR, Api, api_of, path_to_pb
+from tiering.cluster.fluss.wire.api import ALTER_DATABASE_KEY, NEEDED_OF_A_COORDINATOR, Api, api_of, path_to_pb
 from tiering.cluster.fluss.wire.connection import ConnectionBroken, ConnectionPool, ServerConnection
 from tiering.cluster.fluss.wire.errors import error_code
 from tiering.cluster.fluss.wire.metadata import ClusterMetadata, ClusterServers
@@ -104,6 +104,22 @@ class FlussClient:
             if error_code(refusal) is not None:
                 self._check_there(path, table_id, buckets)
             raise
+
+    def routing(self, table_id: int, partition_id: int | None) -> int | None:
+        """Returns the number of buckets that a request about a log of this partition has to name; None = the server reported none.
+
+        It is learned together with the leaders, so after error 74 (INVALID_BUCKET_ROUTING) the next lookup of a leader corrects it.
+        """
+        return self._metadata.routing(table_id, partition_id)
+
+    def bucket_counts(self, table_id: int, path: TablePath, partition_ids: Collection[int]) -> Mapping[int, int]:
+        """Returns the number of buckets of these partitions, as Metadata reports it. Raises the errors of `leaders_of`."""
+        with self._unavailable_if_broken():
+            return self._metadata.bucket_counts(table_id, path, partition_ids)
+
+    def is_release_1(self) -> bool:
+        """Returns whether the coordinator is of Fluss 1.0 or newer. Fluss's coordinator is upgraded after the tablet servers."""
+        return ALTER_DATABASE_KEY in self.coordinator_connection().offered.versions
 
     def forget_leader(self, path: TablePath, table_id: int, bucket: BucketKey) -> None:
         """Forgets the bucket's leader, because the server denied leading it or did not answer; the next use requests it again."""

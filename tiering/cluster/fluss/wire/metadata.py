@@ -36,6 +36,7 @@ class ClusterMetadata:
         self._lock = threading.Lock()
         self._servers: ClusterServers | None = None
         self._leaders: dict[tuple[int, BucketKey], ServerAddress] = {}
+        self._routing: dict[tuple[int, int | None], int] = {}
         self._known_servers: tuple[ServerAddress, ...] = ()
 
     @property
@@ -66,6 +67,24 @@ class ClusterMetadata:
         """Forgets a bucket's leader; the next use requests it again."""
         with self._lock:
             self._leaders.pop((table_id, bucket), None)
+
+    def routing(self, table_id: int, partition_id: int | None) -> int | None:
+        """Returns the number of buckets that Metadata reported last for a partition; None = none, as before 1.0."""
+        with self._lock:
+            return self._routing.get((table_id, partition_id))
+
+    def bucket_counts(self, table_id: int, path: TablePath, partition_ids: Collection[int]) -> dict[int, int]:
+        """Returns the numbers of buckets of partitions: those that are reported, or else the number of the buckets that are described.
+
+        Leaves out partitions that do not exist any more. Raises the errors of `leaders`.
+        """
+        answer = self._ask(pb.MetadataRequest(table_path=[path_to_pb(path)], partitions_id=sorted(partition_ids)))
+        self._keep_leaders(path, table_id, answer)
+        return {
+            partition.partition_id: partition.bucket_count or len(partition.bucket_metadata)
+            for partition in answer.partition_metadata
+            if partition.table_id == table_id and (partition.bucket_count or partition.bucket_metadata)
+        }
 
     def leaders(self, path: TablePath, table_id: int, buckets: Collection[BucketKey]) -> dict[BucketKey, ServerAddress]:
         """Returns the leaders of the buckets; buckets without a leader are left out.
@@ -98,6 +117,7 @@ class ClusterMetadata:
     def _keep_leaders(self, path: TablePath, table_id: int, answer: pb.MetadataResponse) -> dict[BucketKey, ServerAddress]:
         servers = self._keep_servers(answer)
         fresh: dict[BucketKey, ServerAddress] = {}
+        routing: dict[tuple[int, int | None], int] = {}
         for table in answer.table_metadata:
             if table.table_id != table_id:
                 raise UnknownTable(f"table {path} with id {table_id} does not exist any more: another one has its name", table_id=table_id)
@@ -105,7 +125,10 @@ class ClusterMetadata:
         for partition in answer.partition_metadata:
             if partition.table_id == table_id:
                 fresh |= _leaders(partition.partition_id, partition.bucket_metadata, servers)
+                if partition.HasField("bucket_count"):
+                    routing[table_id, partition.partition_id] = partition.bucket_count
         with self._lock:
+            self._routing |= routing
             self._leaders |= {(table_id, bucket): leader for bucket, leader in fresh.items()}
         return fresh
 
