@@ -210,3 +210,16 @@ def test_the_draws_find_texts_of_more_words_than_are_counted(monkeypatch: pytest
     monkeypatch.setattr("tiering.lake.proof.row_checksum.MOST_PLACES", 1 << 20)
     with pytest.raises(IndexError):
         drawn(many_texts(check_long_texts))()
+
+
+def test_other_names_of_columns_and_fields_do_not_change_the_checksum_if_the_former_ones_are_given() -> None:
+    place = pa.struct([pa.field("city", pa.string()), pa.field("zip", pa.int32())])
+    former = pa.schema([pa.field("id", pa.int64()), pa.field("places", pa.list_(place)), pa.field("by_day", pa.map_(pa.string(), place))])
+    values = [{"id": 1, "places": [{"city": "a", "zip": 1}, None], "by_day": [("x", {"city": None, "zip": 2})]}, {"id": None}]
+    rows = pa.RecordBatch.from_pylist(values, schema=former)
+    town = pa.struct([pa.field("town", pa.string()), pa.field("code", pa.int32())])
+    present = pa.schema([pa.field("no", pa.int64()), pa.field("at", pa.list_(town)), pa.field("days", pa.map_(pa.string(), town))])
+    renamed_values = [{"no": 1, "at": [{"town": "a", "code": 1}, None], "days": [("x", {"town": None, "code": 2})]}, {"no": None}]
+    renamed = pa.RecordBatch.from_pylist(renamed_values, schema=present)
+    assert row_checksum(renamed, former) == row_checksum(rows)
+    assert row_checksum(renamed) != row_checksum(rows)

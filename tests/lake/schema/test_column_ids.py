@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.clusters.memory_cluster import log_table
 from support.values.schemas import change_of, types
 from tiering.errors import InvalidArgument, MarkerCorrupt, SourceChanged
-from tiering.lake.schema.column_ids import ColumnIds, FollowedColumns, followed_columns, lake_columns_of_source, same_fields
+from tiering.lake.schema.column_ids import ColumnIds, FollowedColumns, followed_columns, lake_columns_of_source, proof_columns, same_fields
 from tiering.model.schema.changes import (
     AddColumn,
     After,
@@ -66,7 +66,7 @@ class Lake:
         followed = followed_columns(source, self.columns, self.recorded, self.last_id, lake_type, keep_dropped=self._keep_dropped)
         assert followed.misfit is None
         assert not followed.extras
-        self.columns, self.recorded = followed.columns, ColumnIds(0, followed.pairs)
+        self.columns, self.recorded = followed.columns, ColumnIds(0, followed.pairs, 0, followed.proof_names)
         self.last_id = max([self.last_id, *(field_id(field) or 0 for field in all_fields(self.columns))])
         return followed
 
@@ -192,7 +192,7 @@ def test_a_lake_follows_any_sequence_of_changes(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         lake.recorded = None
         lake.follow(source)
-    number = 0
+    number, proof_names = 0, proof_names_of(lake)
     for _ in range(data.draw(st.integers(1, 4))):
         held = {field_id(field) for field in all_fields(source)}
         for _ in range(data.draw(st.integers(0, 4))):
@@ -210,10 +210,32 @@ def test_a_lake_follows_any_sequence_of_changes(data: st.DataObject) -> None:
         assert not keep or before <= set(lake_ids)
         assert lake.recorded is not None
         assert ColumnIds.parse(lake.recorded.text()) == lake.recorded
+        kept_names = {number: name for number, name in proof_names.items() if number in proof_names_of(lake)}
+        proof_names = proof_names_of(lake)
+        assert kept_names.items() <= proof_names.items()
         for kind in [lake.columns, *(field.type for field in all_fields(lake.columns))]:
             folded = [name.lower() for name in names(kind)]
             assert len(set(folded)) == len(folded)
         assert [path for path in names(source) if path not in names(lake.columns)] == []
+
+
+def proof_names_of(lake: Lake) -> dict[int | None, str]:
+    """The names in checksums by field id. No struct has one twice."""
+    columns = proof_columns(lake.columns, lake.recorded)
+    for kind in [columns, *(field.type for field in all_fields(columns))]:
+        assert len(set(names(kind))) == len(names(kind))
+    return {field_id(field): field.name for field in all_fields(columns)}
+
+
+def test_the_name_in_checksums_stays_and_is_never_given_again() -> None:
+    lake = Lake(ORDERS)
+    source = after(RenameColumn(("qty",), "count"), AddColumn(pa.field("qty", pa.string())), RenameColumn(("place", "zip"), "code"))
+    lake.follow(source)
+    assert names(lake.columns) == ["id", "count", "place", "qty"]
+    assert names(proof_columns(lake.columns, lake.recorded)) == ["id", "qty", "place", f"qty#{field_id(lake.columns.field('qty'))}"]
+    assert names(proof_columns(lake.columns, lake.recorded).field("place").type) == ["city", "zip"]
+    assert lake.recorded is not None
+    assert ColumnIds.parse(lake.recorded.text()) == lake.recorded
 
 
 def _check_reading(source: pa.Schema, lake: Lake, held: set[int]) -> None:
@@ -226,10 +248,10 @@ def _check_reading(source: pa.Schema, lake: Lake, held: set[int]) -> None:
 
 
 def test_a_text_that_is_not_the_property_is_refused() -> None:
-    for text in ("", "1", "x;1:1", "0;1:1", "0/0;1", "0/0;1:1,", "0/0;1:1*", "0/0;-1:1"):
+    for text in ("", "1", "0;1:1", "x/0;1:1", "0/0;1:1,", "0/0;1:1*", "0/0;-1:1", "0/0;1:1;", "0/0;1:1;{1}"):
         with pytest.raises(MarkerCorrupt):
             ColumnIds.parse(text)
-    assert ColumnIds.parse("3/0;").pairs == ()
+    assert ColumnIds.parse("3/7;") == ColumnIds(3, (), 7)
 
 
 def test_an_older_schema_of_the_source_does_not_undo_what_the_lake_follows() -> None:

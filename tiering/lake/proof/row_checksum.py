@@ -63,27 +63,30 @@ _STORED_AS: dict[pa.DataType, type[np.generic]] = {
 }
 
 
-def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
-    """Returns the checksum of `rows`, from 0 to 2^64 - 1. The checksum of two batches is the sum of their checksums, modulo 2^64."""
+def row_checksum(rows: pa.Table | pa.RecordBatch, names: pa.Schema | None = None) -> int:
+    """Returns the checksum of `rows`, from 0 to 2^64 - 1. The checksum of two batches is the sum of their checksums, modulo 2^64.
+
+    `names`: columns in the order of the rows, whose names are the seeds (`schema.column_ids.proof_columns`); None = the names of the rows.
+    """
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    return sum(int(block.sum(dtype=np.uint64)) for block in _hashed_blocks(table)) % MODULUS
+    return sum(int(block.sum(dtype=np.uint64)) for block in _hashed_blocks(table, names)) % MODULUS
 
 
-def row_hashes(rows: pa.RecordBatch) -> Words:
-    """Returns what each row adds to the checksum."""
-    return np.concatenate([np.zeros(0, np.uint64), *(block.copy() for block in _hashed_blocks(pa.Table.from_batches([rows])))])
+def row_hashes(rows: pa.RecordBatch, names: pa.Schema | None = None) -> Words:
+    """Returns what each row adds to the checksum. `names` as in `row_checksum`."""
+    return np.concatenate([np.zeros(0, np.uint64), *(block.copy() for block in _hashed_blocks(pa.Table.from_batches([rows]), names))])
 
 
-def _hashed_blocks(table: pa.Table) -> Iterator[Words]:
+def _hashed_blocks(table: pa.Table, names: pa.Schema | None) -> Iterator[Words]:
     """Yields the hashes of consecutive rows. Each block reuses the memory of the one before."""
-    seeds = [_seed(name) for name in table.column_names]
+    fields = list(table.schema if names is None else names)
     sums, words, spare = np.empty((3, min(BLOCK_ROWS, table.num_rows)), np.uint64)
     for first in range(0, table.num_rows, BLOCK_ROWS):
         for block in table.slice(first, BLOCK_ROWS).combine_chunks().to_batches():
             count = block.num_rows
             sums[:count] = _STEP
-            for column, seed in zip(block.columns, seeds, strict=True):
-                sums[:count] += _hashes(column, seed, words[:count], spare[:count])
+            for column, field in zip(block.columns, fields, strict=True):
+                sums[:count] += _hashes(column, _seed(field.name), field.type, words[:count], spare[:count])
             yield _mixed(sums[:count], spare[:count])
 
 
@@ -103,29 +106,34 @@ def _mixed(words: Words, spare: Words | None = None) -> Words:
     return words
 
 
-def _hashes(column: pa.Array[Any], seed: np.uint64, out: Words | None = None, spare: Words | None = None) -> Words:
-    """Returns one word for each value; 0 for NULL. The result may be in `out`, and `spare` is overwritten."""
+def _hashes(
+    column: pa.Array[Any], seed: np.uint64, names: pa.DataType | None = None, out: Words | None = None, spare: Words | None = None
+) -> Words:
+    """Returns one word for each value; 0 for NULL. The result may be in `out`, and `spare` is overwritten.
+
+    `names`: a type whose structs have the names that seed the hashes; None = the type of the column.
+    """
     if column.null_count == len(column):
         return np.zeros(len(column), np.uint64)
-    hashes = _of_type(column, seed, out, spare)
+    hashes = _of_type(column, seed, names or column.type, out, spare)
     if column.null_count:
         hashes *= _bits(column.buffers()[0], column.offset, len(column))
     return hashes
 
 
-def _of_type(column: pa.Array[Any], seed: np.uint64, out: Words | None, spare: Words | None) -> Words:
+def _of_type(column: pa.Array[Any], seed: np.uint64, names: pa.DataType, out: Words | None, spare: Words | None) -> Words:
     """Returns one word for each value. NULL gets any word."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _hashes(cast(Any, column).dictionary_decode(), seed, out, spare)
+        return _hashes(cast(Any, column).dictionary_decode(), seed, None, out, spare)
     if pa.types.is_decimal(kind):
         return _decimals(column, seed, out, spare)
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return _texts(column, seed)
     if pa.types.is_struct(kind):
-        return _structs(column, seed)
+        return _structs(column, seed, names)
     if pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _lists(column, seed)
+        return _lists(column, seed, names)
     return _mixed(_seeded(_words(column), seed, out), spare)
 
 
@@ -263,18 +271,19 @@ def _words_of_texts(windows: Words, starts: Integers, lengths: Integers, seed: n
     return hashes
 
 
-def _structs(column: Any, seed: np.uint64) -> Words:
+def _structs(column: Any, seed: np.uint64, names: Any) -> Words:
     hashes = np.full(len(column), seed, np.uint64)
     for index in range(column.type.num_fields):
-        hashes += _hashes(column.field(index), seed ^ _seed(column.type.field(index).name))
+        field = names.field(index)
+        hashes += _hashes(column.field(index), seed ^ _seed(field.name), field.type)
     return _mixed(hashes + _STEP)
 
 
-def _lists(column: Any, seed: np.uint64) -> Words:
+def _lists(column: Any, seed: np.uint64, names: Any) -> Words:
     """Hashes each element together with its position in its list, and adds it to the hash of its list."""
     lengths = np.asarray(pc.fill_null(_lengths(column), 0)).astype(np.int64)
     hashes = _mixed(_seeded(lengths.view(np.uint64), seed))
-    elements = _elements(column, seed)
+    elements = _elements(column, seed, names)
     ends = np.cumsum(lengths)
     firsts = ends - lengths
     places = np.arange(1, len(elements) + 1) - np.repeat(firsts, lengths)
@@ -296,9 +305,10 @@ def _map_as_list(column: Any) -> Any:
     return column.cast(pa.list_(pa.field("entries", entry, nullable=False)))
 
 
-def _elements(column: Any, seed: np.uint64) -> Words:
+def _elements(column: Any, seed: np.uint64, names: Any) -> Words:
     """Returns the hashes of the elements of all lists that are not NULL, in order. A NULL in a list counts only by its position."""
     if not pa.types.is_map(column.type):
-        return _hashes(column.flatten(), seed)
+        return _hashes(column.flatten(), seed, names.value_type)
     entries = _map_as_list(column).flatten()
-    return _mixed(_hashes(entries.field(0), seed) + _mixed(_hashes(entries.field(1), seed ^ _STEP) + _STEP))
+    keys, items = _hashes(entries.field(0), seed, names.key_type), _hashes(entries.field(1), seed ^ _STEP, names.item_type)
+    return _mixed(keys + _mixed(items + _STEP))

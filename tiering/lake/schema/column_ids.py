@@ -12,10 +12,12 @@ system columns are in neither of them.
 from __future__ import annotations
 
 import itertools
+import json
 import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 import pyarrow as pa
@@ -39,8 +41,8 @@ from tiering.model.schema.field_ids import (
 from tiering.model.tables import TableInfo
 
 COLUMN_IDS = "lakeward.column-ids"
-"""Name of the lake table's property: the schema ids of the lake table that Lakeward wrote and of its source, and the pairs of ids."""
-_SCHEMAS = re.compile(r"(\d+)/(\d+)", re.ASCII)
+"""Name of the lake table's property, whose value is `ColumnIds.text`."""
+_TEXT = re.compile(r"(?P<schema>\d+)/(?P<source>\d+);(?P<runs>[^;]*)(;(?P<names>\{.*\}))?", re.ASCII | re.DOTALL)
 _RUN = re.compile(r"(\d+):(\d+)(?:\*(\d+))?", re.ASCII)
 
 LakeType = Callable[[pa.DataType], pa.DataType]
@@ -53,13 +55,15 @@ HoldsType = Callable[[pa.DataType, pa.DataType], bool]
 class ColumnIds:
     """The fields of a lake table: pairs of a source's and a lake's field id, in the order that the source's fields had.
 
-    `schema_id` is the id of the lake table's schema with which the pairs were written, and `source_schema_id` that of the source's schema
-    (`TableInfo.schema_id`).
+    `schema_id` is the id of the lake table's schema with which the pairs were written. `source_schema_id` is the `TableInfo.schema_id` of
+    the source then.
     """
 
     schema_id: int
     pairs: tuple[tuple[int, int], ...]
     source_schema_id: int = 0
+    proof_names: Mapping[int, str] = dataclass_field(default_factory=dict)
+    """The names of lake fields in checksums of rows (`proof_columns`), by field id, unless it is their present name."""
 
     @property
     def lake_ids(self) -> Mapping[int, int]:
@@ -67,30 +71,36 @@ class ColumnIds:
         return dict(self.pairs)
 
     def text(self) -> str:
-        """Returns the value of the property, such as `2/5;1:1*12,14:20`: twelve fields from 1 on, and the field 14 as 20."""
+        """Returns the value of the property, such as `0/3;1:1*12,14:20;{"20": "qty"}`.
+
+        The schema ids are 0 and 3. The fields are twelve fields from 1 on, and the field 14 as 20, whose name in checksums is `qty`.
+        """
         runs: list[list[int]] = []
         for source, lake in self.pairs:
             if runs and (source, lake) == (runs[-1][0] + runs[-1][2], runs[-1][1] + runs[-1][2]):
                 runs[-1][2] += 1
             else:
                 runs.append([source, lake, 1])
-        return f"{self.schema_id}/{self.source_schema_id};" + ",".join(
-            f"{source}:{lake}" + (f"*{count}" if count > 1 else "") for source, lake, count in runs
-        )
+        pairs = ",".join(f"{source}:{lake}" + (f"*{count}" if count > 1 else "") for source, lake, count in runs)
+        names = {str(number): name for number, name in self.proof_names.items()}
+        return f"{self.schema_id}/{self.source_schema_id};{pairs}" + (f";{json.dumps(names)}" if names else "")
 
     @staticmethod
     def parse(text: str) -> ColumnIds:
         """Returns the ids whose `text` this is. Raises MarkerCorrupt for any other text."""
-        schemas, semicolon, runs = text.partition(";")
-        numbers = _SCHEMAS.fullmatch(schemas)
-        matches = [_RUN.fullmatch(run) for run in runs.split(",")] if runs else []
-        if numbers is None or not semicolon or None in matches:
-            raise MarkerCorrupt(f"the property {COLUMN_IDS} of the lake table is {text[:60]!r}, which cannot be read")
+        match = _TEXT.fullmatch(text)
+        matches = [_RUN.fullmatch(run) for run in match["runs"].split(",")] if match is not None and match["runs"] else []
+        if match is None or None in matches:
+            raise _unreadable(text)
         pairs: list[tuple[int, int]] = []
-        for match in matches:
-            source, lake, count = (int(part or 1) for part in match.groups())  # type: ignore[union-attr]  # checked above
+        for run in matches:
+            source, lake, count = (int(part or 1) for part in run.groups())  # type: ignore[union-attr]  # checked above
             pairs += [(source + place, lake + place) for place in range(count)]
-        return ColumnIds(int(numbers[1]), tuple(pairs), int(numbers[2]))
+        try:
+            names = {int(number): str(name) for number, name in json.loads(match["names"] or "{}").items()}
+        except ValueError as error:
+            raise _unreadable(text) from error
+        return ColumnIds(int(match["schema"]), tuple(pairs), int(match["source"]), names)
 
     def check_source(self, table: TableInfo) -> None:
         """Raises SourceChanged if the lake table already follows a newer schema of the source than that of `table`."""
@@ -100,6 +110,10 @@ class ColumnIds:
                 f"planned with its schema {table.schema_id}",
                 table_path=table.path,
             )
+
+
+def _unreadable(text: str) -> MarkerCorrupt:
+    return MarkerCorrupt(f"the property {COLUMN_IDS} of the lake table is {text[:60]!r}, which cannot be read")
 
 
 def same_fields(source: pa.Schema, lake: pa.Schema, schema_id: int, source_schema_id: int = 0) -> ColumnIds:
@@ -112,14 +126,15 @@ def same_fields(source: pa.Schema, lake: pa.Schema, schema_id: int, source_schem
 class FollowedColumns:
     """The columns that a lake table shall have.
 
-    `columns` have the lake's field ids; new fields have the next ones. `pairs` are the ids for the property. `changes` says in words what
-    differs from the present columns; empty = nothing. `misfit` is the path of the first field that the lake table cannot follow, with the
-    difference as a text whose subject is the lake table; None = it can. `extras` are the paths of fields that only the lake table has, and
-    that no source field was.
+    `columns` have the lake's field ids; new fields have the next ones. `pairs` and `proof_names` are for the property. `changes` says in
+    words what differs from the present columns; empty = nothing. `misfit` is the path of the first field that the lake table cannot
+    follow, with the difference as a text whose subject is the lake table; None = it can. `extras` are the paths of fields that only the
+    lake table has, and that no source field was.
     """
 
     columns: pa.Schema
     pairs: tuple[tuple[int, int], ...]
+    proof_names: Mapping[int, str]
     changes: tuple[str, ...]
     misfit: tuple[str, str] | None
     extras: tuple[str, ...]
@@ -150,7 +165,10 @@ def followed_columns(
         follower.check_renamed(lake, recorded_lake)
         follower.follows_order = _has_new_order(source, lake, recorded)
     columns = pa.schema(follower.fields(list(source), list(lake), ()))
-    return FollowedColumns(columns, _pairs(source, columns, recorded), tuple(follower.changes), follower.misfit, tuple(follower.extras))
+    names = _proof_names(lake, columns, {} if recorded is None else recorded.proof_names)
+    return FollowedColumns(
+        columns, _pairs(source, columns, recorded), names, tuple(follower.changes), follower.misfit, tuple(follower.extras)
+    )
 
 
 def lake_columns_of_source(source: pa.Schema, lake: pa.Schema, recorded: ColumnIds | None) -> pa.Schema:
@@ -165,6 +183,39 @@ def lake_columns_of_source(source: pa.Schema, lake: pa.Schema, recorded: ColumnI
     numbers |= {matches[path]: number for path, number in _paths(source) if path in matches}
     unused = itertools.count(max([*_ids(source), *numbers.values()]) + 1)
     return pa.schema([_renumbered(field, numbers, unused) for field in lake])
+
+
+def proof_columns(lake: pa.Schema, recorded: ColumnIds | None) -> pa.Schema:
+    """Returns the lake's columns with the names that seed the checksums of rows (`lake.proof.row_checksum`).
+
+    The name of a field in checksums never changes, so that a file that was written before a column was renamed has the same checksum
+    afterwards. Two fields of a table never have the same one.
+    """
+    names = {} if recorded is None else recorded.proof_names
+    return pa.schema([_named_for_proof(field, names) for field in lake]) if names else lake
+
+
+def _named_for_proof(field: pa.Field[Any], names: Mapping[int, str]) -> pa.Field[Any]:
+    kind = field.type
+    if kind.num_fields:
+        kind = with_children(kind, [_named_for_proof(inner, names) for inner in children(kind)])
+    return field.with_type(kind).with_name(names.get(field_id(field) or 0, field.name))
+
+
+def _proof_names(before: pa.Schema, after: pa.Schema, recorded: Mapping[int, str]) -> Mapping[int, str]:
+    """Returns the names for the property. A new field whose name another field has in checksums gets one with its id."""
+    present = _names(after)
+    names = {**_names(before), **recorded}
+    used = set(names.values())
+    for number, name in present.items():
+        names.setdefault(number, f"{name}#{number}" if name in used else name)
+    return {number: name for number, name in names.items() if number in recorded or present.get(number, name) != name}
+
+
+def _names(kind: pa.Schema | pa.DataType) -> dict[int, str]:
+    """Returns the names of columns and of fields of structs by field id."""
+    own = {field_id(field) or 0: field.name for field in children(kind) if isinstance(kind, pa.Schema | pa.StructType)}
+    return own | {number: name for field in children(kind) for number, name in _names(field.type).items()}
 
 
 def matched_fields(source: pa.Schema, lake: pa.Schema, recorded: ColumnIds | None) -> Mapping[FieldPath, int]:
