@@ -73,6 +73,11 @@ class FlussFormats:
         options = (str(version), _word(change_types is None), compression, _word(has_statistics))
         return _bytes(self._answer("batch", rows.schema, original, *options))
 
+    def packed(self, rows: pa.RecordBatch, change_types: Sequence[int], encoding: RowEncoding, version: int) -> bytes:
+        """Returns a record batch of a log in the format INDEXED or COMPACTED, from offset 0 on."""
+        original = record_batch(rows, 0, change_types=change_types)
+        return _bytes(self._answer("packed", rows.schema, original, encoding.name, str(version)))
+
     def projected(self, log: bytes, schema: pa.Schema, columns: Sequence[int], compression: str = "NONE") -> bytes:
         """Returns what a server sends of record batches with these columns for a fetch of some of them."""
         return _bytes(self._answer("project", schema, log, compression, ",".join(map(str, columns))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 
@@ -21,6 +22,8 @@ PATH, BUCKET = TablePath("sales", "orders"), BucketKey(None, 0)
 PLACE = LogPlace(PATH, BUCKET, "tablet-1:9123")
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 ROWS = [(1, "a"), (2, None), (3, "much longer")]
+VERSIONS = (0, 1, 2)
+MAGIC_PLACE = 12
 KINDS = [ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.DELETE]
 
 
@@ -29,8 +32,13 @@ def records(encoding: RowEncoding) -> bytes:
     return b"".join(struct.pack("<ib", len(row) + 1, kind) + row for row, kind in zip(rows, KINDS, strict=True))
 
 
-def read(content: bytes, encoding: RowEncoding, start: int = 0, stop: int = 3) -> list[tuple[int, str | None, int, int]]:
-    data = pa.py_buffer(packed_record_batch([b""] * len(ROWS), KINDS, content=content))
+def packed(content: bytes, version: int = 0, statistics: bytes = b"") -> bytes:
+    """A record batch of the three records."""
+    return packed_record_batch([b""] * len(ROWS), KINDS, content=content, version=version, statistics=statistics)
+
+
+def read(batch: bytes, encoding: RowEncoding, start: int = 0, stop: int = 3) -> list[tuple[int, str | None, int, int]]:
+    data = pa.py_buffer(batch)
     chunk = LogChunk(data, list(complete_batches(data, (0, 0), 3, PLACE)), PLACE)
     row_format = RowFormat(SCHEMA, True, {1: schema_json(SCHEMA)}, encoding)
     batches = rows_of([chunk], TieringLogSplit(PATH, BUCKET, None, start, stop, stop), row_format)
@@ -41,10 +49,23 @@ def read(content: bytes, encoding: RowEncoding, start: int = 0, stop: int = 3) -
 
 
 @pytest.mark.parametrize("encoding", RowEncoding)
-def test_records_are_read_with_their_changes_and_trimmed_to_the_split(encoding: RowEncoding) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_are_read_with_their_changes_and_trimmed_to_the_split(encoding: RowEncoding, version: int) -> None:
     whole = [(*row, offset, kind) for offset, (row, kind) in enumerate(zip(ROWS, KINDS, strict=True))]
-    assert read(records(encoding), encoding) == whole
-    assert read(records(encoding), encoding, 1, 2) == whole[1:2]
+    batch = packed(records(encoding), version, b"some" * version)
+    assert read(batch, encoding) == whole
+    assert read(batch, encoding, 1, 2) == whole[1:2]
+
+
+@pytest.mark.parametrize("encoding", RowEncoding)
+@pytest.mark.parametrize(("version", "other"), list(itertools.permutations(VERSIONS, 2)))
+@pytest.mark.parametrize("statistics", [b"", b"\0", b"\1\0\0\0\0\0\0\0"])
+def test_a_version_that_became_another_known_one_is_damage(encoding: RowEncoding, version: int, other: int, statistics: bytes) -> None:
+    """The checksum still matches between the versions 0 and 1. The first record then looks like statistics, or the statistics like it."""
+    batch = bytearray(packed(records(encoding), version, statistics if version else b""))
+    batch[MAGIC_PLACE] = other
+    with pytest.raises(DataCorrupt):
+        read(bytes(batch), encoding)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +82,7 @@ def test_records_are_read_with_their_changes_and_trimmed_to_the_split(encoding: 
 def test_a_damaged_batch_is_named(damage: object, says: str, encoding: RowEncoding) -> None:
     assert callable(damage)
     with pytest.raises(DataCorrupt, match=rf"cannot be decoded \(.*{says}.*tablet-1:9123, bucket 0 of sales\.orders, offsets \[0, 3\)"):
-        read(damage(records(encoding)), encoding)
+        read(packed(damage(records(encoding))), encoding)
 
 
 TIMES = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("us"))])

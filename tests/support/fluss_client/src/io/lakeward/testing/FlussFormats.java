@@ -20,6 +20,7 @@ import org.apache.fluss.metadata.Schema;
 import org.apache.fluss.metadata.SchemaGetter;
 import org.apache.fluss.metadata.SchemaInfo;
 import org.apache.fluss.record.BinaryValue;
+import org.apache.fluss.record.ChangeType;
 import org.apache.fluss.record.DefaultLogRecordBatch;
 import org.apache.fluss.record.FileLogProjection;
 import org.apache.fluss.record.FileLogRecords;
@@ -29,8 +30,12 @@ import org.apache.fluss.record.LogRecordBatchStatisticsCollector;
 import org.apache.fluss.record.LogRecordReadContext;
 import org.apache.fluss.record.MemoryLogRecords;
 import org.apache.fluss.record.MemoryLogRecordsArrowBuilder;
+import org.apache.fluss.record.MemoryLogRecordsCompactedBuilder;
+import org.apache.fluss.record.MemoryLogRecordsIndexedBuilder;
+import org.apache.fluss.record.MemoryLogRecordsRowBuilder;
 import org.apache.fluss.record.ProjectionPushdownCache;
 import org.apache.fluss.record.bytesview.BytesView;
+import org.apache.fluss.row.BinaryRow;
 import org.apache.fluss.row.InternalRow;
 import org.apache.fluss.row.arrow.ArrowWriter;
 import org.apache.fluss.row.arrow.ArrowWriterPool;
@@ -80,6 +85,8 @@ public final class FlussFormats {
                 Boolean.parseBoolean(words[4]),
                 compression(words[5]),
                 Boolean.parseBoolean(words[6])));
+      case "packed":
+        return text(packed(rows, KvFormat.valueOf(words[3]), Byte.parseByte(words[4])));
       case "project":
         return text(project(rows, compression(words[3]), words[4]));
       case "values":
@@ -89,10 +96,7 @@ public final class FlussFormats {
     }
   }
 
-  /**
-   * Returns a record batch with all rows. The server's fields, which a client leaves empty, are
-   * those of the given record batch; the leader epoch is 9.
-   */
+  /** Returns a record batch of a log in the format ARROW. */
   private static byte[] batch(
       Rows rows,
       byte version,
@@ -108,13 +112,7 @@ public final class FlussFormats {
       builder.setWriterState(7L, 3);
       builder.close();
       byte[] content = bytes(builder.build());
-      DefaultLogRecordBatch batch = only(MemoryLogRecords.pointToBytes(content));
-      batch.setBaseLogOffset(rows.batch.baseLogOffset());
-      batch.setCommitTimestamp(rows.batch.commitTimestamp());
-      if (version >= 2) {
-        batch.setLeaderEpoch(9);
-      }
-      batch.ensureValid();
+      DefaultLogRecordBatch batch = setServerFields(rows, content);
       if (batch.getStatisticsLength() > 0 != (withStatistics && rows.batch.getRecordCount() > 0)) {
         throw new IllegalStateException("statistics of " + batch.getStatisticsLength() + " bytes");
       }
@@ -164,26 +162,53 @@ public final class FlussFormats {
     }
   }
 
-  /** Returns each row as the value of a KV snapshot. The tag of version 2 is its position. */
+  /** Returns a record batch of a log in the format INDEXED or COMPACTED. */
+  private static byte[] packed(Rows rows, KvFormat format, byte version) throws Exception {
+    var output = new UnmanagedPagedOutputView(PAGE_BYTES);
+    MemoryLogRecordsRowBuilder<?> builder =
+        format == KvFormat.INDEXED
+            ? MemoryLogRecordsIndexedBuilder.builder(
+                0L, SCHEMA_ID, Integer.MAX_VALUE, version, output)
+            : MemoryLogRecordsCompactedBuilder.builder(
+                0L, SCHEMA_ID, Integer.MAX_VALUE, version, output);
+    rows.forEachEncoded(format, (record, row) -> append(builder, record.getChangeType(), row));
+    builder.setWriterState(7L, 3);
+    builder.close();
+    byte[] content = bytes(builder.build());
+    setServerFields(rows, content);
+    return content;
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <T> void append(
+      MemoryLogRecordsRowBuilder<T> builder, ChangeType type, BinaryRow row) throws Exception {
+    builder.append(type, (T) row);
+  }
+
+  /** Sets what a server sets, to that of the record batch of the rows. The leader epoch is 9. */
+  private static DefaultLogRecordBatch setServerFields(Rows rows, byte[] content) {
+    DefaultLogRecordBatch batch = only(MemoryLogRecords.pointToBytes(content));
+    batch.setBaseLogOffset(rows.batch.baseLogOffset());
+    batch.setCommitTimestamp(rows.batch.commitTimestamp());
+    if (batch.magic() >= 2) {
+      batch.setLeaderEpoch(9);
+    }
+    batch.ensureValid();
+    return batch;
+  }
+
+  /** Returns each row as the value of a KV snapshot. The tag of version 2 is its position - 1. */
   private static List<String> values(Rows rows, KvFormat format, int version) throws Exception {
-    InternalRow.FieldGetter[] getters = InternalRow.createFieldGetters(rows.type);
     List<String> values = new ArrayList<>();
     KvValueLayout layout = KvValueLayout.fromVersion(version);
     ValueEncoder encoder =
         layout.hasValueTag()
             ? ValueEncoder.forLayout(layout, row -> values.size() - 1L)
             : ValueEncoder.forLayout(layout);
-    try (RowEncoder encoded = RowEncoder.create(format, rows.type)) {
-      rows.forEach(
-          record -> {
-            encoded.startNewRow();
-            for (int place = 0; place < getters.length; place++) {
-              encoded.encodeField(place, getters[place].getFieldOrNull(record.getRow()));
-            }
-            BinaryValue value = new BinaryValue((short) SCHEMA_ID, encoded.finishRow());
-            values.add(text(encoder.encodeValue(value)));
-          });
-    }
+    rows.forEachEncoded(
+        format,
+        (record, row) ->
+            values.add(text(encoder.encodeValue(new BinaryValue((short) SCHEMA_ID, row)))));
     return values;
   }
 
@@ -215,6 +240,10 @@ public final class FlussFormats {
     void of(LogRecord record) throws Exception;
   }
 
+  private interface EncodedUse {
+    void of(LogRecord record, BinaryRow row) throws Exception;
+  }
+
   /** The rows of one record batch. */
   private static final class Rows {
     final RowType type;
@@ -243,6 +272,20 @@ public final class FlussFormats {
         while (all.hasNext()) {
           use.of(all.next());
         }
+      }
+    }
+
+    void forEachEncoded(KvFormat format, EncodedUse use) throws Exception {
+      InternalRow.FieldGetter[] getters = InternalRow.createFieldGetters(type);
+      try (RowEncoder encoder = RowEncoder.create(format, type)) {
+        forEach(
+            record -> {
+              encoder.startNewRow();
+              for (int place = 0; place < getters.length; place++) {
+                encoder.encodeField(place, getters[place].getFieldOrNull(record.getRow()));
+              }
+              use.of(record, encoder.finishRow());
+            });
       }
     }
   }
