@@ -134,11 +134,11 @@ class ScriptedCluster(ScriptedFluss):
         """ALTER TABLE ... SET ('bucket.num' = count): it counts for later partitions."""
         table.bucket_count, table.has_changed_buckets = count, True
 
-    def append(self, table: ScriptedTable, rows: pa.RecordBatch, bucket: BucketKey = FIRST) -> None:
-        """One record batch with these rows at the end of a bucket's log."""
+    def append(self, table: ScriptedTable, rows: pa.RecordBatch, bucket: BucketKey = FIRST, **batch: Any) -> None:
+        """One record batch with these rows at the end of a bucket's log. `batch`: more of `record_batch`. An empty one uses one offset."""
         log = table.logs.setdefault(bucket, [])
-        start = log[-1][1] if log else 0
-        log.append((start, start + rows.num_rows, record_batch(rows, start)))
+        start, offsets = log[-1][1] if log else 0, max(rows.num_rows, 1)
+        log.append((start, start + offsets, record_batch(rows, start, offsets=offsets, **batch)))
 
     def move_to_remote(self, table: ScriptedTable, bucket: BucketKey) -> Path:
         """Moves a bucket's log to one file in the directory of its table or partition; returns the file."""
