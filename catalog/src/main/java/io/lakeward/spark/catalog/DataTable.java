@@ -132,6 +132,7 @@ final class DataTable extends ReadOnlyTable
   public Transform[] partitioning() {
     return described.getPartitionKeysList().stream()
         .filter(key -> schema().getFieldIndex(key).isDefined())
+        .map(DataTable::quoted)
         .map(Expressions::identity)
         .toArray(Transform[]::new);
   }
@@ -142,10 +143,16 @@ final class DataTable extends ReadOnlyTable
     return DefinitionCallers.showCreateTable() ? new Constraint[0] : primaryKey(described);
   }
 
+  /** A column's name as Spark's expressions parse it: it may be a reserved word or have a dash. */
+  static String quoted(String column) {
+    return "`" + column.replace("`", "``") + "`";
+  }
+
   /** The primary key as a constraint; empty for a log table. */
   static Constraint[] primaryKey(DescribeTableResponse described) {
     NamedReference[] key =
         described.getPrimaryKeyList().stream()
+            .map(DataTable::quoted)
             .map(Expressions::column)
             .toArray(NamedReference[]::new);
     return key.length == 0

@@ -88,6 +88,7 @@ final class FreshTable extends ReadOnlyTable implements PartitionedTable {
   @Override
   public Transform[] partitioning() {
     return described.getPartitionKeysList().stream()
+        .map(DataTable::quoted)
         .map(Expressions::identity)
         .toArray(Transform[]::new);
   }

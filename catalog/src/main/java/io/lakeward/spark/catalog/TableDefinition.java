@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -29,6 +30,7 @@ record TableDefinition(String name, DescribeTableResponse described, Partitions 
     if (!described.getComment().isEmpty()) {
       properties.put(TableCatalog.PROP_COMMENT, described.getComment());
     }
+    properties.replaceAll((property, value) -> escaped(value));
     return properties;
   }
 
@@ -39,7 +41,18 @@ record TableDefinition(String name, DescribeTableResponse described, Partitions 
         : shown;
   }
 
+  /** Spark prints texts in quotes and escapes quotes in them, but not the character that escapes. */
+  private static String escaped(String text) {
+    return text.replace("\\", "\\\\");
+  }
+
   private StructType schema() throws LakewardException {
-    return ArrowRows.schema(name, described.getSchema().toByteArray());
+    StructField[] fields = ArrowRows.schema(name, described.getSchema().toByteArray()).fields();
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].getComment().isDefined()) {
+        fields[i] = fields[i].withComment(escaped(fields[i].getComment().get()));
+      }
+    }
+    return new StructType(fields);
   }
 }
