@@ -122,6 +122,7 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "SetTableOption": _CHANGE_TABLE,
         "ListTables": Requirement(Privilege.DESCRIBE, PrivilegeTarget.EVERY_TABLE, tierer=True),
         "GetTable": _DESCRIBE_TABLE,
+        "GetTableSchema": _DESCRIBE_TABLE,
         "ListPartitions": _DESCRIBE_TABLE,
         "DropPartition": _CHANGE_TABLE,
         "Append": _WRITE_ROWS,

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tiering.cluster.rows import fit_columns
 from tiering.cluster.writable import Rows
 from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
+from tiering.model.schema.field_ids import without_metadata
 from tiering.model.tables import TableInfo, TableType
 
 
@@ -124,7 +125,7 @@ def key_schema(table: TableInfo) -> pa.Schema:
 def fit_keys(rows: Rows, table: TableInfo) -> pa.RecordBatch:
     """Returns keys as one batch of exactly the key columns. Raises the errors of `rows.fit_rows`."""
     check_key_names(rows.schema, table)
-    return fit_columns(rows, key_schema(table))
+    return fit_columns(rows, without_metadata(key_schema(table)))
 
 
 def check_key_names(have: pa.Schema, table: TableInfo) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tiering.cluster.column_types import count_fields, storable_type
 from tiering.cluster.writable import Rows
 from tiering.errors import InvalidData
+from tiering.model.schema.field_ids import without_metadata
 from tiering.model.tables import TableInfo
 
 MAX_FILLED_IN = 32_000_000
@@ -24,17 +25,17 @@ MAX_FILLED_IN = 32_000_000
 
 
 def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
-    """Returns `rows` as one batch of the table's first columns: the original ones, and later ones up to the last that `rows` has.
+    """Returns `rows` as one batch of the table's first columns, up to the last one that `rows` has or that a new table had.
 
-    So the same rows result in the same batch even after more columns were added, and a repeated append is recognized. Columns are matched
-    by name, in any order; only columns that were added later may be missing. Raises InvalidData (unknown, missing, repeated or mistyped
+    Columns are matched by name, in any order; only columns that were added later may be missing. The batch has no metadata, so
+    that comments do not change its bytes. Raises InvalidData (unknown, missing, repeated or mistyped
     column, null in a NOT NULL column, a map with a repeated key), UnsupportedType.
     """
     check_names(rows.schema, table.schema, table.added_columns)
-    created = len(table.schema) - len(table.added_columns)
-    count = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
+    later = set(table.added_columns) - set(rows.schema.names)
+    count = max((position + 1 for position, name in enumerate(table.schema.names) if name not in later), default=1)
     _check_filled_in(rows, list(table.schema)[:count])
-    batch = fit_columns(rows, pa.schema(list(table.schema)[:count]), table.added_columns)
+    batch = fit_columns(rows, without_metadata(pa.schema(list(table.schema)[:count])), table.added_columns)
     check_map_keys(batch)
     return batch
 

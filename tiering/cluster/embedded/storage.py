@@ -35,11 +35,11 @@ from tiering.cluster.embedded.metadata.lake_record import delete_dropped, insert
 from tiering.cluster.embedded.metadata.lease_rows import SteadyTime
 from tiering.cluster.embedded.metadata.listing import TableListing
 from tiering.cluster.embedded.metadata.partitions import ensure_partitions
+from tiering.cluster.embedded.metadata.table_rows import ColumnChanges
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
-from tiering.cluster.rows import fit_rows
 from tiering.cluster.table_option_checks import check_documented_option, check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError
@@ -190,22 +190,33 @@ class EmbeddedStorage(StoredCluster):
         except OSError as error:
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Check that the disk is not full.") from error
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = ()) -> TableInfo:
-        return self._alter_table(path, set_properties, changes)
+    def alter_table(
+        self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = (), change_id: str | None = None
+    ) -> TableInfo:
+        """Sets options and changes columns. A repeated request with the same `change_id` changes nothing. Implements
+        `WritableCluster.alter_table`.
+        """
+        check_path(path)
+        if not changes:
+            return self._alter_table(path, set_properties)
+        table_id = self._listing.find(path).table_id
+        with self.primary_key_tables.exclusive(table_id):  # a write to a primary-key table reads and logs rows with the same columns
+            return self._alter_table(path, set_properties, ColumnChanges(table_id, changes, change_id))
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         check_documented_option(name)
         return self._alter_table(path, {name: value}, dry_run=dry_run)
 
     def _alter_table(
-        self, path: TablePath, options: Mapping[str, str | None], changes: Sequence[SchemaChange] = (), *, dry_run: bool = False
+        self, path: TablePath, options: Mapping[str, str | None], columns: ColumnChanges | None = None, *, dry_run: bool = False
     ) -> TableInfo:
         """Sets options, or resets them to their defaults with None, and changes columns, as a whole or not at all."""
         check_path(path)
         with self._listing.altering() as (connection, touched):
             stored = table_rows.find_table(connection, path)
             before = stored.info
-            table_rows.change_columns(connection, path, changes)
+            if columns is not None and not table_rows.change_columns(connection, before, columns):
+                return before
             info = table_rows.update_properties(connection, path, options, self._clock.now())
             fixed = [option for option in TABLE_OPTIONS.values() if option.only_before_lake_table]
             changed = [option for option in fixed if option.of(info.properties) != option.of(before.properties)]
@@ -213,7 +224,7 @@ class EmbeddedStorage(StoredCluster):
                 raise _other_lake_table(changed[0], info, before)
             _check_bucketing(stored, info)
             # A table that an older version accepted may still be altered in other ways, for example to disable its lake.
-            if info.lake_enabled and (not before.lake_enabled or changed or info.schema != before.schema):
+            if info.lake_enabled and (not before.lake_enabled or changed or info.schema_id != before.schema_id):
                 self._check_lake(info)
             if dry_run:
                 connection.rollback()
@@ -227,7 +238,7 @@ class EmbeddedStorage(StoredCluster):
         with self.metadata.read() as connection:
             stored = table_rows.find_table(connection, path)
         check_log_table(stored.info)
-        return self.log.append(stored, fit_rows(rows, stored.info), writer_id, sequence)
+        return self.log.append(stored, rows, writer_id, sequence)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         check_path(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,14 +97,19 @@ class StoredCluster:
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """Returns the reader of a split. Implements `SplitSource.reader`."""
         if isinstance(split, TieringSnapshotSplit):
-            return open_snapshot_reader(str(self.root), table, split, self.kv_snapshot(table.table_id, split.bucket, split.snapshot_id))
+            snapshot = self.kv_snapshot(table.table_id, split.bucket, split.snapshot_id)
+            return open_snapshot_reader(str(self.root), table, split, snapshot, partial(self.columns_at, table.table_id))
         bounds = self.log_index.bounds(table.table_id, split.bucket)
 
         def list_range(bucket: BucketKey, start: int, stop: int) -> ListedRange:
             segments = self.log_index.segments(table.table_id, bucket, start, stop)
             return ListedRange(str(self.root), segments, self.log_index.refused(table.table_id, bucket))
 
-        return open_reader(table, split, bounds, list_range)
+        return open_reader(table, split, bounds, list_range, partial(self.columns_at, table.table_id))
+
+    def columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
+        """Returns the columns that a table had with this schema id. Raises UnknownTable."""
+        return self.log_index.columns_at(table_id, schema_id)
 
     def key_buckets(self, table: TableInfo, keys: pa.RecordBatch) -> Sequence[int]:
         """Returns the bucket of each row of bucket keys. Implements `KeyBuckets.key_buckets`."""

@@ -49,7 +49,7 @@ def test_a_bucket_that_is_not_there_is_refused(cluster: EmbeddedCluster) -> None
 def test_a_log_that_starts_later_is_truncated_not_skipped() -> None:
     table = TableInfo(1, PATH, TableType.LOG, SCHEMA, 1, datetime(2024, 1, 1, tzinfo=UTC))
     with pytest.raises(LogTruncated, match="starts at offset 5, after 3"):
-        open_reader(table, split_of(table, 0, 3, 9), BucketOffsets(5, 10), lambda *_: ("", ()))
+        open_reader(table, split_of(table, 0, 3, 9), BucketOffsets(5, 10), lambda *_: ("", ()), lambda _: SCHEMA)
 
 
 def test_readers_pickle_and_need_no_cluster(cluster: EmbeddedCluster) -> None:

@@ -14,15 +14,27 @@ import sqlalchemy as sa
 from support.clusters.embedded import PATH, ManualClock, make_table, orders, scan_all
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.metadata import database
-from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION
+from tiering.cluster.embedded.metadata.database import FILE_NAME, FIRST_SCHEMA, FORMAT_VERSION
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import SetupError
+from tiering.model.schema.field_ids import field_id, without_metadata
+
+FORMAT_5 = """
+ALTER TABLE tables ADD COLUMN schema BLOB NOT NULL DEFAULT '';
+ALTER TABLE tables DROP COLUMN schema_id;
+DROP TABLE table_schemas;
+ALTER TABLE segments DROP COLUMN schema_id;
+ALTER TABLE appends DROP COLUMN schema_id;
+ALTER TABLE kv_snapshots DROP COLUMN schema_id;
+UPDATE facts SET value = '5' WHERE name = 'format_version';
+"""
+"""Back to the version before field ids. The test puts the columns into `tables.schema`."""
 
 FORMAT_4 = """
 ALTER TABLE appends DROP COLUMN sha256;
 UPDATE facts SET value = '4' WHERE name = 'format_version';
 """
-"""Back to what the version before SHA-256 of writes wrote."""
+"""From there, back to what the version before SHA-256 of writes wrote."""
 
 FORMAT_3 = """
 DROP TABLE refused_records;
@@ -64,7 +76,7 @@ UPDATE facts SET value = '1' WHERE name = 'format_version';
 """
 """From there, back to what the first version wrote. Its answers to appends lack the partition id."""
 
-BACK = ((4, FORMAT_4), (3, FORMAT_3), (2, FORMAT_2), (1, FORMAT_1))
+BACK = ((5, FORMAT_5), (4, FORMAT_4), (3, FORMAT_3), (2, FORMAT_2), (1, FORMAT_1))
 """The scripts, one after the other, that lead from the present format to an older one."""
 OLDER_FORMATS = range(1, FORMAT_VERSION)
 
@@ -73,13 +85,14 @@ OLDER_FORMATS = range(1, FORMAT_VERSION)
 def old_folder(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest) -> Path:
     """A folder of format 1, unless a test asks for a newer one."""
     with EmbeddedStorage(tmp_path, clock) as storage:
-        make_table(storage, bucket_count=2, bucket_keys=("id",))
+        schema = make_table(storage, bucket_count=2, bucket_keys=("id",)).schema
         storage.append(PATH, orders(0, 10), "writer", 0)
     connection = sqlite3.connect(tmp_path / FILE_NAME)
     version = getattr(request, "param", 1)
     for older, script in BACK:
         if version <= older:
             connection.executescript(script)
+    connection.execute("UPDATE tables SET schema = ?", (without_metadata(schema).serialize().to_pybytes(),))
     if version == 1:
         (ranges,) = connection.execute("SELECT ranges FROM appends").fetchone()
         connection.execute("UPDATE appends SET ranges = ?", (ranges.replace(", null]", "]"),))
@@ -95,6 +108,8 @@ def test_a_folder_of_an_older_format_is_brought_up_to_date(old_folder: Path, clo
         with EmbeddedStorage(old_folder, clock) as storage:
             table = storage.table(PATH)
             assert (table.bucket_keys, table.partition_keys) == (("id",), ())
+            assert ([field_id(field) for field in table.schema], table.schema_id) == ([1, 2], FIRST_SCHEMA)
+            assert table.added_columns == ()
             assert sorted(scan_all(storage, table)["id"].to_pylist()) == list(range(10))
             assert sum(r.stopping_offset - r.starting_offset for r in storage.append(PATH, orders(0, 10), "writer", 0)) == 10
             assert sum(ends.log_end for ends in storage.offsets(table).values()) == 10

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tiering.cluster.embedded.kv.state import KvState, first_refused
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.segments import GAP_HINT, Segment, read_segment
 from tiering.cluster.embedded.metadata.database import stored_partition
+from tiering.cluster.embedded.stored_columns import ColumnsAt, Versions, as_present, columns_in, versions_of
 from tiering.errors import DataCorrupt, KvSnapshotGone
 from tiering.model.tables import BucketKey, BucketOffsets, ChangeType, TableInfo
 
@@ -60,11 +62,12 @@ def catch_up(
     Raises RecordRefused, DataCorrupt (a damaged segment, or neither log nor snapshot reaches back far enough), duckdb.Error.
     """
     bounds = log.offsets(table.table_id)
-    state.widen(table.schema)
+    columns_at = partial(log.columns_at, table.table_id)
+    state.follow(table, columns_at)
     applied = state.applied()
     if dropped := [bucket for bucket in applied if bucket not in bounds]:
         state.forget(dropped)
-    replay = _Replay(state, table, root)
+    replay = _Replay(state, table, root, columns_at)
     for bucket, ends in bounds.items():
         records = refused.get(bucket, ())
         if (blocking := blocking_record(records)) is not None:
@@ -74,7 +77,7 @@ def catch_up(
             continue
         if at is None or not ends.log_start <= at <= ends.log_end:
             replay.flush()
-            at = _begin(state, table, root, bucket, ends, at is not None, snapshots_of(bucket))
+            at = _begin(state, table, root, bucket, ends, at is not None, snapshots_of(bucket), columns_at)
         skipped = [record.offset for record in records if record.is_skipped]
         for segment in _segments(log, table.table_id, bucket, at, ends.log_end):
             replay.add(bucket, segment, max(at, segment.starting_offset), min(ends.log_end, segment.stopping_offset), skipped)
@@ -89,13 +92,15 @@ def _begin(
     ends: BucketOffsets,
     has_rows: bool,
     snapshots: Sequence[StoredSnapshot],
+    columns_at: ColumnsAt,
 ) -> int:
     """Loads the newest readable KV snapshot, and returns the offset from which on the log has to be replayed."""
     for snapshot in snapshots:
         if not ends.log_start <= snapshot.log_offset <= ends.log_end:
             continue
         try:
-            state.load(bucket, read_snapshot_files(root, snapshot.files, table.schema, snapshot.columns, bucket), snapshot.log_offset)
+            stored = columns_in(snapshot, versions_of(table, [snapshot], columns_at))
+            state.load(bucket, read_snapshot_files(root, snapshot.files, stored, table.schema, bucket), snapshot.log_offset)
         except (DataCorrupt, KvSnapshotGone) as error:
             _log.warning("kv_snapshot_unusable", table=str(table.path), bucket=str(bucket), error=str(error))
         else:
@@ -128,6 +133,14 @@ def _segments(log: Log, table_id: int, bucket: BucketKey, start: int, stop: int)
             )
 
 
+def read_changes(root: Path, segment: Segment, versions: Versions, schema: pa.Schema, bucket: BucketKey) -> pa.RecordBatch:
+    """Returns the records of a segment of a primary-key table with the columns `schema`, then the change type. Raises the errors of
+    `read_segment`.
+    """
+    stored = columns_in(segment, versions)
+    return as_present(read_segment(root, segment, stored, bucket, changes=True), stored, schema)
+
+
 @dataclass
 class _Replay:
     """Collects records and applies them together."""
@@ -135,6 +148,7 @@ class _Replay:
     state: KvState
     table: TableInfo
     root: Path
+    columns_at: ColumnsAt
     batches: list[tuple[BucketKey, int, pa.RecordBatch]] = field(default_factory=list)
     """Bucket, offset of the first record, and rows of each batch."""
     reached: dict[BucketKey, int] = field(default_factory=dict)
@@ -143,7 +157,7 @@ class _Replay:
 
     def add(self, bucket: BucketKey, segment: Segment, start: int, stop: int, skipped: Sequence[int]) -> None:
         """Adds the records `[start, stop)` of a segment."""
-        batch = read_segment(self.root, segment, self.table.schema, bucket, changes=True)
+        batch = read_changes(self.root, segment, versions_of(self.table, [segment], self.columns_at), self.table.schema, bucket)
         batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in skipped])
         batch = batch.slice(start - segment.starting_offset, stop - start)
         self.batches.append((bucket, start, batch))

@@ -10,6 +10,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ import structlog
 from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
-from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
+from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up, read_changes
 from tiering.cluster.embedded.kv.refused_records import (
     RefusedRecord,
     blocking_record,
@@ -36,15 +37,15 @@ from tiering.cluster.embedded.kv.refused_records import (
 )
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, files_exist, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
-from tiering.cluster.embedded.log.appends import EarlierWrite, write_key
+from tiering.cluster.embedded.log.appends import EarlierWrite, WriteKey, WrittenColumns, write_key
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.placing import place_rows
-from tiering.cluster.embedded.log.segments import read_segment
 from tiering.cluster.embedded.metadata.database import Metadata
 from tiering.cluster.embedded.metadata.lease_rows import SteadyTime, end_expired
 from tiering.cluster.embedded.metadata.partitions import find_partition, list_partitions
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
+from tiering.cluster.embedded.stored_columns import as_present, columns_in, versions_of
 from tiering.cluster.key_columns import (
     SKIPS,
     SNAPSHOTS,
@@ -100,21 +101,25 @@ class PrimaryKeyTables:
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Upserts rows. Implements `WritableCluster.upsert`."""
         with self._opened(path) as table:
-            batch = fit_rows(rows, table.info)
-            return self._write(table, batch, "upsert", writer_id, sequence)
+            return self._write(table, rows, "upsert", writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """Deletes keys. Implements `WritableCluster.delete`."""
         with self._opened(path) as table:
-            return self._write(table, fit_keys(keys, table.info), "delete", writer_id, sequence)
+            return self._write(table, keys, "delete", writer_id, sequence)
 
-    def _write(self, table: StoredTable, batch: pa.RecordBatch, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        if batch.num_rows == 0:
+    def _write(self, table: StoredTable, rows: Rows, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        def fit(version: StoredTable) -> tuple[WriteKey, pa.RecordBatch]:
+            batch = fit_keys(rows, version.info) if kind == "delete" else fit_rows(rows, version.info)
+            content = rows_bytes(batch)
+            crc32 = zlib.crc32(content, zlib.crc32(kind.encode()))
+            return write_key(version.info, writer_id, sequence, (kind.encode(), content), crc32), batch
+
+        if rows.num_rows == 0:
+            fit(table)
             return ()
-        content = rows_bytes(batch)
-        crc32 = zlib.crc32(content, zlib.crc32(kind.encode()))
-        key = write_key(table.info, writer_id, sequence, (kind.encode(), content), crc32)
-        earlier = self._changes.earlier(key)
+        write = self._changes.fitted(table, writer_id, sequence, fit)
+        batch, earlier = write.content, write.earlier
         if earlier is not None and (batch := _lacking(table, batch, earlier)).num_rows == 0:
             return earlier.ranges
         keys = batch.select(key_schema(table.info).names)
@@ -123,8 +128,13 @@ class PrimaryKeyTables:
             batch, keys = batch.take(last), keys.take(last)
         present, before = self._using(table.info, lambda state: state.look_up(keys))
         self._check_going(table, keys)
-        changes = delete_changes(before) if kind == "delete" else upsert_changes(_widened(batch, table.info.schema), present, before)
-        ranges = self._changes.append_changes(table, changes, key)
+        if kind == "delete":
+            changes = delete_changes(before)
+        else:
+            written = WrittenColumns(write.table.info.schema_id, batch.num_columns)
+            stored = columns_in(written, {write.table.info.schema_id: write.table.info.schema})
+            changes = upsert_changes(as_present(batch, stored, table.info.schema), present, before)
+        ranges = self._changes.append_changes(table, changes, write.key)
         crash_points.reach(crash_points.KV_LOGGED)
         if ranges:
             self._apply(table.info)
@@ -201,8 +211,10 @@ class PrimaryKeyTables:
         assert bounds is not None
         names = key_schema(table).names
         row: pa.RecordBatch | None = None
-        for segment in self._changes.segments(table.table_id, bucket, offset, bounds.log_end):
-            batch = read_segment(self._root, segment, table.schema, bucket, changes=True)
+        segments = self._changes.segments(table.table_id, bucket, offset, bounds.log_end)
+        versions = versions_of(table, segments, partial(self._changes.columns_at, table.table_id))
+        for segment in segments:
+            batch = read_changes(self._root, segment, versions, table.schema, bucket)
             if row is None:
                 position = offset - segment.starting_offset
                 row = changes_of_nothing(batch, [position]).slice(position, 1)
@@ -247,7 +259,7 @@ class PrimaryKeyTables:
         files = self._using(table, lambda state: write_snapshot_files(self._root, table.table_id, name, table.schema, state.rows(bucket)))
         crash_points.reach(crash_points.KV_SNAPSHOT_WRITTEN)
         with self._metadata.write() as connection:
-            insert_snapshot(connection, table.table_id, bucket, bounds.log_end, len(table.schema), files, self._clock.now())
+            insert_snapshot(connection, table, bucket, bounds.log_end, files, self._clock.now())
         crash_points.reach(crash_points.KV_SNAPSHOT_PUBLISHED)
         self.sweep()
 
@@ -316,7 +328,7 @@ class PrimaryKeyTables:
         state = self._states.pop(table.table_id, None)
         if state is None:
             self._make_room()
-            state = KvState(state_file(self._root, table.table_id), table)
+            state = KvState(state_file(self._root, table.table_id), table, partial(self._changes.columns_at, table.table_id))
         self._states[table.table_id] = state
         while True:
             try:
@@ -372,12 +384,6 @@ def _lacking(table: StoredTable, batch: pa.RecordBatch, earlier: EarlierWrite) -
     parts = [] if earlier.is_whole else place_rows(table.info, table.bucketing, batch, 0)
     rows = [part.rows for part in parts if earlier.is_missing(part.partition_name)]
     return pa.Table.from_batches(rows).combine_chunks().to_batches()[0] if rows else batch.slice(0, 0)
-
-
-def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the rows with NULL for columns that the writer does not know."""
-    added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[batch.num_columns :]]
-    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
 def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedRecord:

@@ -16,9 +16,11 @@ from isal.isal_zlib import crc32
 from pyarrow import parquet as pq
 
 from tiering.cluster.capabilities import uncounted
+from tiering.cluster.embedded.stored_columns import ColumnsAt, as_present, check_columns, columns_in, versions_of
 from tiering.cluster.embedded.stored_paths import read_published, stored_path
-from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone, SourceChanged
+from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
+from tiering.model.schema.field_ids import without_metadata
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, BucketKey, ChangeType, TableInfo
 
@@ -42,12 +44,13 @@ class SnapshotFile:
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """A KV snapshot with its files, which have the first `columns` columns of the table."""
+    """A KV snapshot with its files, which have the first `columns` columns of the schema."""
 
     snapshot_id: int
     log_offset: int
     columns: int
     files: tuple[SnapshotFile, ...]
+    schema_id: int
 
 
 def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[SnapshotFile]:
@@ -58,7 +61,7 @@ def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema
         make_folder(folder)
         for number, rows in enumerate(_portions(batches)):
             sink = pa.BufferOutputStream()
-            pq.write_table(rows.cast(schema), sink, compression="zstd", row_group_size=READ_BATCH_ROWS)
+            pq.write_table(rows.cast(without_metadata(schema)), sink, compression="zstd", row_group_size=READ_BATCH_ROWS)
             content = sink.getvalue()
             file = folder / f"{name}-{number}{SUFFIX}"
             write_whole(file, content)
@@ -82,18 +85,15 @@ def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def read_snapshot_files(
-    root: Path, files: Sequence[SnapshotFile], schema: pa.Schema, columns: int, bucket: BucketKey
+    root: Path, files: Sequence[SnapshotFile], stored: pa.Schema, schema: pa.Schema, bucket: BucketKey
 ) -> Iterator[pa.RecordBatch]:
-    """Yields all rows, from exactly the bytes whose checksums were verified. The files have the first `columns` of `schema`; the remaining
-    columns are NULL.
+    """Yields all rows of files with the columns `stored`, from exactly the bytes whose checksums were verified, with the columns `schema`.
 
     Raises DataCorrupt naming file and bucket; KvSnapshotGone if a file is missing; ClusterUnavailable if the folder is missing.
     """
-    stored_schema = pa.schema(list(schema)[:columns])
     for file in files:
-        for batch in _verified(root, file, stored_schema, bucket):
-            added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[columns:]]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
+        for batch in _verified(root, file, stored, bucket):
+            yield as_present(batch, stored, schema)
 
 
 def _verified(root: Path, file: SnapshotFile, stored_schema: pa.Schema, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
@@ -143,6 +143,8 @@ class EmbeddedSnapshotReader:
     schema: pa.Schema
     split: TieringSnapshotSplit
     snapshot: StoredSnapshot
+    stored: pa.Schema
+    """The columns of the snapshot's files."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable."""
@@ -153,7 +155,7 @@ class EmbeddedSnapshotReader:
         whole = pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS, CHANGE_TYPE_FIELD])
         for file in self.snapshot.files:
             count(file.size_bytes)
-            for rows in read_snapshot_files(Path(self.root), [file], self.schema, self.snapshot.columns, self.split.bucket):
+            for rows in read_snapshot_files(Path(self.root), [file], self.stored, self.schema, self.split.bucket):
                 size = rows.num_rows
                 added = (
                     pa.array(np.full(size, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
@@ -165,11 +167,11 @@ class EmbeddedSnapshotReader:
 
 
 def open_snapshot_reader(
-    root: str, table: TableInfo, split: TieringSnapshotSplit, snapshot: StoredSnapshot | None
+    root: str, table: TableInfo, split: TieringSnapshotSplit, snapshot: StoredSnapshot | None, columns_at: ColumnsAt
 ) -> EmbeddedSnapshotReader:
-    """Returns the reader of `split` for the snapshot that was looked up.
+    """Returns the reader of `split` for the snapshot that was looked up. `columns_at` returns the columns of a schema id.
 
-    Raises KvSnapshotGone, and SourceChanged if the snapshot has columns that `table` does not have yet.
+    Raises KvSnapshotGone, and SourceChanged if the snapshot was taken with later columns than `table` has.
     """
     if snapshot is None:
         raise KvSnapshotGone(
@@ -178,6 +180,6 @@ def open_snapshot_reader(
             bucket=split.bucket,
             snapshot_id=split.snapshot_id,
         )
-    if snapshot.columns > len(table.schema):
-        raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
-    return EmbeddedSnapshotReader(root, table.schema, split, snapshot)
+    check_columns(table, [snapshot])
+    stored = columns_in(snapshot, versions_of(table, [snapshot], columns_at))
+    return EmbeddedSnapshotReader(root, table.schema, split, snapshot, stored)

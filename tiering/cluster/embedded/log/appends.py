@@ -33,7 +33,8 @@ MAX_WRITER_ID_LENGTH = 200
 class WriteKey:
     """One numbered write of one writer. A repeated write has the same `sha256`; older versions compared only `crc32`.
 
-    `kept_id`: the stored form of the writer's id, which differs between principals.
+    `table` has the columns to which the rows were fitted: those of the first attempt (`columns_of_write`). `kept_id`: the stored form of
+    the writer's id, which differs between principals.
     """
 
     table: TableInfo
@@ -52,6 +53,18 @@ def write_key(table: TableInfo, writer_id: str, sequence: int, content: Iterable
         digest.update(size.to_bytes(8, "big"))
         digest.update(piece)
     return WriteKey(table, writer_id, kept_name(writer_id), sequence, digest.hexdigest(), crc32)
+
+
+@dataclass(frozen=True)
+class WrittenColumns:
+    """The columns of written files (a `StoredFile`): the first `columns` ones of a schema id."""
+
+    schema_id: int
+    columns: int
+
+
+class WrittenWithOtherColumns(Exception):
+    """A concurrent attempt of the same write was fitted to other columns and published first: fit the rows again."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +113,9 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
     if row is None:
         return None
     if not _has_same_rows(row, key):
-        raise InvalidArgument(
-            f"writer {key.writer_id!r} wrote other rows to {key.table.path} with the sequence {key.sequence} before",
-            hint="A writer id belongs to one source of rows; use a new one.",
-        )
+        if row.schema_id != key.table.schema_id:
+            raise WrittenWithOtherColumns
+        raise other_rows(key.table, key.writer_id, key.sequence)
     living: dict[int, str | None] = {NO_PARTITION: None}
     if key.table.partition_keys:
         living = {partition.partition_id: partition.partition_name for partition in list_partitions(connection, key.table.table_id)}
@@ -120,40 +132,63 @@ def earlier_write(connection: sa.Connection, key: WriteKey) -> EarlierWrite | No
     return EarlierWrite(ranges, kept, dropped, is_unnamed)
 
 
-def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any, Any, Any] | None:
-    """Returns the row of the principal's own write, or else a row stored under the original writer id, if that write had the same rows.
+def columns_of_write(connection: sa.Connection, table: TableInfo, writer_id: str, sequence: int) -> Sequence[int]:
+    """Returns the schema ids to whose columns the rows of a write may be fitted; the first one at which there was the same write counts."""
+    own, former = _rows_of_write(connection, table.table_id, writer_id, sequence)
+    if own is not None:
+        return [own.schema_id]
+    return [table.schema_id] if former is None or former.schema_id == table.schema_id else [former.schema_id, table.schema_id]
 
-    Such rows are from an older version, or from a service without authentication.
+
+def other_rows(table: TableInfo, writer_id: str, sequence: int) -> InvalidArgument:
+    """Returns the error for a repeated write with other rows."""
+    return InvalidArgument(
+        f"writer {writer_id!r} wrote other rows to {table.path} with the sequence {sequence} before",
+        hint="A writer id belongs to one source of rows; use a new one.",
+    )
+
+
+def _earlier_row(connection: sa.Connection, key: WriteKey) -> sa.Row[Any, Any, Any, Any] | None:
+    """Returns the row of the principal's own write, or else a row stored under the original writer id, if that write had the same rows."""
+    own, former = _rows_of_write(connection, key.table.table_id, key.writer_id, key.sequence)
+    return own or (former if former is not None and _has_same_rows(former, key) else None)
+
+
+def _rows_of_write(
+    connection: sa.Connection, table_id: int, writer_id: str, sequence: int
+) -> tuple[sa.Row[Any, Any, Any, Any] | None, sa.Row[Any, Any, Any, Any] | None]:
+    """Returns the row of the principal's own write, and without one the row that is stored under the original writer id.
+
+    The latter is from an older version, or from a service without authentication.
     """
-    query = sa.select(appends.c.sha256, appends.c.fingerprint, appends.c.ranges)
-    row = connection.execute(query.where(_same_write(key, key.kept_id))).first()
-    if row is not None or key.kept_id == key.writer_id:
-        return row
-    former = connection.execute(query.where(_same_write(key, key.writer_id))).first()
-    return former if former is not None and _has_same_rows(former, key) else None
+    query = sa.select(appends.c.sha256, appends.c.fingerprint, appends.c.ranges, appends.c.schema_id)
+    kept_id = kept_name(writer_id)
+    own = connection.execute(query.where(_same_write(table_id, kept_id, sequence))).first()
+    if own is not None or kept_id == writer_id:
+        return own, None
+    return None, connection.execute(query.where(_same_write(table_id, writer_id, sequence))).first()
 
 
-def _has_same_rows(row: sa.Row[Any, Any, Any], key: WriteKey) -> bool:
+def _has_same_rows(row: sa.Row[Any, Any, Any, Any], key: WriteKey) -> bool:
     return bool(row.fingerprint == key.crc32 if row.sha256 is None else row.sha256 == key.sha256)
 
 
-def _same_write(key: WriteKey, writer_id: str) -> sa.ColumnElement[bool]:
-    same_writer = sa.and_(appends.c.table_id == key.table.table_id, appends.c.writer_id == writer_id)
-    return sa.and_(same_writer, appends.c.sequence == key.sequence)
+def _same_write(table_id: int, kept_id: str, sequence: int) -> sa.ColumnElement[bool]:
+    return sa.and_(appends.c.table_id == table_id, appends.c.writer_id == kept_id, appends.c.sequence == sequence)
 
 
 def publish(
     connection: sa.Connection,
     key: WriteKey,
     files: Sequence[tuple[FileChunk, str]],
-    columns: int,
+    columns: WrittenColumns,
     now_us: int,
     earlier: EarlierWrite | None,
 ) -> Sequence[AppendedRange]:
     """Adds the written `files`, pieces with their paths, to the log, and returns their ranges by bucket. Without files only the write is
     recorded. Raises InvalidArgument (too many partitions).
 
-    `columns`: number of the table's columns in the files. `earlier`: the remaining result of an earlier attempt, whose ranges come first;
+    `columns`: the columns of the files. `earlier`: the remaining result of an earlier attempt, whose ranges come first;
     `files` are then only the missing ones.
     """
     table_id = key.table.table_id
@@ -186,7 +221,7 @@ def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedR
         partition_id = range_.bucket.partition_id
         row: list[int | str | None] = [range_.bucket.bucket_id, range_.starting_offset, range_.stopping_offset, partition_id]
         rows.append(row if partition_id is None else [*row, names[partition_id]])
-    connection.execute(sa.delete(appends).where(_same_write(key, key.kept_id)))
+    connection.execute(sa.delete(appends).where(_same_write(key.table.table_id, key.kept_id, key.sequence)))
     connection.execute(
         sa.insert(appends).values(
             table_id=key.table.table_id,
@@ -194,6 +229,7 @@ def _record(connection: sa.Connection, key: WriteKey, ranges: Sequence[AppendedR
             sequence=key.sequence,
             fingerprint=key.crc32,
             sha256=key.sha256,
+            schema_id=key.table.schema_id,
             ranges=rows,
         )
     )
@@ -213,7 +249,7 @@ def _partition_ids(connection: sa.Connection, table: TableInfo, pieces: Sequence
 
 
 def _bucket_rows(
-    columns: int, pieces: Sequence[tuple[EncodedSegment, str]], bucket: sa.Row[Any], now_us: int
+    columns: WrittenColumns, pieces: Sequence[tuple[EncodedSegment, str]], bucket: sa.Row[Any], now_us: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Returns what the pieces add to one bucket: rows of `segments`, and the parameters of `_UPDATE_BUCKET`."""
     commit_us = max(now_us, bucket.last_commit_us)  # if the clock was set back, later records must not become older
@@ -229,7 +265,8 @@ def _bucket_rows(
             "size_bytes": piece.content.size,
             "crc32": piece.crc32,
             "commit_us": commit_us,
-            "columns": columns,
+            "columns": columns.columns,
+            "schema_id": columns.schema_id,
         }
         for (piece, path), start, stop in zip(pieces, stops, stops[1:], strict=False)
     ]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, refused_of_table
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata, among, bucket_key, buckets, in_bucket, segments, tables
-from tiering.cluster.embedded.metadata.table_rows import table_exists
+from tiering.cluster.embedded.metadata.table_rows import columns_at, table_exists
 from tiering.errors import UnknownTable
 from tiering.instants import from_microseconds
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets
@@ -94,10 +96,12 @@ class LogIndex:
         )
         with self._metadata.read() as connection:
             rows = connection.execute(query).all()
-        return [
-            Segment(row.path, row.starting_offset, row.stopping_offset, row.size_bytes, row.crc32, row.commit_us, row.columns)
-            for row in rows
-        ]
+        return [Segment(*(getattr(row, name) for name in _SEGMENT_FIELDS)) for row in rows]
+
+    def columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
+        """Returns the columns that a table had with this schema id. Raises UnknownTable."""
+        with self._metadata.read() as connection:
+            return columns_at(connection, table_id, schema_id)
 
     def refused(self, table_id: int, bucket: BucketKey) -> Sequence[RefusedRecord]:
         """Returns the records of the bucket that its KV state refused, in order: usually none."""
@@ -105,6 +109,8 @@ class LogIndex:
             return refused_of_table(connection, table_id, bucket).get(bucket, ())
 
 
+_SEGMENT_FIELDS = tuple(field.name for field in fields(Segment))
+"""The fields of a segment, which are columns of `segments` with the same names."""
 _BOUNDS = (buckets.c.log_start, buckets.c.log_end, buckets.c.size_bytes)
 
 

@@ -21,6 +21,7 @@ from tiering.cluster.embedded.stored_paths import read_published, stored_path
 from tiering.errors import BadRequest, DataCorrupt, LogTruncated, SourceChanged
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.library_guards.arrow_ipc import read_file_batch
+from tiering.model.schema.field_ids import without_metadata
 from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey
 
 LOG_FOLDER = "log"
@@ -61,18 +62,21 @@ class Segment:
     crc32: int
     commit_us: int
     columns: int
-    """Number of the table's columns, from the first, in the file; columns added later are NULL."""
+    """Number of columns in the file: the first ones of the schema."""
+    schema_id: int
+    """The version of the table's columns with which the file was written."""
 
 
 def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
     """Yields `batch` (not empty) as segments of bounded size, in order."""
+    schema = without_metadata(batch.schema)  # the same rows have the same bytes, whatever the comments and ids of their columns
     pieces = max(1, -(-batch.nbytes // MAX_SEGMENT_BYTES))
     rows = -(-batch.num_rows // pieces)
     for start in range(0, batch.num_rows, rows):
         piece = batch.slice(start, rows)
         sink = pa.BufferOutputStream()
-        with ipc.new_file(sink, piece.schema) as writer:
-            writer.write_batch(piece)
+        with ipc.new_file(sink, schema) as writer:
+            writer.write_batch(pa.RecordBatch.from_arrays(piece.columns, schema=schema))
         content = sink.getvalue()
         yield EncodedSegment(content, crc32(content), piece.num_rows)
 
@@ -94,12 +98,13 @@ def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, Encoded
     return [str(final.relative_to(root)) for final, _ in files]
 
 
-def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey, *, changes: bool = False) -> pa.RecordBatch:
-    """Returns the rows of a segment, from exactly the bytes whose checksum was verified, with NULL for columns added since.
+def read_segment(root: Path, segment: Segment, columns: pa.Schema, bucket: BucketKey, *, changes: bool = False) -> pa.RecordBatch:
+    """Returns the rows of a segment, from exactly the bytes whose checksum was verified.
 
-    Its columns are those of `schema`, and with `changes` (a primary-key table) the change type after them. Raises DataCorrupt naming file,
-    bucket and offset range; SourceChanged if table or partition were dropped in the meantime, LogTruncated if the log was cut;
-    ClusterUnavailable if the folder is missing.
+    They have `columns` (`stored_columns.columns_in`), and with `changes` (a primary-key table) the change type after them.
+
+    Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped in the meantime, LogTruncated
+    if the log was cut; ClusterUnavailable if the folder is missing.
     """
     path = stored_path(root, segment.path)
     where = f"{path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
@@ -116,16 +121,11 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         if _is_cut(path, segment, bucket):
             raise LogTruncated(f"the log was cut while it was read: {where}", bucket=bucket) from error
         raise corrupt("is missing") from error
-    kind = [CHANGE_TYPE_FIELD] if changes else []
-    stored_schema = pa.schema([*list(schema)[: segment.columns], *kind])
+    stored_schema = pa.schema([*columns, *([CHANGE_TYPE_FIELD] if changes else [])])
     try:
-        batch = read_file_batch(content, stored_schema, segment.stopping_offset - segment.starting_offset)
+        return read_file_batch(content, stored_schema, segment.stopping_offset - segment.starting_offset)
     except BadRequest as error:
         raise corrupt(f"does not contain the expected rows ({error.message})") from error
-    added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
-    columns = batch.columns
-    whole = pa.schema([*schema, *kind])
-    return pa.RecordBatch.from_arrays([*columns[: segment.columns], *added, *columns[segment.columns :]], schema=whole) if added else batch
 
 
 def table_tombstone(root: Path, table_id: int) -> Path:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tiering.cluster.capabilities import uncounted
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, stopped
 from tiering.cluster.embedded.log.segments import GAP_HINT, Segment, read_segment
+from tiering.cluster.embedded.stored_columns import ColumnsAt, Versions, as_present, check_columns, columns_in, versions_of
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import (
@@ -60,6 +61,8 @@ class EmbeddedSplitReader:
     schema: pa.Schema
     split: TieringLogSplit
     segments: tuple[Segment, ...]
+    versions: Versions
+    """The columns to which the segments refer."""
     changes: bool = False
     """Whether the segments have change types."""
     skipped: tuple[int, ...] = ()
@@ -100,11 +103,12 @@ class EmbeddedSplitReader:
             yield self._join(pending, columns)
 
     def _cut(self, segment: Segment, columns: Sequence[str]) -> _Piece:
-        """Returns the stored ones of `columns` of the part of a segment that is in the split."""
-        batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
+        """Returns the part of a segment that is in the split, with `columns` except for those that `_system_column` makes."""
+        stored = columns_in(segment, self.versions)
+        batch = read_segment(Path(self.root), segment, stored, self.split.bucket, changes=self.changes)
+        batch = as_present(batch, stored, self.schema, columns)
         start = max(segment.starting_offset, self.split.starting_offset)
         stop = min(segment.stopping_offset, self.split.stopping_offset)
-        batch = batch.select([name for name in batch.schema.names if name in columns] or batch.schema.names[:1])
         batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in self.skipped])
         return _Piece(batch.slice(start - segment.starting_offset, stop - start), start, segment.commit_us)
 
@@ -131,11 +135,17 @@ class _Piece:
     commit_us: int
 
 
-def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets | None, list_segments: ListSegments) -> EmbeddedSplitReader:
-    """Returns the reader of `split`, after a check that segments cover its whole range.
+def open_reader(
+    table: TableInfo,
+    split: TieringLogSplit,
+    bounds: BucketOffsets | None,
+    list_segments: ListSegments,
+    columns_at: ColumnsAt,
+) -> EmbeddedSplitReader:
+    """Returns the reader of `split`, after a check that segments cover its whole range. `columns_at` returns the columns of a schema id.
 
     Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), DataCorrupt (a hole in the metadata),
-    SourceChanged (the partition was dropped, or the log has columns that `table` does not have yet), BucketStopped.
+    BucketStopped, SourceChanged (the partition was dropped, or records have later columns than `table`).
     """
     start, stop = split.starting_offset, split.stopping_offset
     if bounds is None and split.bucket.partition_id is not None:
@@ -157,9 +167,11 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
         if start <= record.offset < stop and not record.is_skipped:
             raise stopped(table, split.bucket, split.partition_name, record)
     _check_covered(table, split, segments)
-    _check_columns(table, segments)
+    check_columns(table, segments)
     skipped = tuple(record.offset for record in listed.refused if record.is_skipped and start <= record.offset < stop)
-    return EmbeddedSplitReader(root, table.schema, split, tuple(segments), table.table_type is TableType.PRIMARY_KEY, skipped)
+    versions = versions_of(table, segments, columns_at)
+    is_keyed = table.table_type is TableType.PRIMARY_KEY
+    return EmbeddedSplitReader(root, table.schema, split, tuple(segments), versions, is_keyed, skipped)
 
 
 def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[Segment]) -> None:
@@ -176,9 +188,3 @@ def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[
             starting_offset=reached,
             stopping_offset=split.stopping_offset,
         )
-
-
-def _check_columns(table: TableInfo, segments: Sequence[Segment]) -> None:
-    """Raises SourceChanged if a segment has columns that `table` lacks: a round without these columns would leave out their values."""
-    if any(segment.columns > len(table.schema) for segment in segments):
-        raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)

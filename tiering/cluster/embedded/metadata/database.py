@@ -2,8 +2,8 @@
 
 It uses WAL with synchronous=FULL: a transaction that has returned survives a power failure. Times are microseconds since the epoch. Ids of
 tables and partitions come from AUTOINCREMENT, so that an id is never reused. A file belongs to the log only through its segment row:
-readers ignore a file without a row. Columns of a table are only ever added, at the end: a segment's number of columns is the version of its
-schema.
+readers ignore a file without a row. Each change of a table's columns adds a row to `table_schemas`; files refer to the columns with which
+they were written, and are never rewritten.
 """
 
 from __future__ import annotations
@@ -21,17 +21,26 @@ from tiering.clock import Ids
 from tiering.errors import ClusterUnavailable, SetupError
 from tiering.files.sqlite_files import harden, sqlite_url
 from tiering.library_guards.arrow_ipc import read_schema
+from tiering.model.schema.field_ids import with_field_ids
 from tiering.model.tables import BucketKey
 
 FILE_NAME = "meta.db"
-FORMAT_VERSION = 5
-"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused. 5: writes by SHA-256. Older formats are
-upgraded when the folder is opened (`upgrade`).
+FORMAT_VERSION = 6
+"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused. 5: writes by SHA-256. 6: all versions of a
+table's columns. Older formats are upgraded when the folder is opened (`upgrade`).
 """
+FIRST_SCHEMA = 1
+"""The schema id of a new table, and of each table of an older format."""
 NO_PARTITION = 0
 """The partition id of buckets in a table without partitions. It is part of a key and hence not NULL. Real ids start at 1."""
 
 _schema = sa.MetaData()
+
+
+def _schema_id() -> sa.Column[int]:
+    """Returns the column that refers to the columns with which rows were written."""
+    return sa.Column("schema_id", sa.Integer, nullable=False, server_default=str(FIRST_SCHEMA))
+
 
 facts = sa.Table("facts", _schema, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
 
@@ -49,7 +58,7 @@ tables = sa.Table(
     sa.Column("database_name", sa.Text, sa.ForeignKey("databases.name"), nullable=False),
     sa.Column("table_name", sa.Text, nullable=False),
     sa.Column("folded_name", sa.Text, nullable=False),
-    sa.Column("schema", sa.LargeBinary, nullable=False),
+    sa.Column("schema_id", sa.Integer, nullable=False, server_default="1", comment="id of its present columns in table_schemas"),
     sa.Column("bucket_count", sa.Integer, nullable=False),
     sa.Column("bucket_keys", sa.JSON, nullable=False),
     sa.Column("bucketing", sa.Text, nullable=False),
@@ -61,6 +70,16 @@ tables = sa.Table(
     sa.Column("lake_enabled_us", sa.BigInteger),
     sa.UniqueConstraint("database_name", "folded_name"),
     sqlite_autoincrement=True,
+)
+
+table_schemas = sa.Table(
+    "table_schemas",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("schema_id", sa.Integer, primary_key=True),
+    sa.Column("schema", sa.LargeBinary, nullable=False, comment="columns with field ids, as an Arrow IPC message"),
+    sa.Column("change_id", sa.Text, comment="id of the request that made these columns"),
+    sqlite_with_rowid=False,
 )
 
 partitions = sa.Table(
@@ -97,7 +116,8 @@ segments = sa.Table(
     sa.Column("size_bytes", sa.BigInteger, nullable=False),
     sa.Column("crc32", sa.BigInteger, nullable=False),
     sa.Column("commit_us", sa.BigInteger, nullable=False),
-    sa.Column("columns", sa.Integer, nullable=False, comment="number of the table's columns, from the first, in the file"),
+    sa.Column("columns", sa.Integer, nullable=False, comment="number of the schema's columns, from the first, in the file"),
+    _schema_id(),
     sqlite_with_rowid=False,
 )
 
@@ -115,6 +135,7 @@ appends = sa.Table(
         comment="[bucket id, starting offset, stopping offset, partition id, partition name] each; older rows lack the last one or two",
     ),
     sa.Column("sha256", sa.Text, comment="SHA-256 of the rows; NULL = written by format 4"),
+    _schema_id(),
     sqlite_with_rowid=False,
 )
 
@@ -142,7 +163,8 @@ kv_snapshots = sa.Table(
     sa.Column("partition_id", sa.Integer, nullable=False),
     sa.Column("bucket_id", sa.Integer, nullable=False),
     sa.Column("log_offset", sa.BigInteger, nullable=False),
-    sa.Column("columns", sa.Integer, nullable=False, comment="number of the table's columns, from the first, in the files"),
+    sa.Column("columns", sa.Integer, nullable=False, comment="number of the schema's columns, from the first, in the files"),
+    _schema_id(),
     sa.Column("files", sa.JSON, nullable=False, comment="[path, size in bytes, CRC-32, rows] each, in order"),
     sa.Column("created_us", sa.BigInteger, nullable=False),
     sa.Index("kv_snapshots_of_bucket", "table_id", "partition_id", "bucket_id"),
@@ -308,22 +330,35 @@ def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> Non
         connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
     if version < 2:
         _add_partitions(connection, schema)
+    _add_schemas(connection, schema, version)
 
 
 def _add_partitions(connection: sa.Connection, schema: sa.MetaData) -> None:
     """Rewrites `tables`, `buckets` and `segments` of format 1."""
-    tables = schema.tables["tables"]
     for statement in (
         "ALTER TABLE tables ADD COLUMN partition_keys JSON NOT NULL DEFAULT '[]'",
         "ALTER TABLE tables ADD COLUMN created_columns INTEGER NOT NULL DEFAULT 0",
     ):
         connection.execute(sa.text(statement))
-    for table_id, serialized in connection.execute(sa.select(tables.c.table_id, tables.c.schema)).all():
-        columns = len(read_schema(serialized))
-        connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(created_columns=columns))
+    for table_id, serialized in connection.execute(sa.text("SELECT table_id, schema FROM tables")).all():
+        numbers = {"columns": len(read_schema(serialized)), "table_id": table_id}
+        connection.execute(sa.text("UPDATE tables SET created_columns = :columns WHERE table_id = :table_id"), numbers)
     _rebuild(connection, schema.tables["buckets"], {"partition_id": "0"})
     columns_of_table = "(SELECT created_columns FROM tables WHERE tables.table_id = segments_v1.table_id)"
-    _rebuild(connection, schema.tables["segments"], {"partition_id": "0", "columns": columns_of_table})
+    _rebuild(connection, schema.tables["segments"], {"partition_id": "0", "columns": columns_of_table, "schema_id": str(FIRST_SCHEMA)})
+
+
+def _add_schemas(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
+    """Gives field ids to the columns of each table, which become its first schema. All its files have the first columns of it."""
+    schemas = schema.tables["table_schemas"]
+    schemas.create(connection)
+    for table_id, serialized in connection.execute(sa.text("SELECT table_id, schema FROM tables")).all():
+        content = with_field_ids(read_schema(serialized)).serialize().to_pybytes()
+        connection.execute(sa.insert(schemas).values(table_id=table_id, schema_id=FIRST_SCHEMA, schema=content))
+    connection.execute(sa.text("ALTER TABLE tables DROP COLUMN schema"))
+    with_ids = ["tables", "appends", *(["segments"] if version >= 2 else []), *(["kv_snapshots"] if version >= 3 else [])]
+    for name in with_ids:
+        connection.execute(sa.text(f"ALTER TABLE {name} ADD COLUMN schema_id INTEGER NOT NULL DEFAULT '{FIRST_SCHEMA}'"))
 
 
 def _rebuild(connection: sa.Connection, table: sa.Table, added: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnaps
 from tiering.cluster.embedded.metadata.database import among, bucket_columns, bucket_key, in_bucket, kv_snapshots, leased_snapshots
 from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshot
-from tiering.model.tables import BucketKey, TableBucket
+from tiering.model.tables import BucketKey, TableBucket, TableInfo
 
 RETAINED = 2
 """Number of kept snapshots of each bucket: the newest, and the one that a reader may just have looked up."""
@@ -80,14 +80,15 @@ def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
 
 
 def insert_snapshot(
-    connection: sa.Connection, table_id: int, bucket: BucketKey, log_offset: int, columns: int, files: Sequence[SnapshotFile], now: datetime
+    connection: sa.Connection, table: TableInfo, bucket: BucketKey, log_offset: int, files: Sequence[SnapshotFile], now: datetime
 ) -> KvSnapshot:
-    """Records a snapshot whose files are durable."""
+    """Records a snapshot whose files are durable and have the columns of `table`."""
     inserted = connection.execute(
         sa.insert(kv_snapshots).values(
-            **bucket_columns(table_id, bucket),
+            **bucket_columns(table.table_id, bucket),
             log_offset=log_offset,
-            columns=columns,
+            columns=len(table.schema),
+            schema_id=table.schema_id,
             files=[[file.path, file.size_bytes, file.crc32, file.records] for file in files],
             created_us=to_microseconds(now),
         )
@@ -121,4 +122,4 @@ def all_paths(connection: sa.Connection) -> set[str]:
 
 def stored_snapshot(row: sa.Row[Any]) -> StoredSnapshot:
     """Returns a row of `kv_snapshots` as a value."""
-    return StoredSnapshot(row.snapshot_id, row.log_offset, row.columns, tuple(SnapshotFile(*file) for file in row.files))
+    return StoredSnapshot(row.snapshot_id, row.log_offset, row.columns, tuple(SnapshotFile(*file) for file in row.files), row.schema_id)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from tiering.cluster.column_types import altered_schema, storable_schema
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.metadata.database import (
+    FIRST_SCHEMA,
     NO_PARTITION,
     among,
     buckets,
@@ -22,6 +23,7 @@ from tiering.cluster.embedded.metadata.database import (
     partitions,
     refused_records,
     segments,
+    table_schemas,
     tables,
 )
 from tiering.cluster.embedded.metadata.partitions import find_partition, insert_buckets
@@ -35,12 +37,18 @@ from tiering.instants import from_microseconds, to_microseconds
 from tiering.lake.iceberg_options import check_table_options
 from tiering.lake.table_options import ENABLED, FORMAT, LAYOUT
 from tiering.library_guards.arrow_ipc import read_schema
-from tiering.model.schema.changes import AddColumn, SchemaChange
-from tiering.model.schema.field_ids import without_metadata
+from tiering.model.schema.changes import SchemaChange
+from tiering.model.schema.field_ids import field_id, with_field_ids, without_field_ids
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 MAX_BUCKETS = 4_096
 """Maximum number of buckets of a table; more would be of no use in a single-machine cluster."""
+
+
+_TABLES = sa.select(tables, table_schemas.c.schema).join(
+    table_schemas, (table_schemas.c.table_id == tables.c.table_id) & (table_schemas.c.schema_id == tables.c.schema_id)
+)
+"""Tables with their present columns."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ def require_database(connection: sa.Connection, name: str) -> None:
 
 def list_tables(connection: sa.Connection, database_name: str | None) -> list[TableInfo]:
     """Returns tables, sorted by path. Raises UnknownDatabase."""
-    query = sa.select(tables).order_by(tables.c.database_name, tables.c.table_name)
+    query = _TABLES.order_by(tables.c.database_name, tables.c.table_name)
     if database_name is not None:
         require_database(connection, database_name)
         query = query.where(tables.c.database_name == database_name)
@@ -90,13 +98,13 @@ def list_tables(connection: sa.Connection, database_name: str | None) -> list[Ta
 
 def tables_by_id(connection: sa.Connection, table_ids: Collection[int]) -> list[TableInfo]:
     """Returns the existing ones of these tables."""
-    query = sa.select(tables).where(tables.c.table_id.in_(among(table_ids)))
+    query = _TABLES.where(tables.c.table_id.in_(among(table_ids)))
     return [_stored(row).info for row in connection.execute(query).mappings()]
 
 
 def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
     """Returns a table by its path. Raises UnknownTable, UnknownDatabase."""
-    query = sa.select(tables).where(tables.c.database_name == path.database_name, tables.c.table_name == path.table_name)
+    query = _TABLES.where(tables.c.database_name == path.database_name, tables.c.table_name == path.table_name)
     row = connection.execute(query).mappings().first()
     if row is None:
         require_database(connection, path.database_name)
@@ -123,7 +131,7 @@ def insert_table(
             return find_table(connection, path).info, False
         present = TablePath(path.database_name, existing)
         raise AlreadyExists(f"the table {present} exists already", hint=_case_hint(existing, path.table_name), table_path=present)
-    schema = without_metadata(storable_schema(spec.schema))
+    schema = with_field_ids(pa.schema([without_field_ids(field) for field in storable_schema(spec.schema)]))
     if spec.primary_key and not spec.bucket_keys:
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
@@ -134,7 +142,7 @@ def insert_table(
             database_name=path.database_name,
             table_name=path.table_name,
             folded_name=path.table_name.lower(),
-            schema=schema.serialize().to_pybytes(),
+            schema_id=FIRST_SCHEMA,
             bucket_count=spec.bucket_count,
             bucket_keys=list(spec.bucket_keys),
             bucketing=bucketing_for(spec.bucket_keys, FORMAT.of(spec.properties)).value,
@@ -146,6 +154,7 @@ def insert_table(
             lake_enabled_us=to_microseconds(now) if ENABLED.of(spec.properties) else None,
         )
     )
+    _insert_schema(connection, int(inserted.lastrowid), FIRST_SCHEMA, schema)
     if not spec.partition_keys:  # buckets of a partition are inserted with the partition
         insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
     return find_table(connection, path).info, True
@@ -187,16 +196,63 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     return find_table(connection, path).info
 
 
-def change_columns(connection: sa.Connection, path: TablePath, changes: Sequence[SchemaChange]) -> None:
-    """Changes the columns of a table. Raises the errors of `WritableCluster.alter_table`."""
-    info = find_table(connection, path).info
-    for change in changes:
-        if not isinstance(change, AddColumn) or change.parent or change.position is not None:
-            raise InvalidArgument(f"columns of {path} can only be added behind the others", table_id=info.table_id)
-    schema = without_metadata(altered_schema(info.schema, changes))
-    if len(schema) > len(info.schema):
-        values = {"schema": schema.serialize().to_pybytes()}
-        connection.execute(sa.update(tables).where(tables.c.table_id == info.table_id).values(values))
+@dataclass(frozen=True)
+class ColumnChanges:
+    """A request to change the columns of the table with that id."""
+
+    table_id: int
+    changes: Sequence[SchemaChange]
+    change_id: str | None
+    """Identifies the request, so that a repeated one changes nothing; None = it is not repeated."""
+
+
+def change_columns(connection: sa.Connection, info: TableInfo, request: ColumnChanges) -> bool:
+    """Changes the columns of a table. Returns False if an earlier attempt of this request has done so.
+
+    Raises UnknownTable, and the errors of `WritableCluster.alter_table`.
+    """
+    if info.table_id != request.table_id:
+        raise UnknownTable(f"the table {info.path} was dropped", table_id=request.table_id)
+    if request.change_id is not None:
+        same = (table_schemas.c.table_id == info.table_id) & (table_schemas.c.change_id == request.change_id)
+        if connection.scalar(sa.select(table_schemas.c.schema_id).where(same)) is not None:
+            return False
+    schema = altered_schema(info.schema, request.changes, {*info.primary_key, *info.bucket_keys, *info.partition_keys})
+    if schema is not info.schema:
+        _insert_schema(connection, info.table_id, info.schema_id + 1, schema, request.change_id)
+        connection.execute(sa.update(tables).where(tables.c.table_id == info.table_id).values(schema_id=info.schema_id + 1))
+    return True
+
+
+def columns_at(connection: sa.Connection, table_id: int, schema_id: int) -> pa.Schema:
+    """Returns the columns that a table had with this schema id. Raises UnknownTable, InvalidArgument (an unknown schema id)."""
+    same = (table_schemas.c.table_id == table_id) & (table_schemas.c.schema_id == schema_id)
+    content = connection.scalar(sa.select(table_schemas.c.schema).where(same))
+    if content is None:
+        if table_exists(connection, table_id):
+            raise InvalidArgument(f"the table with id {table_id} has no columns with the schema id {schema_id}", table_id=table_id)
+        raise UnknownTable(f"the table with id {table_id} does not exist", table_id=table_id)
+    return _parsed_schema(content)
+
+
+def with_columns_at(connection: sa.Connection, table: StoredTable, schema_id: int) -> StoredTable:
+    """Returns the table with its columns at this schema id. Raises UnknownTable."""
+    info = table.info
+    if schema_id == info.schema_id:
+        return table
+    created = connection.scalar(sa.select(tables.c.created_columns).where(tables.c.table_id == info.table_id))
+    schema = columns_at(connection, info.table_id, schema_id)
+    return replace(table, info=replace(info, schema=schema, schema_id=schema_id, added_columns=_added_columns(schema, created or 0)))
+
+
+def _insert_schema(connection: sa.Connection, table_id: int, schema_id: int, schema: pa.Schema, change_id: str | None = None) -> None:
+    values = {"table_id": table_id, "schema_id": schema_id, "schema": schema.serialize().to_pybytes(), "change_id": change_id}
+    connection.execute(sa.insert(table_schemas).values(values))
+
+
+def _added_columns(schema: pa.Schema, created_columns: int) -> tuple[str, ...]:
+    """Returns the names of the columns that a new table did not have. A new table's columns have the lowest field ids."""
+    return tuple(field.name for field in schema if (field_id(field) or 0) > created_columns)
 
 
 def delete_table(connection: sa.Connection, path: TablePath, table_id: int) -> None:
@@ -245,7 +301,8 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         primary_key=tuple(row["primary_key"]),
         partition_keys=tuple(row["partition_keys"]),
         lake_enabled_at=None if enabled_us is None else from_microseconds(enabled_us),
-        added_columns=tuple(schema.names[row["created_columns"] :]),
+        added_columns=_added_columns(schema, row["created_columns"]),
+        schema_id=row["schema_id"],
     )
     return StoredTable(described(info, dict(row["properties"])), Bucketing(row["bucketing"]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import structlog
 import tenacity
 from google.protobuf.message import Message
 
+from tiering.clock import Ids, RandomIds
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_files import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.bucketing import key_buckets
@@ -38,8 +39,8 @@ from tiering.cluster.embedded.rpc.messages import (
 from tiering.cluster.log_writer import as_batch
 from tiering.cluster.table_option_checks import check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
-from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
-from tiering.library_guards.arrow_ipc import rows_bytes
+from tiering.errors import InvalidArgument, InvalidData, ServiceBusy, ServiceUnreachable
+from tiering.library_guards.arrow_ipc import read_schema, rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.schema.changes import SchemaChange
@@ -75,6 +76,9 @@ class RemoteEmbeddedCluster:
         self._connection = Connection(uri)
         self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._connection.channel)
         self._has_answered = False
+        self._ids: Ids = RandomIds()
+        self._columns: dict[tuple[int, int], pa.Schema] = {}
+        """Columns of former schema ids, which never change, by table id and schema id."""
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(self._may_come_back),
             wait=tenacity.wait_exponential(multiplier=0.1, max=2),
@@ -135,8 +139,16 @@ class RemoteEmbeddedCluster:
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
         """Sets options and changes columns. Implements `WritableCluster.alter_table`."""
-        request = pb.AlterTableRequest(table_path=PATH.to_pb(path), set_properties=set_properties, changes=changes_to_pb(changes))
-        return self._table(self._repeatable(self._stub.AlterTable, request).table)
+        request = pb.AlterTableRequest(
+            table_path=PATH.to_pb(path), set_properties=set_properties, changes=changes_to_pb(changes), change_id=self._ids.new_id()
+        )
+        table = self._table(self._repeatable(self._stub.AlterTable, request, PRIMARY_KEY_TIMEOUT_S).table)
+        if changes and not table.schema_id:
+            raise InvalidArgument(
+                f"the service at {self._uri} is of a version that cannot change the columns of {path} in this way",
+                hint="Upgrade the coordinator first.",
+            )
+        return table
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """Sets or resets one option. Implements `TableOptionSetting.set_table_option`."""
@@ -250,13 +262,21 @@ class RemoteEmbeddedCluster:
         segments = [SEGMENT.from_pb(segment) for page in pages for segment in page.segments]
         bounds = LOG_OFFSETS.from_pb(pages[0].bounds) if pages[0].HasField("bounds") else None
         listed = ListedRange(pages[0].root, segments, [REFUSED_RECORD.from_pb(record) for record in pages[0].refused])
-        return open_reader(table, split, bounds, lambda *_: listed)
+        return open_reader(table, split, bounds, lambda *_: listed, partial(self._columns_at, table.table_id))
+
+    def _columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
+        """Returns the columns that a table had with this schema id."""
+        if (table_id, schema_id) not in self._columns:
+            answer = self._repeatable(self._stub.GetTableSchema, pb.GetTableSchemaRequest(table_id=table_id, schema_id=schema_id))
+            with readable(self._uri):
+                self._columns[table_id, schema_id] = read_schema(answer.schema)
+        return self._columns[table_id, schema_id]
 
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
         request = pb.GetKvSnapshotRequest(table_id=table.table_id, bucket=BUCKET.to_pb(split.bucket), snapshot_id=split.snapshot_id)
         answer = self._repeatable(self._stub.GetKvSnapshot, request)
         stored = STORED_SNAPSHOT.from_pb(answer.snapshot) if answer.HasField("snapshot") else None
-        return open_snapshot_reader(answer.root, table, split, stored)
+        return open_snapshot_reader(answer.root, table, split, stored, partial(self._columns_at, table.table_id))
 
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int

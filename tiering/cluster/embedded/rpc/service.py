@@ -30,6 +30,7 @@ from tiering.cluster.embedded.rpc.messages import (
     STORED_SNAPSHOT,
     TIMESTAMPS,
     TRACES,
+    schema_to_pb,
     table_to_pb,
 )
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -118,9 +119,11 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         def alter() -> TableInfo:
             added = additions(read_schema(request.add_columns) if request.add_columns else ())
             changes = [*added, *changes_from_pb(request.changes, read_schema)]
-            return self._storage.alter_table(PATH.from_pb(request.table_path), dict(request.set_properties), changes)
+            path, change_id = PATH.from_pb(request.table_path), request.change_id or None
+            return self._storage.alter_table(path, dict(request.set_properties), changes, change_id)
 
-        return pb.AlterTableResponse(table=table_to_pb(await self._run(alter)))
+        # A change of columns waits for writes to a primary-key table.
+        return pb.AlterTableResponse(table=table_to_pb(await self._run(alter, pool=self._primary_key_pool)))
 
     async def SetTableOption(self, request: pb.SetTableOptionRequest, context: Context) -> pb.SetTableOptionResponse:
         value = request.value if request.HasField("value") else None
@@ -153,6 +156,10 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
         table = await self._run(self._storage.table, PATH.from_pb(request.table_path))
         return pb.GetTableResponse(table=table_to_pb(table))
+
+    async def GetTableSchema(self, request: pb.GetTableSchemaRequest, context: Context) -> pb.GetTableSchemaResponse:
+        schema = await self._run(self._storage.columns_at, request.table_id, request.schema_id)
+        return pb.GetTableSchemaResponse(schema=schema_to_pb(schema))
 
     async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
         page = (request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)

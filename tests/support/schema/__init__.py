@@ -1,0 +1,1 @@
+"""Columns of tables for tests: changes at random, and the rows that readers then see."""
