@@ -38,12 +38,15 @@ _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?b|bytes?)?", r
 
 
 class FlussSupport(Enum):
-    """The place where a Fluss cluster has an option. `LAKEWARD`: Fluss refuses the option, and the coordinator stores it."""
+    """The place where a Fluss cluster has an option. `LAKEWARD`: Fluss refuses the option, and the coordinator stores it. `CUSTOM`: Fluss
+    keeps it among the custom properties of a new table.
+    """
 
     UNKNOWN = auto()
     NEW_TABLES = auto()
     ALTERABLE = auto()
     LAKEWARD = auto()
+    CUSTOM = auto()
 
 
 class OnDropColumn(StrEnum):
@@ -177,9 +180,11 @@ FORMAT = TableOption(
     meaning="Format of the lake table.",
 )
 LAYOUT = TableOption(
-    "table.datalake.layout", Layout.CLEAN.value, _layout, only_before_lake_table=True, if_absent=Layout.SYSTEM_COLUMNS.value,
+    "table.datalake.layout", Layout.CLEAN.value, _layout, on_fluss=FlussSupport.CUSTOM,
+    only_before_lake_table=True, if_absent=Layout.SYSTEM_COLUMNS.value,
     meaning="Layout of a new lake table: `system-columns` or `clean`. An existing lake table keeps its layout; tables of older versions "
     "have `system-columns`.",
+    fluss_note="It is set when the table is created. The default is `system-columns` on Fluss 0.9 and `clean` from 1.0 on.",
 )
 ROUND_BYTES = TableOption(
     "table.datalake.round.bytes", NONE, _round_bytes, on_fluss=FlussSupport.LAKEWARD,
@@ -282,6 +287,12 @@ def _is_public(name: str) -> bool:
     if name in _PUBLIC_NAMES or (name.startswith("table.") and not LAKE_CATALOG_PROPERTY.match(name)):
         return True
     return name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)) is not None
+
+
+def new_layout_of(table: TableInfo) -> Layout:
+    """Returns the layout with which a lake table of this table is created."""
+    default = {} if table.new_layout is None else {LAYOUT.name: table.new_layout}
+    return LAYOUT.of({**default, **table.properties})
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from 0 again after a restart, so a later assignment of another service may have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -34,13 +34,25 @@ class AssignmentRef:
 
 
 @dataclass(frozen=True)
+class LakeTotals:
+    """Records and bytes of the data files of a whole lake table; None = unknown."""
+
+    records: int | None
+    size_bytes: int | None
+
+
+@dataclass(frozen=True)
 class AssignmentReport:
-    """The content of one heartbeat: the state of each assignment that the cluster knows of, and whether the service asks for a table."""
+    """The content of one heartbeat: the state of each assignment that the cluster knows of, and whether the service asks for a table.
+
+    `lake_totals` are those of the lake tables of `finished` assignments after the round.
+    """
 
     renewed: Sequence[AssignmentRef] = ()
     finished: Sequence[AssignmentRef] = ()
     failed: Sequence[AssignmentRef] = ()
     wants_table: bool = False
+    lake_totals: Mapping[AssignmentRef, LakeTotals] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:

@@ -144,6 +144,7 @@ class TableInfo:
     the size of its data files; None = the lake table's own setting. `read_snapshots`: snapshots of its lake table that no commit removes,
     because open reads need them; the cluster does not know them. `kept_since`: no commit removes this snapshot or a later one,
     because reads that were opened since the assignment of a round need them; UNKNOWN_SNAPSHOT = no commit removes any; None = no round.
+    `new_layout`: the layout of a new lake table if the options name none; None = the default.
     """
 
     table_id: int
@@ -169,6 +170,7 @@ class TableInfo:
     target_file_bytes: int | None = None
     read_snapshots: frozenset[int] = frozenset()
     kept_since: int | None = None
+    new_layout: str | None = None
 
     def lake_schema(self) -> pa.Schema:
         """Returns the columns of its lake table: its own columns, then the system columns."""

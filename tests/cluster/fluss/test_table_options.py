@@ -9,7 +9,7 @@ import pytest
 from support.repository import ROOT
 from tiering.cluster.fluss.table_options import check_option, in_fluss_words, is_of_fluss
 from tiering.errors import InvalidArgument
-from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE
+from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE, LAYOUT
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,13 @@ def test_other_options_of_fluss_are_refused_with_the_reason(name: str) -> None:
     with pytest.raises(InvalidArgument, match="Fluss cannot alter") as refused:
         check_option(name, "1")
     assert "table.datalake.freshness" in refused.value.hint
+
+
+def test_the_layout_is_an_option_of_a_new_table_that_fluss_keeps_as_a_custom_property() -> None:
+    assert not is_of_fluss(LAYOUT.name)
+    with pytest.raises(InvalidArgument, match=r"table\.datalake\.layout.* cannot be changed") as refused:
+        check_option(LAYOUT.name, "clean")
+    assert "when the table is created" in refused.value.hint
 
 
 @pytest.mark.parametrize(

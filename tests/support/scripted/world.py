@@ -73,3 +73,9 @@ class ScriptedFlussWorld(LakeWorld):
         ids = [row["id"] for task in tasks for batch in task.read() for row in batch.to_pylist()]
         reads.close(ticket)
         return sorted(ids)
+
+    def take_for_dead(self) -> None:
+        """Our tierer is silent for so long that its round has failed, and the back-off behind that is over, too."""
+        for _ in range(2):
+            self.clock.advance(600)
+            tick(self.coordinator)

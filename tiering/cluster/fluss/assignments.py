@@ -6,8 +6,9 @@ with each start of its process, and answers do not distinguish one process from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from tiering.clock import Ids, RandomIds
 from tiering.cluster.fluss.wire.api import LAKE_TIERING_HEARTBEAT
@@ -21,6 +22,7 @@ from tiering.model.assignments import (
     AssignmentReport,
     JudgedAssignment,
     Judgement,
+    LakeTotals,
     NewAssignment,
 )
 from tiering.model.tables import TablePath
@@ -81,7 +83,7 @@ def request_of(report: AssignmentReport) -> fluss.LakeTieringHeartbeatRequest:
     """Returns the heartbeat as a message of Fluss."""
     return fluss.LakeTieringHeartbeatRequest(
         tiering_tables=_refs_to_pb(report.renewed),
-        finished_tables=_refs_to_pb(report.finished),
+        finished_tables=_refs_to_pb(report.finished, report.lake_totals),
         failed_tables=_refs_to_pb(report.failed),
         request_table=report.wants_table,
     )
@@ -102,11 +104,25 @@ def answer_of(answer: fluss.LakeTieringHeartbeatResponse, report: AssignmentRepo
     )
 
 
-def _refs_to_pb(refs: Iterable[AssignmentRef]) -> list[fluss.PbHeartbeatReqForTable]:
+def _refs_to_pb(
+    refs: Iterable[AssignmentRef], totals: Mapping[AssignmentRef, LakeTotals] = MappingProxyType({})
+) -> list[fluss.PbHeartbeatReqForTable]:
     return [
-        fluss.PbHeartbeatReqForTable(table_id=ref.table_id, coordinator_epoch=ref.coordinator_epoch, tiering_epoch=ref.tiering_epoch)
+        fluss.PbHeartbeatReqForTable(
+            table_id=ref.table_id,
+            coordinator_epoch=ref.coordinator_epoch,
+            tiering_epoch=ref.tiering_epoch,
+            lake_tiering_stats=_totals_to_pb(totals.get(ref)),
+        )
         for ref in refs
     ]
+
+
+def _totals_to_pb(totals: LakeTotals | None) -> fluss.PbLakeTieringStats | None:
+    """Returns the totals as Fluss 1.0 reads them, for its metrics `fileSize` and `recordCount`. An older server skips the field."""
+    if totals is None or totals == LakeTotals(None, None):
+        return None
+    return fluss.PbLakeTieringStats(file_size=totals.size_bytes, record_count=totals.records)
 
 
 def _judged(refs: Sequence[AssignmentRef], rows: Iterable[fluss.PbHeartbeatRespForTable]) -> list[JudgedAssignment]:

@@ -16,7 +16,9 @@ from tiering.name_matching import nearest_names
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (*(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.ALTERABLE), LOCAL_SEGMENTS)
 """Options that Fluss 0.9.1 can alter. It refuses any other `table.` option, so such an option is refused here, with that reason."""
-OWN = frozenset(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.LAKEWARD)
+CUSTOM = frozenset(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.CUSTOM)
+"""Options that Fluss keeps among the custom properties of a new table."""
+OWN = CUSTOM | {option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.LAKEWARD}
 """Lakeward's options among those that begin with `table.`."""
 FLUSS_PREFIX = "table."
 KNOWN_OF_FLUSS = (
@@ -63,6 +65,11 @@ def nearest_known(names: Iterable[str]) -> str:
 def check_option(name: str, value: str | None) -> None:
     """Raises InvalidArgument for an option that cannot be set on a Fluss cluster, or an invalid value; None = the default."""
     check_text(name, value or "")
+    if name in CUSTOM:
+        raise InvalidArgument(
+            f"the option {name!r} of a table of a Fluss cluster cannot be changed",
+            hint="It is set when the table is created, among its options.",
+        )
     if not is_of_fluss(name):
         if value is not None:
             check_own({name: value})
@@ -71,7 +78,7 @@ def check_option(name: str, value: str | None) -> None:
     if name not in ALTERABLE:
         raise InvalidArgument(
             f"Fluss cannot alter the option {name!r} of an existing table",
-            hint=f"Fluss 0.9.1 can alter only {', '.join(ALTERABLE)}; {', '.join(sorted(OWN))} are Lakeward's. "
+            hint=f"Fluss 0.9.1 can alter only {', '.join(ALTERABLE)}; {', '.join(sorted(OWN - CUSTOM))} are Lakeward's. "
             "Recreate the table with another value, or change the cluster's own setting.",
         )
     if value is None:

@@ -13,6 +13,7 @@ from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import AUTHORIZATION, error_code
 from tiering.errors import ClusterAccessDenied, LakewardError, UnknownDatabase, UnknownTable
+from tiering.lake.layouts import Layout
 from tiering.model.tables import PARTITION_SEPARATOR, Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
@@ -54,10 +55,15 @@ class FlussTables:
             return self._listed
 
     def table(self, path: TablePath) -> TableInfo:
-        """Returns one table. Raises UnknownTable, UnknownDatabase."""
+        """Returns one table. Raises UnknownTable, UnknownDatabase.
+
+        Fluss creates clean lake tables from 1.0 on (FIP-27), so a lake table that a round creates is clean there.
+        """
         description = self._describe(path)
         self._check([description])
         info = self._info(description, self._own_options())
+        if self._client.is_release_1():
+            info = replace(info, new_layout=Layout.CLEAN.value)
         if info.refusal is None and HISTORICAL_OPTION in info.properties and self._has_historical_partition(info):
             return replace(info, refusal=historical_rows_refusal())
         return info

@@ -27,7 +27,7 @@ from tiering.coordinator.decisions.records import (
 )
 from tiering.coordinator.decisions.round_lifecycle import Failure
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.model.assignments import AssignmentRef, AssignmentReport, ServiceStatus
+from tiering.model.assignments import AssignmentRef, AssignmentReport, LakeTotals, ServiceStatus
 from tiering.model.states import TableState
 
 UNCLAIMED_MS = 30_000
@@ -132,11 +132,14 @@ def report_of(
     A table stays assigned while the cluster is being told of its lake snapshot.
     """
     by_end: dict[AssignmentEnd | None, list[AssignmentRef]] = {None: [], AssignmentEnd.FINISHED: [], AssignmentEnd.FAILED: [*unknown]}
+    totals: dict[AssignmentRef, LakeTotals] = {}
     for record in records:
         if record.assignment is not None and record.assignment_ref is not None:
             stays = record.unresolved_commit or is_being_notified(record.table_id)
             by_end[None if stays else record.assignment.end].append(record.assignment_ref)
-    return AssignmentReport(by_end[None], by_end[AssignmentEnd.FINISHED], by_end[AssignmentEnd.FAILED], wants_table)
+            totals[record.assignment_ref] = LakeTotals(record.lake.records, record.lake.size_bytes)
+    finished = by_end[AssignmentEnd.FINISHED]
+    return AssignmentReport(by_end[None], finished, by_end[AssignmentEnd.FAILED], wants_table, {ref: totals[ref] for ref in finished})
 
 
 def renewed(record: TableRecord, session: str) -> Change:

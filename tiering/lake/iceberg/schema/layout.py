@@ -30,7 +30,7 @@ from tiering.lake.column_names import check_column_names, folded_name
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.iceberg_options import PREFIX, lake_table_properties
 from tiering.lake.layouts import Layout, layout_of
-from tiering.lake.table_options import LAYOUT, public_options
+from tiering.lake.table_options import new_layout_of, public_options
 from tiering.lake.writing.encodings import COMPRESSION
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
@@ -67,7 +67,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
 
     Raises UnsupportedType, InvalidArgument or InvalidName that names the column.
     """
-    layout = layout or LAYOUT.of(table.properties)
+    layout = layout or new_layout_of(table)
     check_column_names(table, paths_are_names=True)
     schema = _schema(table, layout)
     return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table))

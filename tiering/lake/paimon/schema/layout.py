@@ -16,7 +16,7 @@ from tiering.lake.column_names import check_column_names, folded_name
 from tiering.lake.iceberg_options import PREFIX as ICEBERG_PREFIX
 from tiering.lake.layouts import Layout
 from tiering.lake.paimon.schema.types import lake_type
-from tiering.lake.table_options import LAYOUT, public_options
+from tiering.lake.table_options import new_layout_of, public_options
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TableType
 
 FLUSS_PROPERTY_PREFIX, PAIMON_PREFIX = "fluss.", "paimon."
@@ -53,7 +53,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
 
     Raises UnsupportedType, InvalidArgument or InvalidName, naming the column.
     """
-    layout = layout or LAYOUT.of(table.properties)
+    layout = layout or new_layout_of(table)
     check_column_names(table)
     for name in table.schema.names:
         if folded_name(name) in _RESERVED or folded_name(name).startswith(_RESERVED_PREFIX):
