@@ -19,11 +19,10 @@ import pyarrow as pa
 from tiering.errors import LakewardError
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
+from tiering.lake.schema.column_ids import ColumnIds
+from tiering.lake.schema.stored_columns import FIELD_ID_KEY as FIELD_ID_KEY
 from tiering.model.reading.conditions import Condition
 from tiering.model.tables import BucketKey, TableInfo
-
-FIELD_ID_KEY = b"PARQUET:field_id"
-"""Key by which pyarrow names the field id in a field's metadata."""
 
 THREADS = 8
 """Files that `LocalCopies` copies at the same time."""
@@ -50,6 +49,8 @@ class LakeFile:
     """The bucket of its rows, if the partition tells it."""
     place: str | None = None
     """Name of the partition in which readers search its rows; "" without partitions; None = only the rows tell it."""
+    fields: pa.Schema | None = None
+    """The columns of the file with the lake's field ids (`model.schema.field_ids`); None = the file itself has these ids."""
 
     @property
     def label(self) -> str:
@@ -121,6 +122,25 @@ class ReadableLake(Protocol):
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
         """Returns the marker of the snapshot, or of its nearest ancestor that has one. Raises MarkerCorrupt, LakeUnavailable."""
+
+
+@dataclass(frozen=True)
+class SourceFields:
+    """The columns of a source table, then the system columns of its lake table, with the field ids of the lake table.
+
+    A field that the lake table does not have yet has no id. `recorded` has the names of lake fields in checksums.
+    """
+
+    columns: pa.Schema
+    recorded: ColumnIds
+
+
+@runtime_checkable
+class FollowingLake(Protocol):
+    """A lake whose tables follow their sources by field id, so that the names in files may be former ones."""
+
+    def source_fields(self, table: TableInfo, view: LakeView) -> SourceFields | None:
+        """Returns the fields; None if columns are found by name. No I/O. Raises MarkerCorrupt."""
 
 
 @runtime_checkable

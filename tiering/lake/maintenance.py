@@ -242,8 +242,11 @@ class LiveRowSums(Protocol):
 class ColumnCheck(Protocol):
     """A lake that tells whether a lake table fits its source, and changes nothing."""
 
-    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        """Returns the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
+    def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """Returns in words how `Lake.ensure_table` would change the columns of the table of `view`, such as `add note`.
+
+        Raises SchemaDrift, SourceChanged, UnsupportedType. No I/O.
+        """
 
 
 def never() -> bool:

@@ -179,7 +179,7 @@ def check_columns(lake: Lake, table: TableInfo, view: LakeView | None) -> None:
     A lake column that a user renamed would otherwise be read as if the lake did not have it yet: as NULL.
     """
     if view is not None and isinstance(lake, ColumnCheck):
-        lake.new_columns(table, view)
+        lake.column_changes(table, view)
 
 
 def scan_columns(table: TableInfo, scan: ReadScan) -> tuple[str, ...]:

@@ -12,14 +12,18 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
+import pyarrow as pa
+
 from tiering.cluster.shared_lake import log_rows
 from tiering.counts import counted
 from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import FileFooter, Run, merged, runs_text, sum_of, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
+from tiering.lake.schema.column_ids import proof_columns
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
+from tiering.validate.changed_columns import file_columns
 from tiering.validate.clean_footers import FileFacts
 from tiering.validate.clean_ledger import chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.duckdb_rows import quoted, text_literal
@@ -169,9 +173,14 @@ def _checksum(engine: Engine, facts: FileFacts) -> int:
     path = text_literal(facts.file.path)
     rule = engine.merge
     unproved = "" if rule is None else f" EXCLUDE ({', '.join(map(quoted, (*rule.keys, rule.sequence)))})"
+    names = None
+    if engine.fields is not None:
+        hidden = () if rule is None else (*rule.keys, rule.sequence)
+        stored = pa.schema([field for field in file_columns(facts.file) if field.name not in hidden])
+        names = proof_columns(stored, engine.fields.recorded)
     total = 0
     for batch in engine.batches(f"SELECT *{unproved} FROM read_parquet([{path}], hive_partitioning = false)", {}):
-        total += row_checksum(batch)
+        total += row_checksum(batch, names)
     return total % MODULUS
 
 
@@ -250,7 +259,7 @@ def runs_problem(bucket_range: BucketRange, footers: Iterable[FileFooter], proof
 def _sum_problem(name: str, bucket_range: BucketRange, footers: Sequence[FileFooter], proof: BucketProof | None) -> str | None:
     if proof is None or proof.since != bucket_range.start:
         return None
-    rows, checksum = sum(footer.rows for footer in footers), sum_of(footer.checksum for footer in footers)
+    rows, checksum = sum(footer.rows for footer in footers), sum_of(footer.written_checksum for footer in footers)
     if (rows, checksum) == (proof.rows, proof.checksum):
         return None
     return (

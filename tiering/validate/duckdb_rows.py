@@ -12,23 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from tiering.errors import DataCorrupt, InvalidArgument
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, MergeRule
 from tiering.library_guards.duckdb_guard import duckdb_reason, lock
+from tiering.validate.changed_columns import present_rows
+from tiering.validate.sql_text import quoted as quoted
+from tiering.validate.sql_text import text_literal as text_literal
+
+ROW_PLACE = ("filename", "file_row_number")
+"""DuckDB's columns with the file of a row, and its number in the file from 0."""
 
 RunQuery = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
 """Runs SQL with named parameters in one connection."""
-
-
-def quoted(name: str) -> str:
-    """Returns a name as a SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def text_literal(value: str) -> str:
-    """Returns a text as a SQL literal."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 @dataclass(frozen=True)
@@ -49,11 +46,13 @@ class LiveRows:
 class LakeColumns:
     """The columns of a lake table. `types`: DuckDB's type by name, for columns that no file has yet. `field_ids` None = find by name.
 
-    By name, a column is the files' column of that name, in its type. By id, it is also right after it was renamed or retyped.
+    By name, a column is the files' column of that name, in its type. By id, it is also right after it was renamed or retyped. `fields`: the
+    columns with the lake's field ids, by which fields are found at any depth; None = `field_ids` tells how.
     """
 
     types: Mapping[str, str]
     field_ids: Mapping[str, int] | None = None
+    fields: pa.Schema | None = None
 
 
 def live_rows(run: RunQuery, files: FileLists, requested: LakeColumns, table: object, prefix: str = "") -> LiveRows:
@@ -65,11 +64,13 @@ def live_rows(run: RunQuery, files: FileLists, requested: LakeColumns, table: ob
     reading = _Reading(run, requested, table, prefix)
     if requested.field_ids is not None:
         reading.check_field_ids(files.data)
-    source = reading.parquet(files.data)
+    source = reading.parquet(files.data) if requested.fields is None else reading.by_fields(requested.fields, files)
     present = [(row[0], row[1]) for row in run(f"DESCRIBE SELECT * FROM {source}", {})]
+    present = [column for column in present if requested.fields is None or column[0] not in ROW_PLACE]
     numbered = {column: f"d.c{number}" for number, (column, _) in enumerate(present)}
     expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in requested.types.items()}
-    relation = stored = f"{source} AS d({', '.join(f'c{number}' for number in range(len(present)))})"
+    names = [*(f"c{number}" for number in range(len(present))), *(() if requested.fields is None else ROW_PLACE)]
+    relation = stored = f"{source} AS d({', '.join(names)})"
     if files.position_deletes or files.equality_deletes or files.merge is not None:
         reading.make_file_table(files.data)
     if files.equality_deletes or files.merge is not None:
@@ -133,6 +134,11 @@ class _Reading:
         """Returns SQL for a relation of these files. `columns` None = all requested columns."""
         shape = "union_by_name = true" if self.requested.field_ids is None else self._by_id(self.requested.field_ids, columns)
         return f"read_parquet({_paths(files)}, {shape}, hive_partitioning = false)"
+
+    def by_fields(self, fields: pa.Schema, files: FileLists) -> str:
+        """Returns SQL for a relation of the data files, whose columns may have changed since, and ROW_PLACE."""
+        passed = [] if files.merge is None else [name for name in files.merge.columns if name not in self.requested.types]
+        return f"({present_rows(files.data, pa.schema([fields.field(name) for name in self.requested.types]), passed)})"
 
     def _by_id(self, field_ids: Mapping[str, int], columns: Sequence[str] | None) -> str:
         fields = (

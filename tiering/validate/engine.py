@@ -87,6 +87,7 @@ class Engine:
         self.own_columns: list[str] = list(subject.table.schema.names)
         self.layout = subject.layout
         self.merge = subject.files.merge
+        self.fields = subject.fields
         self.columns = [*self.own_columns, OFFSET_COLUMN, TIMESTAMP_COLUMN]
         """Columns by which the rows of a log table are compared: the table's own, the offset and the time. A clean table has no times, and
         only a clean log table has offsets, from the footers of its files."""
@@ -214,7 +215,8 @@ class Engine:
         files, is_clean = self._subject.files, not self.layout.has_row_offsets
         if files.data:
             name = "lake_file_rows" if is_clean else "lake_rows"
-            present = make_lake_view(self.rows, self.table, files, self._types, name, self.layout)
+            fields = None if self._subject.fields is None else self._subject.fields.columns
+            present = make_lake_view(self.rows, self.table, files, self._types, name, self.layout, fields)
             self._types |= {name: present[name] for name in self._types if name in present}
             if is_clean:
                 make_footer_view(self.rows, self.footers, "lake_file_rows", "lake_rows")

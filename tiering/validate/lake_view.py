@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
@@ -19,15 +21,23 @@ STORED_ROWS = "stored_rows"
 
 
 def make_lake_view(
-    run: RunQuery, table: TableInfo, files: FileLists, declared: Mapping[str, str], name: str, layout: Layout = Layout.SYSTEM_COLUMNS
+    run: RunQuery,
+    table: TableInfo,
+    files: FileLists,
+    declared: Mapping[str, str],
+    name: str,
+    layout: Layout = Layout.SYSTEM_COLUMNS,
+    fields: pa.Schema | None = None,
 ) -> Mapping[str, str]:
     """Makes the view `name` with the lake's columns and PLACE_COLUMN, and returns the types in its files.
 
     For a clean table the view also has the columns FILE and ROW, the position of the row. The view STORED_ROWS has file, place and bucket
-    of all rows that the data files have, if the lake has the places of files. `declared`: the type of a column that no file has yet. At
-    least one data file. Raises duckdb.Error, DataCorrupt, InvalidArgument (equality deletes by a column that the table does not have).
+    of all rows that the data files have, if the lake has the places of files. `declared`: the type of a column that no file has yet.
+    `fields` as in `LakeColumns`. At least one data file. Raises duckdb.Error, DataCorrupt, InvalidArgument (equality deletes by a column
+    that the table does not have).
     """
-    rows = live_rows(run, files, LakeColumns({column: declared[column] for column in layout.lake_schema(table).names}), table.path)
+    types = {column: declared[column] for column in layout.lake_schema(table).names}
+    rows = live_rows(run, files, LakeColumns(types, None, fields), table.path)
     where = "" if layout.has_row_offsets else f", d.filename AS {FILE_COLUMN}, d.file_row_number AS {ROW_COLUMN}"
     picked = ", ".join(f"{expression} AS {quoted(column)}" for column, expression in rows.expressions.items())
     place = f"{place_of(table, rows.expressions)} AS {PLACE_COLUMN}"

@@ -13,7 +13,7 @@ from tiering.cluster.capabilities import service_mode_of
 from tiering.cluster.shared_lake import with_foreign_commits
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.file_lists import FileLists, ReadableLake
+from tiering.lake.file_lists import FileLists, FollowingLake, ReadableLake, SourceFields
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.marker import Marker
@@ -83,6 +83,8 @@ class Subject:
     problem: LakewardError | None = None
     has_times_in_milliseconds: bool = False
     """Whether the lake truncates the times of records to milliseconds. A log may have microseconds."""
+    fields: SourceFields | None = None
+    """The table's columns with the lake's field ids; None = columns of files are found by name."""
 
 
 def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None, copies_in: Path | None = None) -> Subject:
@@ -119,7 +121,9 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
             raise
         return Subject(source, table, view, None, files, problem=error)
     columns = lake.columns(view)
-    subject = Subject(source, table, view, marker, files, layout_of(columns.names), has_times_in_milliseconds=_has_milliseconds(columns))
+    fields = lake.source_fields(table, view) if isinstance(lake, FollowingLake) else None
+    layout, has_milliseconds = layout_of(columns.names), _has_milliseconds(columns)
+    subject = Subject(source, table, view, marker, files, layout, has_times_in_milliseconds=has_milliseconds, fields=fields)
     return subject if marker is None else _with_bucket_ranges(subject, marker, logs, names)
 
 

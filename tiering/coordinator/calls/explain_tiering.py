@@ -83,12 +83,12 @@ def _about_lake(parts: CallParts, record: TableRecord, info: TableInfo, base: Ba
     lake = parts.lakes.of(info.lake_format)
     try:
         lake.check_schema(info)
-        columns = lake.new_columns(info, base.view) if base.view is not None and isinstance(lake, ColumnCheck) else ()
+        changes = lake.column_changes(info, base.view) if base.view is not None and isinstance(lake, ColumnCheck) else ()
     except errors.LakewardError as error:
         yield _obstacle(error)
     else:
-        if columns:
-            yield Explanation(Decision.NOTE, f"the lake table gets the new columns {', '.join(columns)} first")
+        if changes:
+            yield Explanation(Decision.NOTE, f"the columns of the lake table are changed first: {', '.join(changes)}")
     if base.view is None:
         yield Explanation(Decision.NOTE, "there is no lake table yet: the first round with rows creates it")
     if base.ahead and base.newest is not None:

@@ -20,6 +20,7 @@ from tiering.clock import Clock, SystemClock
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.instants import to_milliseconds
 from tiering.lake.base import FileRewrite, LakeFormat, LakeView
+from tiering.lake.file_lists import SourceFields
 from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
@@ -41,7 +42,9 @@ from tiering.lake.iceberg.reading.row_scan import row_readers
 from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
-from tiering.lake.iceberg.schema.drift import check_drift, send_new_columns
+from tiering.lake.iceberg.schema.columns import fields_of_source, recorded_ids
+from tiering.lake.iceberg.schema.evolution import send_update
+from tiering.lake.iceberg.schema.following import check_drift
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.planning import SmallLogFiles, plan_upkeep
@@ -60,7 +63,7 @@ from tiering.redaction.redact import redact, remember_secrets
 FORMAT = "iceberg"
 
 EVOLVE_ATTEMPTS = 5
-"""Upper bound of the attempts to add new columns while other changes of the table come in between."""
+"""Upper bound of the attempts to change columns while other changes of the table come in between."""
 
 
 class IcebergLake:
@@ -69,8 +72,8 @@ class IcebergLake:
 
     The catalog is opened at the first call. Safe to use from several threads.
 
-    Implements `Lake`, `LakeMaintenance`, `OldMetadata`, `ReadableLake`, `RowScan`, `ColumnCheck`, `DriftCheck`, `MeasuredLake`,
-    `SnapshotExpiry` and `TableUpkeep`.
+    Implements `Lake`, `LakeMaintenance`, `OldMetadata`, `ReadableLake`, `FollowingLake`, `RowScan`, `ColumnCheck`, `DriftCheck`,
+    `MeasuredLake`, `SnapshotExpiry` and `TableUpkeep`.
     """
 
     format = FORMAT
@@ -142,38 +145,45 @@ class IcebergLake:
     def columns(self, view: LakeView) -> pa.Schema:
         return schema_to_pyarrow(cast(Table, view.handle).schema())
 
-    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
+    def source_fields(self, table: TableInfo, view: LakeView) -> SourceFields | None:
+        """Returns the source's columns with the lake's field ids (`FollowingLake.source_fields`)."""
+        metadata = cast(Table, view.handle).metadata
+        recorded = recorded_ids(metadata.properties)
+        return None if recorded is None else SourceFields(fields_of_source(table.schema, metadata.schema(), recorded), recorded)
+
+    def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        update = check_drift(table, cast(Table, view.handle).metadata)
+        return update.changes if update else ()
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         """Creates the lake table if it does not exist and may be created. If two processes create it at once, both get the first one.
 
-        Adds columns that are new at the source. They are nullable and before the system columns. Head and tag stay unchanged.
-        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
+        Changes its columns after those of the source (`schema.following`). Head and tag stay unchanged.
+        Raises SchemaDrift, SourceChanged, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
         existing = self._load(table.path)
         if existing is None and not may_create:
             raise absent_table(table.path)
-        loaded = self._with_new_columns(table, existing or self._create(table))
+        loaded = self._with_source_columns(table, existing or self._create(table))
         self._states[table.path] = TableState.of(loaded)
         return self._view_of(table.path, loaded)
 
     def _view_of(self, path: TablePath, loaded: Table) -> LakeView:
         return self._expired.added_to(view_of(path, loaded), loaded)
 
-    def _with_new_columns(self, table: TableInfo, loaded: Table) -> Table:
-        """Returns `loaded` with the columns that are new at the source. Reads it after each request, because others add columns too."""
+    def _with_source_columns(self, table: TableInfo, loaded: Table) -> Table:
+        """Returns `loaded` with the columns of the source. Reads it after each request, because others change columns too."""
         why: str | None = None
         for _ in range(EVOLVE_ATTEMPTS):
-            columns = check_drift(table, loaded.metadata)
-            if not columns or is_of_another(table, view_of(table.path, loaded)):
+            update = check_drift(table, loaded.metadata)
+            if not update or is_of_another(table, view_of(table.path, loaded)):
                 return loaded
             with self._errors("open the lake's catalog"):
-                why = send_new_columns(self._open(), loaded, columns)
+                why = send_update(self._open(), loaded, update)
             reloaded = self._load(table.path)
             if reloaded is None:
                 raise LakeTableReplaced(
-                    f"the lake table {table.path} was dropped while columns were added to it",
+                    f"the lake table {table.path} was dropped while its columns were changed",
                     hint=absent_hint(table.path),
                     table_path=table.path,
                 )
@@ -181,7 +191,7 @@ class IcebergLake:
         if not check_drift(table, loaded.metadata):
             return loaded
         raise LakeUnavailable(
-            f"cannot add columns to the lake table {table.path}: {why}", hint="The next round retries.", table_path=table.path
+            f"cannot change the columns of the lake table {table.path}: {why}", hint="The next round retries.", table_path=table.path
         )
 
     @property

@@ -134,8 +134,8 @@ class PaimonLake:
         """Returns nothing, because manifests are judged by the rounds in their names. Implements `OldMetadata.unnamed_metadata`."""
         return ()
 
-    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        return [column.name for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
+    def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        return [f"add {column.name}" for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
 
     def check_fit(self, table: TableInfo) -> None:
         if (loaded := self._load(table.path)) is not None:

@@ -185,6 +185,20 @@ def lake_columns_of_source(source: pa.Schema, lake: pa.Schema, recorded: ColumnI
     return pa.schema([_renumbered(field, numbers, unused) for field in lake])
 
 
+def source_in_lake_ids(source: pa.Schema, lake: pa.Schema, recorded: ColumnIds | None) -> pa.Schema:
+    """Returns the source's columns with the field ids of the lake. A field that the lake table does not have yet has no id."""
+    matches = matched_fields(source, lake, recorded)
+
+    def renumbered(field: pa.Field[Any], parent: FieldPath) -> pa.Field[Any]:
+        path, kind = (*parent, field.name), field.type
+        if kind.num_fields:
+            kind = with_children(kind, [renumbered(inner, path) for inner in children(kind)])
+        number = matches.get(path)
+        return with_metadata(field.with_type(kind), {FIELD_ID: None if number is None else str(number)})
+
+    return pa.schema([renumbered(field, ()) for field in source])
+
+
 def proof_columns(lake: pa.Schema, recorded: ColumnIds | None) -> pa.Schema:
     """Returns the lake's columns with the names that seed the checksums of rows (`lake.proof.row_checksum`).
 

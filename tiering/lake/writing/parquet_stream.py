@@ -20,6 +20,7 @@ from tiering.lake.writing.encodings import COMPRESSION, Encodings
 from tiering.lake.writing.fitting import fit_records, watched_schema
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
+from tiering.lake.writing.source_rows import Prepare, unprepared
 from tiering.lake.writing.statistics import FloatsWithoutStatistics, columns_with_statistics
 from tiering.model.tables import OFFSET_COLUMN, TablePath
 
@@ -213,7 +214,7 @@ class LogFilesWriter(Generic[Done]):
         guard: RowGuard,
         encode: Callable[[tuple[Done, ...]], bytes],
         totals: Callable[[Sequence[Done]], tuple[int, int]],
-        prepare: Callable[[pa.RecordBatch, pa.Schema], pa.RecordBatch] = lambda batch, columns: batch,
+        prepare: Prepare = unprepared,
     ) -> None:
         self._context = context
         self._files = files

@@ -18,8 +18,10 @@ from tiering.model.tables import BucketKey
 class Provenance:
     """The totals of one attempt at one split. For a log table the caller gives the offsets first and then the rows, in the same order."""
 
-    def __init__(self, context: WriterInitContext) -> None:
+    def __init__(self, context: WriterInitContext, names: pa.Schema | None = None) -> None:
+        """`names` as in `row_checksum`, for the rows of files."""
         self._context = context
+        self.names = names
         self.changes: Run | None = None
         """For a primary-key table: the folded range of the log. Set before the first file ends."""
         self.folded: int | None = None
@@ -50,7 +52,7 @@ class Provenance:
 
     def add_rows(self, rows: pa.Table) -> None:
         """Takes the next rows of the open file."""
-        checksum = row_checksum(rows)
+        checksum = row_checksum(rows, self.names)
         self._of_file = sum_of((self._of_file, checksum))
         self.checksum = sum_of((self.checksum, checksum))
         self._rows += rows.num_rows

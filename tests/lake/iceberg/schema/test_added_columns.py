@@ -17,7 +17,8 @@ from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringT
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, SchemaDrift
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import EVOLVE_ATTEMPTS, IcebergLake
-from tiering.lake.iceberg.schema.drift import new_columns_request
+from tiering.lake.iceberg.schema.evolution import update_request
+from tiering.lake.iceberg.schema.following import check_drift
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import check_base, check_same_base
 from tiering.model.tables import BucketKey, TableInfo
@@ -142,7 +143,7 @@ def test_an_answer_that_is_lost_means_that_the_table_is_read_again(kit: Any, obs
 def test_a_late_request_for_a_column_that_came_meanwhile_is_refused(kit: Any) -> None:
     table = kit.table()
     old = kit.lake.ensure_table(table).handle
-    request = new_columns_request(old.metadata, [CITY])
+    request = update_request(old.metadata, check_drift(with_columns(table, CITY), old.metadata))
     kit.lake.ensure_table(with_columns(table, CITY))
     with pytest.raises(CommitFailedException):
         kit.catalog().commit_table(old, *request)
@@ -341,7 +342,7 @@ def test_files_that_were_written_before_a_column_was_added_are_committed_after_i
 def test_a_new_schema_keeps_the_order_and_the_ids_that_the_lake_has(kit: Any) -> None:
     table = kit.table()
     metadata = kit.lake.ensure_table(table).handle.metadata
-    _, (add, _) = new_columns_request(metadata, [CITY])
+    _, (add, _) = update_request(metadata, check_drift(with_columns(table, CITY), metadata))
     assert isinstance(add.schema_, Schema)
     kept = [field for field in add.schema_.fields if field.name != "city"]
     assert kept == list(metadata.schema().fields)

@@ -30,6 +30,7 @@ from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, Sta
 from tiering.lake.iceberg.commit.upkeep import Upkeep, UpkeepPauses, upkeep_of
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
+from tiering.lake.iceberg.schema.columns import recorded_ids
 from tiering.lake.iceberg.schema.drift import check_written, drift
 from tiering.lake.iceberg.upkeep.live_files import FittingRewrites, fitting_rewrites
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
@@ -163,6 +164,9 @@ class IcebergCommitter:
 
     def _check_schema(self, payloads: Sequence[FilesPayload], base: LakeView, table: Table) -> None:
         """Raises SchemaDrift if a user changed the table's columns since the files were begun, so that they no longer fit."""
+        recorded = recorded_ids(table.metadata.properties)
+        if recorded is not None and recorded.schema_id == table.metadata.current_schema_id:
+            return
         schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
         for schema_id in {payload.schema_id for payload in payloads} - {table.metadata.current_schema_id}:
             if schema_id not in schemas:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from tiering.errors import DataCorrupt
@@ -24,6 +24,7 @@ from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_t
 from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.writing.keys import KeyRows, Mask
 from tiering.library_guards.bucket_hash import combined_bucket_ids
+from tiering.model.schema.field_ids import all_fields
 
 KEY_BATCH_ROWS = 1 << 20
 ROW_BATCH_ROWS = 1 << 16
@@ -66,14 +67,31 @@ def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBat
     stored = list(parquet.schema_arrow)
     places = [find_field(stored, field) for field in schema.fields]
     read = _places_to_read(stored, places)
-    requested = pa.schema([arrow_field(field) for field in schema.fields])
     names = [stored[place].name for place in read] if len(read) < len(stored) else None
     for batch in parquet.iter_batches(ROW_BATCH_ROWS, columns=names, use_threads=False):
-        columns = [
-            nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(read.index(place)), stored[place], field)
-            for place, field, arrow in zip(places, schema.fields, requested, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=requested)
+        yield _projected_rows(batch, [stored[place] for place in read], schema)
+
+
+def stored_and_whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yields all rows twice: as the file has them, with columns that the lake table dropped, and in the columns of `schema`."""
+    stored = list(parquet.schema_arrow)
+    for batch in parquet.iter_batches(ROW_BATCH_ROWS, use_threads=False):
+        yield batch, _projected_rows(batch, stored, schema)
+
+
+def lost_fields(stored: pa.Schema, schema: Schema) -> bool:
+    """Whether a file has fields that the lake table dropped. Unknown for a file without field ids, which another program wrote: False."""
+    ids = {_id_of(field) for field in all_fields(stored)}
+    return None not in ids and not ids <= index_by_id(schema).keys()
+
+
+def _projected_rows(batch: pa.RecordBatch, stored: Sequence[pa.Field[Any]], schema: Schema) -> pa.RecordBatch:
+    requested = pa.schema([arrow_field(field) for field in schema.fields])
+    columns: list[pa.Array[Any]] = []
+    for field, arrow in zip(schema.fields, requested, strict=True):
+        place = find_field(stored, field)
+        columns.append(nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(place), stored[place], field))
+    return pa.RecordBatch.from_arrays(columns, schema=requested)
 
 
 def _places_to_read(stored: Sequence[pa.Field[Any]], places: Sequence[int | None]) -> list[int]:

@@ -30,15 +30,15 @@ from tiering.lake.iceberg.primary_key.bucket_files import (
     files_to_merge,
     is_to_be_rewritten,
 )
-from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, rows_of_bucket, whole_rows
+from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, rows_of_bucket, stored_and_whole_rows, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
-from tiering.lake.iceberg.reading.lake_parquet import checked_rows, footer_of
+from tiering.lake.iceberg.reading.lake_parquet import FileCheck, LakeParquet, footer_of
 from tiering.lake.iceberg.schema.layout import bucket_keys
 from tiering.lake.iceberg.schema.partition_values import FilePlace
 from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
 from tiering.lake.outside_errors import describe
-from tiering.lake.proof.file_footer import sum_of
+from tiering.lake.proof.file_footer import FileFooter, sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.upkeep.small_files import MERGED_BYTES, merge_budget
 from tiering.lake.writing.fitting import fit, fit_records, watched_schema
@@ -71,6 +71,7 @@ class PrimaryKeyWriter:
         self._keys = [files.state.schema.find_field(name) for name in context.table.primary_key]
         self._spool = Spool(files.schema)
         self._watched = watched_schema(files.schema)
+        self._prepare = files.state.prepare(context.table)
         self._kinds: list[npt.NDArray[np.int8]] = []
         """Change types of the spooled rows."""
 
@@ -78,7 +79,7 @@ class PrimaryKeyWriter:
         """Takes changes with the columns of `TableInfo.read_schema`. Raises BucketStopped, InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        watched, kinds = fit_records(batch, self._watched, self._context), _change_types(batch)
+        watched, kinds = fit_records(self._prepare(batch, self._watched), self._watched, self._context), _change_types(batch)
         self._guard.check_changes(watched, kinds, [key.name for key in self._keys])
         rows = watched.select(self._files.schema.names)
         before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round, so a -U is never the last change
@@ -228,10 +229,21 @@ class PrimaryKeyWriter:
             if not living.any():
                 continue
             with open_parquet(self._files.io, file) as parquet:
-                rows: Iterator[pa.RecordBatch] = (fit(batch, self._files.schema) for batch in whole_rows(parquet, self._files.state.schema))
                 footer = footer_of(parquet, file.location) if checked else None
-                for batch in kept_rows(rows if footer is None else checked_rows(rows, footer, file.location), living):
+                for batch in kept_rows(self._whole_rows(parquet, footer, file.location), living):
                     self._files.add(batch)
+
+    def _whole_rows(self, parquet: LakeParquet, footer: FileFooter | None, location: str) -> Iterator[pa.RecordBatch]:
+        """Yields all rows of a file in the lake's present columns. Raises DataCorrupt at the end if they do not fit the footer."""
+        state = self._files.state
+        check = None if footer is None else FileCheck(parquet, footer, location, state.recorded)
+        if check is None:
+            yield from (fit(batch, self._files.schema) for batch in whole_rows(parquet, state.schema))
+            return
+        for stored, batch in stored_and_whole_rows(parquet, state.schema):
+            check.add(stored)
+            yield fit(batch, self._files.schema)
+        check.end()
 
     def _add_upserts(self, upserts: Mask) -> None:
         if upserts.any():
@@ -242,7 +254,8 @@ class PrimaryKeyWriter:
         """Returns the checksum of the changed rows only. The checksum of the files also includes rewritten rows."""
         if self._files.provenance is None:
             return None
-        return sum_of(row_checksum(batch) for batch in kept_rows(self._spool.batches(), upserts)) if upserts.any() else 0
+        names = self._files.provenance.names
+        return sum_of(row_checksum(batch, names) for batch in kept_rows(self._spool.batches(), upserts)) if upserts.any() else 0
 
     def _delete_files(self, dying: Mapping[str, Mask]) -> tuple[DataFile, ...]:
         if not _count(dying):

@@ -23,11 +23,12 @@ from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile, partition_of
-from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, stored_and_whole_rows, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows
 from tiering.lake.iceberg.reading.added_rows import changed_files, partition_ids
 from tiering.lake.iceberg.reading.lake_parquet import read_footer
 from tiering.lake.iceberg.reading.survey import files_of_log_table
+from tiering.lake.iceberg.schema.columns import recorded_ids
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
@@ -35,6 +36,8 @@ from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
 from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.lake.rules.hints import accept_hint
+from tiering.lake.schema.column_ids import proof_columns
+from tiering.lake.schema.stored_columns import stored_columns
 from tiering.lake.writing.keys import Mask
 from tiering.model.tables import TableInfo
 
@@ -116,11 +119,11 @@ def _live_rows_of(
         if dead is None:
             return RowSum(footer.rows, footer.checksum)
     _check_readable(table, loaded, file, set())
-    schema, total, first = loaded.schema(), RowSum(), 0
-    names = [name for name in table.schema.names if name in schema.column_names]
+    total, first, recorded = RowSum(), 0, recorded_ids(loaded.properties)
     with open_parquet(loaded.io, LiveFile.of(file)) as parquet:
-        for batch in whole_rows(parquet, schema):
-            hashes = row_hashes(batch.select(names))
+        names = proof_columns(stored_columns(parquet.schema_arrow), recorded)
+        for batch, _ in stored_and_whole_rows(parquet, loaded.schema()):
+            hashes = row_hashes(batch, names)
             total += sum_of_hashes(hashes if dead is None else hashes[~dead[first : first + len(hashes)]])
             first += len(hashes)
     return total

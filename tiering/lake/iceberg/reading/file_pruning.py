@@ -34,6 +34,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from tiering.lake.iceberg.schema.columns import named_as_source, recorded_ids
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Day, Instant, Value
 
@@ -55,7 +56,7 @@ _WHOLE_UNITS = ("s", "ms", "us")
 
 def file_filter(table: Table, source: pa.Schema, conditions: Iterable[Condition]) -> FileFilter:
     """Returns the filter for the conditions, which use the columns of `source`, on the data files of the lake table."""
-    schema = table.schema()
+    schema = named_as_source(source, table.schema(), recorded_ids(table.properties))
     expression = _expression(AllOf(tuple(conditions)), source, schema)
     if expression == AlwaysTrue():
         return lambda file: True

@@ -5,7 +5,7 @@ Errors name the location of a changed or missing file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
@@ -21,6 +21,8 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.outside_errors import DAMAGED_HINT, damaged_file, is_damage
 from tiering.lake.proof.file_footer import FileFooter, decode_footer, sum_of
 from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.schema.column_ids import ColumnIds, proof_columns
+from tiering.lake.schema.stored_columns import stored_columns
 
 THREADS = 16
 REMEMBERED_FILES = 200_000
@@ -98,14 +100,34 @@ def footer_of(parquet: LakeParquet, location: str) -> FileFooter | None:
     return footer if footer is not None and f"lakeward-{footer.round_id}-" in location else None
 
 
-def checked_rows(rows: Iterable[pa.RecordBatch], footer: FileFooter, location: str) -> Iterator[pa.RecordBatch]:
-    """Yields all `rows` of a file. Raises DataCorrupt at the end if they do not have the checksum of the footer."""
-    checksums = []
-    for batch in rows:
-        checksums.append(row_checksum(batch))
-        yield batch
-    if sum_of(checksums) != footer.checksum:
-        raise DataCorrupt(f"the rows of {location} do not have the checksum of its footer", hint=DAMAGED_HINT, lake_file=location)
+class FileCheck:
+    """Compares the rows of a file of a clean table with the checksum in its footer. It gets all rows, as the file has them."""
+
+    def __init__(self, parquet: LakeParquet, footer: FileFooter, location: str, recorded: ColumnIds | None) -> None:
+        self._names = proof_columns(stored_columns(parquet.schema_arrow), recorded)
+        self._footer = footer
+        self._location = location
+        self._checksum = 0
+
+    def checksum_of(self, rows: pa.RecordBatch) -> int:
+        """Returns what these rows add to the checksum of a file."""
+        return row_checksum(rows, self._names)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Takes the next rows."""
+        self._checksum = sum_of((self._checksum, self.checksum_of(rows)))
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the rows have the checksum."""
+        return self._checksum == self._footer.checksum
+
+    def end(self) -> None:
+        """Raises DataCorrupt if the rows do not have the checksum."""
+        if not self.is_intact:
+            raise DataCorrupt(
+                f"the rows of {self._location} do not have the checksum of its footer", hint=DAMAGED_HINT, lake_file=self._location
+            )
 
 
 class FileBuckets:

@@ -25,12 +25,14 @@ from tiering.lake.iceberg.primary_key.parquet_files import open_parquet, whole_r
 from tiering.lake.iceberg.reading.file_lists import partition_name_of
 from tiering.lake.iceberg.reading.file_pruning import file_filter
 from tiering.lake.iceberg.reading.survey import files_of_log_table
+from tiering.lake.iceberg.schema.columns import fields_of_source, projection
 from tiering.lake.iceberg.schema.drift import drift
 from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.rules.hints import PARQUET_PROPERTIES, rewrite_call
 from tiering.lake.writing.keys import Mask
 from tiering.model.reading.conditions import Condition
 from tiering.model.reading.open_reads import AGAIN
+from tiering.model.schema.field_ids import last_field_id
 from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import remember_secrets
 
@@ -64,19 +66,28 @@ class IcebergFileReader:
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         remember_secrets(self.state.storage)
-        lake_schema = self.state.schema
         requested = pa.schema([self.columns.field(name) for name in columns])
-        known_names = [name for name in columns if name in lake_schema.column_names]
-        # At least one column, because rows without columns have no count.
-        projection = Schema(*([lake_schema.find_field(name) for name in known_names] or lake_schema.fields[:1]))
         first, is_deleted = 0, self._is_deleted()
         with lake_errors(f"open the storage of {self.path}", table_path=self.path):
             io = LakeFileIO(dict(self.state.storage), self.state.places)
         with open_parquet(io, self.file) as parquet:
-            for batch in whole_rows(parquet, projection):
+            for batch in whole_rows(parquet, self._projection(requested)):
                 rows = batch if is_deleted is None else batch.filter(pa.array(~is_deleted[first : first + batch.num_rows]))
                 first += batch.num_rows
                 yield in_source_types(rows, requested, self._misfit)
+
+    def _projection(self, requested: pa.Schema) -> Schema:
+        """Returns the columns of files to read: at least one, because rows without columns have no count."""
+        lake_schema = self.state.schema
+        if last_field_id(self.columns):
+            columns = fields_of_source(self.columns, lake_schema, self.state.recorded)
+            return (
+                projection(pa.schema([columns.field(name) for name in requested.names]))
+                if requested.names
+                else Schema(*lake_schema.fields[:1])
+            )
+        known_names = [name for name in requested.names if name in lake_schema.column_names]
+        return Schema(*([lake_schema.find_field(name) for name in known_names] or lake_schema.fields[:1]))
 
     def _is_deleted(self) -> Mask | None:
         if not self.deleted:

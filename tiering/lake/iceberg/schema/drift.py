@@ -1,77 +1,72 @@
-"""Checks whether a lake table still fits its source table, and which new columns it lacks. Pure.
+"""Checks whether a lake table still fits its source table, and which new columns it lacks, by the names of the columns. Pure.
 
-Columns are matched by name; their order and their field ids belong to the lake. But readers find values by field id: if a name got another
-id since the last round, the values under the former id are hidden. A column that the lake lacks is new at the source if the lake table
-never had it. Iceberg keeps a table's former schemas (spec, "Schemas"), and its `last-column-id` shows whether columns were dropped that no
-schema names any more.
+This is the whole check for a source without field ids (`schema.following` checks the others). The order of the columns and their field ids
+belong to the lake. But readers find values by field id: if a name got another id since the last round, the values under the former id are
+hidden. A column that the lake lacks is new at the source if the lake table never had it. Iceberg keeps a table's former schemas (spec,
+"Schemas"), and its `last-column-id` shows whether columns were dropped that no schema names any more.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import pyarrow as pa
-import structlog
-from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import ResolveError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id, index_by_name, promote
-from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import (
-    AddSchemaUpdate,
-    AssertCurrentSchemaId,
-    AssertLastAssignedFieldId,
-    AssertTableUUID,
-    SetCurrentSchemaUpdate,
-    TableRequirement,
-    TableUpdate,
-)
 from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StructType
 
 from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.reading.view import TAG
-from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, layout_of_table, table_layout
-from tiering.lake.iceberg.schema.types import iceberg_type
-from tiering.lake.outside_errors import describe
+from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, TableLayout, layout_of_table, table_layout
 from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 
 
-def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.DataType], ...]:
+def missing_columns(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.DataType], ...]:
     """Returns the source columns that must be added to this lake table; none if `table`'s rows fit it as it is.
 
     Raises SchemaDrift that names the first column that another writer added, dropped, renamed or retyped.
+    """
+    expected = check_form(table, metadata)
+    schema = metadata.schema()
+    expected_fields = {field.name: field for field in expected.schema.fields}
+    lake_fields = {field.name: field for field in schema.fields}
+    check_ids(table, metadata)
+    for name, field in expected_fields.items():
+        if name in lake_fields:
+            check_column(table, field, lake_fields[name], schema)
+    for field in schema.fields:
+        if field.name not in expected_fields:
+            raise extra(table, field, expected_fields.keys() - lake_fields.keys(), metadata)
+    check_spec(table, expected, metadata)
+    missing = tuple(field for field in table.schema if field.name not in lake_fields)
+    for column in missing:
+        check_new(table, column, metadata)
+    return missing
+
+
+def check_form(table: TableInfo, metadata: TableMetadata) -> TableLayout:
+    """Returns the parts with which the lake table would be created now, in its layout.
+
+    Raises SchemaDrift for another format version and for a system column that is missing.
     """
     layout = layout_of_table(metadata)
     expected = table_layout(table, layout)
     if metadata.format_version != FORMAT_VERSION:
         raise drift(table.path, None, f"has format version {metadata.format_version}; Lakeward writes version {FORMAT_VERSION}")
-    schema = metadata.schema()
-    expected_fields = {field.name: field for field in expected.schema.fields}
-    lake_fields = {field.name: field for field in schema.fields}
     for name in SYSTEM_COLUMNS:
-        if layout.has_row_offsets and name not in lake_fields:
+        if layout.has_row_offsets and name not in metadata.schema().column_names:
             raise drift(table.path, name, f"lacks the column {name!r}")
-    _check_ids(table, metadata)
-    for name, field in expected_fields.items():
-        if name in lake_fields:
-            _check_column(table, field, lake_fields[name], schema)
-    for field in schema.fields:
-        if field.name not in expected_fields:
-            raise _extra(table, field, expected_fields.keys() - lake_fields.keys(), metadata)
-    _check_spec(table, expected.schema, expected.spec, metadata)
-    missing = tuple(field for field in table.schema if field.name not in lake_fields)
-    for column in missing:
-        _check_new(table, column, metadata)
-    return missing
+    return expected
 
 
 def check_written(path: TablePath, written: Schema, current: Schema) -> None:
-    """Raises SchemaDrift if files that were written for one schema of a lake table may not be added under another schema.
+    """Raises SchemaDrift if files that were written for one schema of a lake table may not be added under another program's schema.
 
-    Readers find a column by its field id. If a column was dropped and recreated, the values of the files would be lost.
+    Readers find a column by its field id. If a column was dropped and recreated, the values of the files would be lost. A schema of
+    Lakeward's needs no check: it follows the source, and readers find renamed and widened columns by their ids.
     """
     fields = {field.field_id: field for field in current.fields}
     for field in written.fields:
@@ -96,7 +91,7 @@ def drift(path: TablePath, column: str | None, difference: str, hint: str | None
     return SchemaDrift(text, hint=advice if hint is None else hint, table_path=path, column=column, **mend)
 
 
-def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
+def check_ids(table: TableInfo, metadata: TableMetadata) -> None:
     """Raises SchemaDrift for a name with another field id than at the last round, whose snapshot names its schema (Iceberg spec)."""
     tag = metadata.refs.get(TAG)
     tiered = None if tag is None else metadata.snapshot_by_id(tag.snapshot_id)
@@ -107,11 +102,16 @@ def _check_ids(table: TableInfo, metadata: TableMetadata) -> None:
             continue
         for name, field_id in index_by_name(former).items():
             if now.get(name, field_id) != field_id:
-                difference = f"has another column {name!r} than the one of the last round, so readers no longer find that column's values"
-                raise drift(table.path, name.split(".")[0], difference)
+                raise drift(table.path, name.split(".")[0], another_column(name))
 
 
-def _check_column(table: TableInfo, expected_field: NestedField, lake_field: NestedField, schema: Schema) -> None:
+def another_column(name: str) -> str:
+    """Returns the difference of a lake table in which a name has another field id than before."""
+    return f"has another column {name!r} than the one of the last round, so readers no longer find that column's values"
+
+
+def check_column(table: TableInfo, expected_field: NestedField, lake_field: NestedField, schema: Schema) -> None:
+    """Raises SchemaDrift if rows of the column `expected_field` do not fit the lake's column `lake_field`."""
     name = expected_field.name
     if (difference := misfit(lake_field, expected_field)) is not None:
         raise drift(
@@ -164,7 +164,7 @@ def _spark_type(kind: IcebergType) -> str:
     return "bigint" if isinstance(kind, LongType) else str(kind)
 
 
-def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: TableMetadata) -> SchemaDrift:
+def extra(table: TableInfo, field: NestedField, missing: set[str], metadata: TableMetadata) -> SchemaDrift:
     """Returns the error for a column that only the lake has. It is a renamed one if its field id had a missing column's name before."""
     for former in metadata.schemas:
         before = index_by_id(former).get(field.field_id)
@@ -182,17 +182,12 @@ def _is_identifier(schema: Schema, field: NestedField) -> bool:
     return field.field_id in schema.identifier_field_ids
 
 
-def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableMetadata) -> None:
+def check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableMetadata) -> None:
+    """Raises SchemaDrift if the column, which the lake table lacks, cannot be added, or may have been there before."""
     name = column.name
     if any(field.name == name for schema in metadata.schemas for field in schema.fields):
         raise drift(table.path, name, f"lacks the column {name!r}, which it had before: it was dropped")
-    if not column.nullable:
-        raise drift(
-            table.path,
-            name,
-            f"lacks the column {name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value",
-            f"Only a nullable column can be added to a table: the rows stay in the log. {new_table_hint(table.path)}",
-        )
+    check_nullable(table.path, column)
     known_ids = {field_id for schema in metadata.schemas for field_id in index_by_id(schema)}
     if not known_ids.issuperset(range(1, metadata.last_column_id + 1)):
         raise drift(
@@ -204,8 +199,20 @@ def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableM
         )
 
 
-def _check_spec(table: TableInfo, schema: Schema, spec: PartitionSpec, metadata: TableMetadata) -> None:
-    lake_spec, expected_spec = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
+def check_nullable(path: TablePath, column: pa.Field[pa.DataType]) -> None:
+    """Raises SchemaDrift for a column that cannot be added because it is NOT NULL."""
+    if not column.nullable:
+        raise drift(
+            path,
+            column.name,
+            f"lacks the column {column.name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value",
+            f"Only a nullable column can be added to a table: the rows stay in the log. {new_table_hint(path)}",
+        )
+
+
+def check_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> None:
+    """Raises SchemaDrift if the lake table has another partition spec."""
+    lake_spec, expected_spec = _spec_text(metadata.schema(), metadata.spec()), _spec_text(expected.schema, expected.spec)
     if lake_spec != expected_spec:
         raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_spec}]")
 
@@ -263,47 +270,3 @@ def _struct_misfit(lake: StructType, source: StructType, path: str) -> str | Non
     if [field.name for field in lake.fields] != names:
         return f"has the fields of the column {path!r} in another order; the source table has them as ({', '.join(names)})"
     return None
-
-
-log = structlog.get_logger(__name__)
-
-LAST_ADDED = -1
-"""Iceberg's number for the schema that the same request adds."""
-
-
-# Columns that are new at the source are added in one commit that contains nothing else. The request goes through `Catalog.commit_table`
-# once, under explicit requirements, like a round's commit (DESIGN 6 step 7): the table's uuid, its current schema and its last field id.
-# One of two concurrent additions of a column is refused. After any error the caller must read the table again, because the request may
-# have landed. Head and tag stay unchanged.
-def send_new_columns(catalog: Catalog, table: Table, columns: Sequence[pa.Field[pa.DataType]]) -> str | None:
-    """Sends one request that adds `columns` as nullable. Returns None, or the error as text. The caller must read the table again."""
-    requirements, updates = new_columns_request(table.metadata, columns)
-    names = [column.name for column in columns]
-    try:
-        catalog.commit_table(table, requirements, updates)
-    except Exception as error:
-        why = describe(error)
-        log.info("columns could not be added, or it is not known", lake_table=table.name(), columns=names, error=why)
-        return why
-    log.info("columns were added", lake_table=table.name(), columns=names)
-    return None
-
-
-def new_columns_request(
-    metadata: TableMetadata, columns: Sequence[pa.Field[pa.DataType]]
-) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """Returns requirements and updates. New field ids follow the last id that was ever assigned, including those of nested fields."""
-    ids = itertools.count(metadata.last_column_id + 1)
-    fields = [
-        NestedField(next(ids), column.name, iceberg_type(column.name, column.type, lambda: next(ids)), required=False) for column in columns
-    ]
-    requirements = (
-        AssertTableUUID(uuid=metadata.table_uuid),
-        AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
-        AssertLastAssignedFieldId.model_validate({"last-assigned-field-id": metadata.last_column_id}),
-    )
-    updates = (
-        AddSchemaUpdate.model_validate({"schema": added(metadata.schema(), fields)}),
-        SetCurrentSchemaUpdate.model_validate({"schema-id": LAST_ADDED}),
-    )
-    return requirements, updates

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
@@ -27,11 +27,14 @@ from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.column_names import check_column_names, folded_name
+from tiering.lake.iceberg.schema.columns import lake_columns
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.iceberg_options import PREFIX, lake_table_properties
 from tiering.lake.layouts import Layout, layout_of
+from tiering.lake.schema.column_ids import COLUMN_IDS, same_fields
 from tiering.lake.table_options import new_layout_of, public_options
 from tiering.lake.writing.encodings import COMPRESSION
+from tiering.model.schema.field_ids import comment, last_field_id
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 FORMAT_VERSION = 2
@@ -70,7 +73,7 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
     layout = layout or new_layout_of(table)
     check_column_names(table, paths_are_names=True)
     schema = _schema(table, layout)
-    return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table))
+    return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table) | _column_ids(table, schema))
 
 
 def layout_of_schema(schema: Schema) -> Layout:
@@ -102,7 +105,13 @@ def _schema(table: TableInfo, layout: Layout) -> Schema:
     _check_reserved_names(columns.names)
     nested = itertools.count(len(columns) + 1)
     fields = [
-        NestedField(position, column.name, iceberg_type(column.name, column.type, lambda: next(nested)), required=not column.nullable)
+        NestedField(
+            position,
+            column.name,
+            iceberg_type(column.name, column.type, lambda: next(nested)),
+            required=not column.nullable,
+            doc=comment(column),
+        )
         for position, column in enumerate(columns, start=1)
     ]
     if table.table_type is TableType.LOG:
@@ -196,6 +205,17 @@ def _properties(table: TableInfo) -> dict[str, str]:
     public = public_options(table.properties)
     others = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public.items() if not name.startswith(PREFIX)}
     return {**properties, **lake_table_properties(table.properties), **others, "format-version": str(FORMAT_VERSION)}
+
+
+def _column_ids(table: TableInfo, schema: Schema) -> dict[str, str]:
+    """Returns the property with the field ids of the new lake table; empty if the source has no field ids.
+
+    A catalog numbers the columns of a new table first, then the fields nested in them (Iceberg's `TypeUtil.assignFreshIds`).
+    """
+    if not last_field_id(table.schema):
+        return {}
+    ids = same_fields(table.schema, lake_columns(assign_fresh_schema_ids(schema)), 0, table.schema_id)
+    return {COLUMN_IDS: ids.text()}
 
 
 def target_file_bytes(table: TableInfo, properties: Mapping[str, str]) -> int:

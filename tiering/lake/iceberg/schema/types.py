@@ -29,6 +29,7 @@ from pyiceberg.types import (
 from tiering.errors import InvalidName, UnsupportedType
 from tiering.lake.column_names import folded_name
 from tiering.lake.file_lists import FIELD_ID_KEY as FIELD_ID_KEY
+from tiering.model.schema.field_ids import comment
 
 MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit (spec, "Primitive Types")."""
@@ -91,7 +92,9 @@ def iceberg_type(column: str, kind: pa.DataType, next_id: Callable[[], int]) -> 
         _check_field_names(column, kind, [field.name for field in fields])
         return StructType(
             *(
-                NestedField(next_id(), field.name, iceberg_type(column, field.type, next_id), required=not field.nullable)
+                NestedField(
+                    next_id(), field.name, iceberg_type(column, field.type, next_id), required=not field.nullable, doc=comment(field)
+                )
                 for field in fields
             )
         )

@@ -30,9 +30,9 @@ from tiering import crash_points
 from tiering.errors import Cancelled, DataCorrupt
 from tiering.lake.base import FileRewrite
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
-from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.parquet_files import key_rows, lost_fields, open_parquet, stored_and_whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
-from tiering.lake.iceberg.reading.lake_parquet import footer_of
+from tiering.lake.iceberg.reading.lake_parquet import FileCheck, footer_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.iceberg.schema.types import arrow_type
 from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
@@ -180,32 +180,30 @@ class _Copying:
         """Adds the live rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
         dead = self._deletes.rows.get(file.location)
         living = None if dead is None else ~dead
+        state = self._files.state
         with open_parquet(self._files.io, file) as parquet:
             footer = self._footer(parquet, file)
             self._note_offsets(footer, living)
             self._files.expect_nan(_without_statistics(parquet.metadata))
-            checksums, kept_checksums, first = list[int](), list[int](), 0
-            for batch in whole_rows(parquet, self._files.state.schema):
+            check = None if footer is None else FileCheck(parquet, footer, file.location, state.recorded)
+            has_other_rows = living is not None or lost_fields(parquet.schema_arrow, state.schema)
+            kept_checksums, first = list[int](), 0
+            for stored, batch in stored_and_whole_rows(parquet, state.schema):
                 rows = fit(batch, self._files.schema)
-                part = None if living is None else living[first : first + rows.num_rows]
-                kept = (
-                    rows
-                    if part is None
-                    else pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in rows.columns], schema=rows.schema)
-                )
-                if footer is not None and part is not None:
-                    checksums.append(row_checksum(rows))
-                    kept_checksums.append(row_checksum(kept))
+                kept = rows if living is None else _filtered(rows, living[first : first + rows.num_rows])
+                if check is not None and has_other_rows:
+                    check.add(stored)
+                    kept_checksums.append(row_checksum(kept, state.proof_names))
                 self._add(kept)
                 first += rows.num_rows
                 self._read += rows.num_rows
                 if self._is_stopped(self._read):
                     raise Cancelled("the rewrite of files was cancelled")
-        if footer is not None and living is not None and sum_of(checksums) != footer.checksum:
+        if check is not None and has_other_rows and not check.is_intact:
             raise self._damaged(file.location)
         self._is_proved = self._is_proved and footer is not None
         if footer is not None:
-            self._expected_checksum = sum_of((self._expected_checksum, footer.checksum if living is None else sum_of(kept_checksums)))
+            self._expected_checksum = sum_of((self._expected_checksum, sum_of(kept_checksums) if has_other_rows else footer.checksum))
 
     def _footer(self, parquet: Any, file: LiveFile) -> FileFooter | None:
         """Returns the footer of a file of a clean table. Raises DataCorrupt for the footer of another table or bucket."""
@@ -260,6 +258,10 @@ class _Copying:
             table_path=self._table.path,
             lake_file=location,
         )
+
+
+def _filtered(rows: pa.RecordBatch, living: Mask) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pc.filter(column, pa.array(living)) for column in rows.columns], schema=rows.schema)
 
 
 def _without_statistics(metadata: pq.FileMetaData) -> set[str]:

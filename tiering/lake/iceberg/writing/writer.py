@@ -22,17 +22,21 @@ from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.schema.columns import lake_columns
 from tiering.lake.iceberg.schema.layout import layout_of_schema
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.proof.file_footer import FileFooter
+from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, lake_columns_of_source, proof_columns
 from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import RowGuard
+from tiering.lake.writing.source_rows import Prepare, in_lake_columns
 from tiering.lake.writing.statistics import FloatsWithoutStatistics
+from tiering.model.tables import TableInfo
 
 LEAST_ROW_GROUP_BYTES = 1 << 20
 """Size of a row group of Arrow data if the table's target size of files is smaller. A file ends with a row group."""
@@ -48,6 +52,8 @@ class TableState:
     spec_json: str
     properties: Mapping[str, str]
     """The allowed properties (`iceberg_options`). All others stay on the driver."""
+    column_ids: str
+    """The property COLUMN_IDS; empty = the table has none."""
     places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
     """Settings of the storage only, from the catalog's properties. They may contain its keys."""
@@ -62,6 +68,7 @@ class TableState:
             schema_json=metadata.schema().model_dump_json(),
             spec_json=metadata.spec().model_dump_json(),
             properties=allowed_properties(metadata.properties),
+            column_ids=metadata.properties.get(COLUMN_IDS, ""),
             places=io.places,
             storage=dict(io.properties),
         )
@@ -74,13 +81,27 @@ class TableState:
     def spec(self) -> PartitionSpec:
         return PartitionSpec.model_validate_json(self.spec_json)
 
+    @cached_property
+    def recorded(self) -> ColumnIds | None:
+        """The source's field ids of the columns; None = the table has no record of them."""
+        return ColumnIds.parse(self.column_ids) if self.column_ids else None
+
+    @cached_property
+    def proof_names(self) -> pa.Schema:
+        """The columns with the names that seed checksums of rows."""
+        return proof_columns(lake_columns(self.schema), self.recorded)
+
+    def prepare(self, table: TableInfo) -> Prepare:
+        """Returns the function that gives rows of the source the columns of the lake table."""
+        return in_lake_columns(table.schema, lake_columns_of_source(table.schema, lake_columns(self.schema), self.recorded))
+
 
 class RowFiles(ParquetStream["_OpenFile", DataFile]):
     """The data files of one attempt in the partition `values`. They end at `size_bytes`."""
 
     def __init__(self, context: WriterInitContext, state: TableState, values: PartitionValue, io: FileIO, size_bytes: int) -> None:
         columns = pa.schema([arrow_field(field) for field in state.schema.fields])
-        provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context)
+        provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context, state.proof_names)
         row_group_bytes = min(ROW_GROUP_BYTES, max(LEAST_ROW_GROUP_BYTES, size_bytes))
         super().__init__(context.table.path, columns, size_bytes, provenance, row_group_bytes, bucket=context.bucket)
         self.context = context
@@ -140,7 +161,8 @@ class _OpenFile(OpenFile):
 
 def log_writer(context: WriterInitContext, files: RowFiles, guard: RowGuard) -> LogFilesWriter[DataFile]:
     """Returns the `LakeWriter` of a split of a log table."""
-    return LogFilesWriter(context, files, guard, lambda done: encode_files(files.payload(done)), _totals)
+    prepare = files.state.prepare(context.table)
+    return LogFilesWriter(context, files, guard, lambda done: encode_files(files.payload(done)), _totals, prepare)
 
 
 def _totals(files: Sequence[DataFile]) -> tuple[int, int]:

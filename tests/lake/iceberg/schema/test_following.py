@@ -1,0 +1,74 @@
+"""An Iceberg table follows the changes of its source's columns in commits of their own, and every reader sees all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
+from support.worlds.evolving_world import EvolvingWorld
+from tiering.lake.iceberg.schema.columns import lake_columns
+from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, same_fields
+from tiering.model.schema.changes import (
+    DropColumn,
+    RenameColumn,
+)
+
+PLACE = pa.struct([pa.field("city", pa.string()), pa.field("zip", pa.int32())])
+ORDERS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("qty", pa.int32()),
+        pa.field("place", PLACE),
+        pa.field("visits", pa.list_(PLACE)),
+    ]
+)
+KINDS = [ICEBERG, ICEBERG_CLEAN]
+
+
+def order(number: int, **more: object) -> dict[str, object]:
+    place = {"city": f"city {number}", "zip": number}
+    return {"id": number, "qty": number, "place": place, "visits": [place, None], **more}
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> LakeKind:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def world(tmp_path: Path, kind: LakeKind) -> EvolvingWorld:
+    return EvolvingWorld(tmp_path, kind, ORDERS)
+
+
+def tier(world: EvolvingWorld) -> None:
+    outcome = world.tier(world.info)
+    assert outcome.error is None, outcome.error
+
+
+def names(world: EvolvingWorld) -> list[tuple[str, int]]:
+    fields = world.iceberg(world.info).schema().fields
+    return [(field.name, field.field_id) for field in fields if not field.name.startswith("__")]
+
+
+def test_the_property_of_a_new_lake_table_names_its_ids(world: EvolvingWorld) -> None:
+    world.append(order(1))
+    tier(world)
+    iceberg = world.iceberg(world.info)
+    expected = same_fields(world.info.schema, lake_columns(iceberg.schema()), 0, 1)
+    assert ColumnIds.parse(iceberg.properties[COLUMN_IDS]) == expected
+    assert len(iceberg.metadata.schemas) == 1
+    world.assert_exact()
+
+
+def test_a_renamed_column_keeps_its_values_and_a_dropped_one_stays_in_the_lake(world: EvolvingWorld) -> None:
+    world.append(order(1), order(2))
+    tier(world)
+    world.change(RenameColumn(("qty",), "count"), DropColumn(("place",)))
+    world.append({"id": 3, "count": 3})
+    tier(world)
+    assert names(world) == [("id", 1), ("count", 2), ("visits", 4), ("place", 3)]
+    assert sorted(row["place"]["city"] for row in world.lake_table().to_pylist() if row["place"]) == ["city 1", "city 2"]
+    world.assert_exact()
