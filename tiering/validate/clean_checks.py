@@ -20,10 +20,10 @@ from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import FileFooter, Run, merged, runs_text, sum_of, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
+from tiering.lake.schema.changed_columns import file_columns
 from tiering.lake.schema.column_ids import proof_columns
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
-from tiering.validate.changed_columns import file_columns
 from tiering.validate.clean_footers import FileFacts
 from tiering.validate.clean_ledger import chain_problem, check_scope, may_have_former_rows, rewritten_scopes
 from tiering.validate.duckdb_rows import quoted, text_literal

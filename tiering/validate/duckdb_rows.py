@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from tiering.errors import DataCorrupt, InvalidArgument
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, MergeRule
+from tiering.lake.schema.changed_columns import present_rows
+from tiering.lake.schema.sql_text import quoted as quoted
+from tiering.lake.schema.sql_text import text_literal as text_literal
 from tiering.library_guards.duckdb_guard import duckdb_reason, lock
-from tiering.validate.changed_columns import present_rows
-from tiering.validate.sql_text import quoted as quoted
-from tiering.validate.sql_text import text_literal as text_literal
 
 ROW_PLACE = ("filename", "file_row_number")
 """DuckDB's columns with the file of a row, and its number in the file from 0."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
-from support.worlds.evolving_world import EvolvingWorld
 from tiering.lake.iceberg.schema.columns import lake_columns
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, same_fields
 from tiering.model.schema.changes import (

@@ -53,7 +53,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
     else:
         recorded.check_source(table)
     schema = metadata.schema()
-    former = next((known for known in metadata.schemas if recorded is not None and known.schema_id == recorded.schema_id), None)
+    former = None if recorded is None else next((old for old in metadata.schemas if old.schema_id == recorded.schema_id), None)
     followed = followed_columns(
         source_columns(table.schema),
         lake_columns(schema),
@@ -97,11 +97,11 @@ def _check_foreign(table: TableInfo, metadata: TableMetadata, former: Schema, re
         now = present.get(before.field_id)
         if now is None or (before.field_id not in own_ids and before.name not in SYSTEM_COLUMNS):
             continue
-        wanted = target.get(before.field_id)
+        target_field = target.get(before.field_id)
         if now.name != before.name and (before.field_id not in names or names[before.field_id].name != now.name):
             text = f"has the column {before.name!r} renamed to {now.name!r}"
             raise drift(table.path, before.name, text, mend="rename_column", lake_column=now.name, mended_as=before.name)
-        if misfit(now, before) is not None and (wanted is None or misfit(now, wanted) is not None):
+        if misfit(now, before) is not None and (target_field is None or misfit(now, target_field) is not None):
             check_column(table, before, now, schema)
 
 

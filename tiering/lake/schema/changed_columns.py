@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.lake.file_lists import LakeFile
+from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.lake.schema.stored_columns import stored_columns
 from tiering.model.schema.field_ids import children, field_id
-from tiering.validate.sql_text import quoted, text_literal
 
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",

@@ -1,0 +1,1 @@
+"""A deployment whose tables change their columns, and random sequences of changes."""
