@@ -32,10 +32,9 @@ from tiering.lake.iceberg.schema.drift import (
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate, schema_id_of
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, matched_fields
+from tiering.lake.table_options import ON_DROP_COLUMN, OnDropColumn
 from tiering.model.schema.field_ids import field_id, last_field_id
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo
-
-ON_DROP_COLUMN, DROP = "table.datalake.on-drop-column", "drop"
 
 
 def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | None:
@@ -60,7 +59,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
         recorded,
         metadata.last_column_id,
         lake_type,
-        keep_dropped=table.properties.get(ON_DROP_COLUMN) != DROP,
+        keep_dropped=ON_DROP_COLUMN.of(table.properties) is OnDropColumn.KEEP,
     )
     if recorded is not None and former is not None:
         _check_foreign(table, metadata, former, recorded, followed)
