@@ -12,15 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.clusters.fluss_log import record_batch, schema_json
-from support.clusters.fluss_owner import settings_of
+from support.clusters.fluss_log import record_batch
 from support.clusters.memory_cluster import log_table
-from support.clusters.scripted_fluss import Answer, ScriptedFluss
+from support.scripted.source import scripted_source
 from tiering.cluster.capabilities import ProjectingReader
-from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.source import FlussSource
-from tiering.cluster.fluss.wire.api import FETCH_LOG, GET_TABLE_INFO, GET_TABLE_SCHEMA, LIST_OFFSETS
-from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.api import FETCH_LOG, LIST_OFFSETS
 from tiering.errors import UnsupportedLogVersion
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
@@ -72,17 +69,8 @@ def served(table: TableInfo, log: Sequence[bytes]) -> Iterator[FlussSource]:
         answer.buckets_resp.add(bucket_id=0, offset=len(log) * ROWS if request.offset_type else 0)
         return answer
 
-    info = pb.GetTableInfoResponse(table_id=table.table_id, schema_id=1, table_json=b"{}", created_time=0, modified_time=0)
-    schema = pb.GetTableSchemaResponse(schema_id=1, schema_json=schema_json(SCHEMA))
-    answers: dict[int, Answer] = {FETCH_LOG.key: fetch, LIST_OFFSETS.key: list_offsets}
-    answers |= {GET_TABLE_INFO.key: lambda _: info, GET_TABLE_SCHEMA.key: lambda _: schema}
-    with ScriptedFluss(answers=answers, table_id=table.table_id) as server:
-        connection = FlussConnection.parse(server.address)
-        source = FlussSource(connection, FlussClient(connection), settings_of(server.address))
-        try:
-            yield source
-        finally:
-            source.close()
+    with scripted_source(table, {FETCH_LOG: fetch, LIST_OFFSETS: list_offsets}) as source:
+        yield source
 
 
 LOG_TABLE = replace(log_table(buckets=1), schema=SCHEMA)
