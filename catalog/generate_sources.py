@@ -16,6 +16,7 @@ SOURCES = (
     "tiering/rpc/v1/control.proto",
     "tiering/rpc/v1/definitions.proto",
     "tiering/rpc/v1/reads.proto",
+    "tiering/rpc/v1/writes.proto",
 )
 
 

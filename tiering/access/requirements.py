@@ -44,7 +44,7 @@ class Requirement:
     """False: the call needs no identity."""
 
     def __str__(self) -> str:
-        if not self.identified:
+        if not self.identified and self.on is PrivilegeTarget.NOTHING:
             return "no identity"
         if self.privilege is None:
             return str(self.on)
@@ -70,6 +70,7 @@ _DESCRIBE_TABLE = Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE, tierer=
 _READ_ROWS = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, tierer=True)
 _OPEN_READ = Requirement(Privilege.SELECT, PrivilegeTarget.TABLE, audited=True)
 _BY_TICKET = Requirement(None, PrivilegeTarget.TICKET)
+_BY_TICKET_ALONE = Requirement(None, PrivilegeTarget.TICKET, identified=False)
 
 _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
     "sys_tables.rpc.v1.SysCatalog": {
@@ -111,6 +112,11 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "AddPartitions": Requirement(Privilege.WRITE, PrivilegeTarget.TABLE, audited=True),
         "DropPartitions": _CHANGE_TABLE,
         "ShowPartitions": Requirement(Privilege.DESCRIBE, PrivilegeTarget.TABLE),
+    },
+    "tiering.rpc.v1.TableWrites": {
+        "OpenWrite": Requirement(Privilege.WRITE, PrivilegeTarget.TABLE, audited=True),
+        "WriteRows": _BY_TICKET_ALONE,
+        "CountWritten": _BY_TICKET_ALONE,
     },
     "tiering.rpc.v1.EmbeddedCluster": {
         "DescribeCluster": EVERY_CALLER,

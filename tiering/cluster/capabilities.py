@@ -246,3 +246,14 @@ class LogRetention(Protocol):
 def service_mode_of(cluster: object) -> ServiceMode:
     """Returns the cluster's service mode; EXCLUSIVE for a cluster that cannot have other services."""
     return cluster.service_mode if isinstance(cluster, ServiceModes) else ServiceMode.EXCLUSIVE
+
+
+@runtime_checkable
+class WriterHistory(Protocol):
+    """A cluster that can tell what its writers have written."""
+
+    def written_records(self, table_id: int, writer_ids: str) -> int:
+        """Returns the number of records in a table's log from all writers whose id begins with `writer_ids`, which ends with '/'.
+
+        Records of dropped partitions count, too. For a primary-key table these are changes, `-U` records included.
+        """

@@ -36,15 +36,15 @@ class ReadFailed(Exception):
 
 
 @contextmanager
-def errors_for_spark() -> Iterator[None]:
-    """Raises errors of `tiering.errors` in the block as ReadFailed, without the frames and causes that Spark would print."""
+def errors_for_spark(kind: type[Exception] = ReadFailed) -> Iterator[None]:
+    """Raises errors of `tiering.errors` in the block as `kind`, without the frames and causes that Spark would print."""
     from tiering.errors import LakewardError
 
     try:
         yield
     except LakewardError as error:
         hint = f" Hint: {error.hint}" if error.hint else ""
-        raise ReadFailed(f"[{error.error_class}] {error.message}{hint}") from None
+        raise kind(f"[{error.error_class}] {error.message}{hint}") from None
 
 
 def rows_of_task(task: bytes) -> Iterator[pa.RecordBatch]:

@@ -84,6 +84,7 @@ TIERERS = CallLimit("requests of tierers", 1_024, 512, 64 << 20)
 CLUSTER = CallLimit("requests to the embedded cluster", 512, 256, 128 << 20)
 TABLE_READS = CallLimit("reads of data tables", 512, 128, 64 << 20)
 DEFINITIONS = CallLimit("definitions of tables", 128, 64, 16 << 20)
+TABLE_WRITES = CallLimit("writes of data tables", 512, 256, 128 << 20)
 LISTINGS = CallLimit("listings", 512, 128, 32 << 20)
 CHECKS = CallLimit("health checks", 512, 64, 1 << 20, share=8)
 WATCHES = CallLimit("watches of the health", 256, 16, 1 << 20, share=8)
@@ -106,6 +107,7 @@ _ROOMS_OF_SERVICES = {
     "tiering.rpc.v1.TieringControl": CALLS,
     "tiering.rpc.v1.TableDefinitions": DEFINITIONS,
     "tiering.rpc.v1.TableReads": TABLE_READS,
+    "tiering.rpc.v1.TableWrites": TABLE_WRITES,
     "grpc.health.v1.Health": CHECKS,
     "grpc.reflection.v1alpha.ServerReflection": REFLECTIONS,
     "grpc.reflection.v1.ServerReflection": REFLECTIONS,
@@ -126,7 +128,7 @@ def room_of(method: str) -> CallLimit:
 
 def request_limit(method: str) -> int:
     """Bytes of one request."""
-    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) in (TIERERS, TABLE_READS) else REQUEST_BYTES
+    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) in (TIERERS, TABLE_READS, TABLE_WRITES) else REQUEST_BYTES
 
 
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone

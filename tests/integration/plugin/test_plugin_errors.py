@@ -190,13 +190,6 @@ def test_system_tables_cannot_be_changed(sql: str, server: Any, session: Session
     assert "system tables are read-only" in complaint(session(server.uri), sql)
 
 
-def test_rows_are_not_written_through_the_catalog(server: Any, session: Session) -> None:
-    message = complaint(session(server.uri), "INSERT INTO fluss.demo.flights VALUES (1, 'a')")
-
-    assert "the rows of this catalog are read-only" in message
-    assert "lakeward ingest demo.flights FILE" in message
-
-
 @pytest.mark.parametrize("sql", ["DROP TABLE fluss.demo.flights", "CREATE TABLE fluss.demo.other (a INT)", "CREATE NAMESPACE fluss.other"])
 def test_a_service_that_defines_no_tables_is_named(sql: str, server: Any, session: Session) -> None:
     assert f"the server at {server.uri} is not a Lakeward service, or is older than this plugin" in complaint(session(server.uri), sql)

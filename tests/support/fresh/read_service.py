@@ -1,4 +1,7 @@
-"""The service TableReads of a world behind real gRPC, without the coordinator's background: a test steps through the rounds itself."""
+"""The services TableReads and TableWrites of a world behind real gRPC, without the coordinator's background.
+
+A test steps through the rounds itself.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from support.worlds.coordinator_world import World
 from support.worlds.lake_world import InlineDeployment
 from tiering.coordinator.server.read_service import ReadService
 from tiering.coordinator.server.services import Pools
+from tiering.coordinator.server.write_service import WriteService
 from tiering.rpc.v1.reads_pb2_grpc import add_TableReadsServicer_to_server
+from tiering.rpc.v1.writes_pb2_grpc import add_TableWritesServicer_to_server
 from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.server import open_server
 
@@ -29,6 +34,7 @@ def reads_at_uri(world: World | InlineDeployment) -> Iterator[str]:
     async def start() -> tuple[object, int]:
         server = open_server(behind_guard=[CallGrants(coordinator.grants, coordinator.visible_tables, coordinator.audit)])
         add_TableReadsServicer_to_server(service, server)
+        add_TableWritesServicer_to_server(WriteService(coordinator.writes, pools), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         return server, port

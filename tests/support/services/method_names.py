@@ -6,9 +6,20 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from sys_tables.rpc.v1 import sys_catalog_pb2
-from tiering.rpc.v1 import control_pb2, coordinator_pb2, definitions_pb2, embedded_pb2, reads_pb2, status_pb2
+from tiering.rpc.v1 import control_pb2, coordinator_pb2, definitions_pb2, embedded_pb2, reads_pb2, status_pb2, writes_pb2
 
-FILES = (sys_catalog_pb2, status_pb2, coordinator_pb2, control_pb2, reads_pb2, definitions_pb2, embedded_pb2, health_pb2, reflection_pb2)
+FILES = (
+    sys_catalog_pb2,
+    status_pb2,
+    coordinator_pb2,
+    control_pb2,
+    reads_pb2,
+    writes_pb2,
+    definitions_pb2,
+    embedded_pb2,
+    health_pb2,
+    reflection_pb2,
+)
 
 
 def method_names() -> list[str]:

@@ -35,6 +35,7 @@ UNIT = (
     "tests/planning",
     "tests/round",
     "tests/sys_tables",
+    "tests/table_writes",
     "tests/telemetry",
     "tests/union_read",
     "tests/wire",

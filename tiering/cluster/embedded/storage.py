@@ -24,7 +24,7 @@ from tiering.cluster.capabilities import DroppedPartition, SkippedRecord, SkipRe
 from tiering.cluster.embedded.folder import check_metadata_is_there, lock_folder, sweep
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
-from tiering.cluster.embedded.log.appends import check_writer
+from tiering.cluster.embedded.log.appends import check_writer, written_records
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for
 from tiering.cluster.embedded.log.log import Log
 from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
@@ -63,7 +63,7 @@ class EmbeddedStorage(StoredCluster):
     listing that marks the touched tables.
 
     Implements `ClusterOwner`, `WritableCluster`, `DefiningCluster`, `TableOptionSetting`, `DroppedPartitions`, `RecordSkipping`,
-    `KvSnapshotsOnDemand` and `KvSnapshotLeases`.
+    `KvSnapshotsOnDemand`, `KvSnapshotLeases` and `WriterHistory`.
     """
 
     remembers_writers = True
@@ -231,6 +231,10 @@ class EmbeddedStorage(StoredCluster):
             else:
                 touched.add(info.table_id)
         return info
+
+    def written_records(self, table_id: int, writer_ids: str) -> int:
+        with self.metadata.read() as connection:
+            return written_records(connection, table_id, writer_ids)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         check_path(path)

@@ -1,4 +1,4 @@
-"""The tickets of reads: what OpenRead fixed, signed by the service with HMAC-SHA256 (RFC 2104).
+"""The tickets of reads: what OpenRead fixed, signed by the service (`wire.security.signed_content`).
 
 A ticket is good for one read: its table, offsets and snapshots, its caller, and a time. So the service need not store open reads: after a
 restart, or on a standby that took over, a ticket tells everything about its read.
@@ -6,10 +6,6 @@ restart, or on a standby that took over, a ticket tells everything about its rea
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,10 +15,10 @@ from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.reading.open_reads import OpenRead
 from tiering.model.reading.scans import ReadMoment
 from tiering.model.tables import BucketKey, TablePath
+from tiering.wire.security.signed_content import ContentSigner
 
 TICKET_VERSION = b"\x02"
 """The first byte of a ticket. Tickets of another version are refused."""
-_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def unknown_ticket() -> InvalidArgument:
@@ -37,22 +33,18 @@ class TicketSigner:
     """Signs tickets and reads them back. `key` is the secret of the service."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._signer = ContentSigner(key, TICKET_VERSION)
 
     def sign(self, read: OpenRead) -> bytes:
         """Returns the ticket of a read."""
-        content = zlib.compress(json.dumps(_plain(read), separators=(",", ":")).encode(), 1)
-        return TICKET_VERSION + self._digest(content) + content
+        return self._signer.sign(_plain(read))
 
     def read(self, ticket: bytes) -> OpenRead:
         """Returns the read of a ticket, which may have expired. Raises InvalidArgument for bytes that this service did not sign."""
-        version, digest, content = ticket[:1], ticket[1 : 1 + _DIGEST_BYTES], ticket[1 + _DIGEST_BYTES :]
-        if version != TICKET_VERSION or not hmac.compare_digest(digest, self._digest(content)):
+        content = self._signer.read(ticket)
+        if content is None:
             raise unknown_ticket()
-        return _read(json.loads(zlib.decompress(content)))
-
-    def _digest(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, TICKET_VERSION + content, "sha256")
+        return _read(content)
 
 
 def _plain(read: OpenRead) -> dict[str, Any]:

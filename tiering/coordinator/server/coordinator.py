@@ -46,6 +46,7 @@ from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
 from tiering.coordinator.tierers.progress import Progress
+from tiering.coordinator.writers.writes import Writes
 from tiering.union_read.plan import LakeOpener
 
 
@@ -80,6 +81,7 @@ class Coordinator:
         self.progress = Progress(self.table_records)
         self.upkeep = UpkeepNeeds(self.table_records, self.lake_health, self.discovery)
         self.reads = Reads(self.table_records, cluster, lakes, self.discovery, self.grants)
+        self.writes = Writes(self.table_records, cluster, self.grants, self.options)
         kept_snapshots = self.reads.open_reads.kept_snapshots
         self.heartbeats = Heartbeats(
             self.table_records, self.commits.note_passed_head, self.observer.waiting_since, self.upkeep, kept_snapshots

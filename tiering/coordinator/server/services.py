@@ -64,6 +64,8 @@ class Wait(StrEnum):
     """Calls of readers of data tables that read a few files of a lake, which may hang."""
     KEEP_READ = "keep-read"
     """Renewals and ends of open reads, which read no lake: a lake that hangs must not let other reads expire."""
+    WRITE_ROWS = "write-rows"
+    """Batches of statements that write. They wait for the disk, and for the KV state of a primary-key table."""
     PLAN_READ = "plan-read"
     """Calls that read all manifests of a lake snapshot, mostly in Python. Few threads leave time for heartbeats."""
 
@@ -76,6 +78,7 @@ _THREADS = {
     Wait.LOOKUP: 4,
     Wait.OPEN_READ: 8,
     Wait.KEEP_READ: 4,
+    Wait.WRITE_ROWS: 8,
     Wait.PLAN_READ: 2,
 }
 

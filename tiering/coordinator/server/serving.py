@@ -18,8 +18,9 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.definition_service import DefinitionService
 from tiering.coordinator.server.read_service import ReadService
 from tiering.coordinator.server.services import Pools, StatusService, TiererService
+from tiering.coordinator.server.write_service import WriteService
 from tiering.errors import Fenced, SetupError
-from tiering.rpc.v1 import coordinator_pb2_grpc, definitions_pb2_grpc, reads_pb2_grpc, status_pb2_grpc
+from tiering.rpc.v1 import coordinator_pb2_grpc, definitions_pb2_grpc, reads_pb2_grpc, status_pb2_grpc, writes_pb2_grpc
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.call_grants import CallGrants
 from tiering.wire.security.server_tls import ServerTls, server_credentials
@@ -107,6 +108,7 @@ async def serve(
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
     reads_pb2_grpc.add_TableReadsServicer_to_server(ReadService(coordinator.reads, pools), server)
     definitions_pb2_grpc.add_TableDefinitionsServicer_to_server(DefinitionService(coordinator.call_parts), server)
+    writes_pb2_grpc.add_TableWritesServicer_to_server(WriteService(coordinator.writes, pools), server)
     for register in extra:
         register(server)
     health = _add_health(server)

@@ -1,7 +1,8 @@
 """The interceptor that authenticates each call, and runs its handler with the caller's identity.
 
-It goes before the server's guard. A call that proves nothing is ended before its request is read; health checks are free, so that
-probes need no token. A call that is refused has a line in the audit (`access.audit.RefusedCallers`).
+It goes before the server's guard. A call that proves nothing is ended before its request is read. Health checks need no token, and neither
+do calls that prove their right by a ticket (`access.requirements`). A call that is refused has a line in the audit
+(`access.audit.RefusedCallers`).
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ import grpc.aio
 from tiering.access.audit import RefusedCallers
 from tiering.access.authentication import Authenticator, Proof, bearer_token
 from tiering.access.identity import acting_as, address_of
+from tiering.access.requirements import RPCS
 from tiering.errors import LakewardError, ServiceBusy
 from tiering.wire.server_guard import FailureLog
-
-FREE_SERVICES = ("grpc.health.v1.Health",)
-"""Services without authentication: they only show whether the service is healthy."""
 
 WAITING_CALLS = 128
 """Most calls of one address that wait for an identity provider at a time. Their callers are still unknown."""
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Awaitable[Any]]
+
+
+def _needs_no_identity(method: str) -> bool:
+    requirement = RPCS.get(method)
+    return requirement is not None and not requirement.identified
 
 
 class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
@@ -43,7 +47,7 @@ class CallAuthentication(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
         """The method's handler, behind the question who calls; None for an unknown method."""
         handler = await continuation(details)
-        if handler is None or details.method.split("/")[1] in FREE_SERVICES:
+        if handler is None or _needs_no_identity(details.method):
             return handler
         cached = self._handlers.get(details.method)
         if cached is not None and cached[0] is handler:

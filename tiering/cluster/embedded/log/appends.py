@@ -145,6 +145,7 @@ def other_rows(table: TableInfo, writer_id: str, sequence: int) -> InvalidArgume
     return InvalidArgument(
         f"writer {writer_id!r} wrote other rows to {table.path} with the sequence {sequence} before",
         hint="A writer id belongs to one source of rows; use a new one.",
+        repeated_sequence=sequence,
     )
 
 
@@ -175,6 +176,15 @@ def _has_same_rows(row: sa.Row[Any, Any, Any, Any], key: WriteKey) -> bool:
 
 def _same_write(table_id: int, kept_id: str, sequence: int) -> sa.ColumnElement[bool]:
     return sa.and_(appends.c.table_id == table_id, appends.c.writer_id == kept_id, appends.c.sequence == sequence)
+
+
+def written_records(connection: sa.Connection, table_id: int, writer_ids: str) -> int:
+    """Returns the number of records of all writers whose id begins with `writer_ids`. Implements `WriterHistory.written_records`."""
+    after_last = writer_ids[:-1] + chr(ord(writer_ids[-1]) + 1)
+    query = sa.select(appends.c.ranges).where(
+        appends.c.table_id == table_id, appends.c.writer_id >= writer_ids, appends.c.writer_id < after_last
+    )
+    return sum(stop - start for ranges in connection.scalars(query) for _, start, stop, *_ in ranges)
 
 
 def publish(

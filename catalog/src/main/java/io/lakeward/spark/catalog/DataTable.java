@@ -201,7 +201,7 @@ final class DataTable extends ReadOnlyTable
 
   @Override
   String whyReadOnly() {
-    return ReadOnlyCatalog.ROWS_ARE_READ_ONLY;
+    return "this name is for reading only";
   }
 
   /** Whether this is the same table with the same lake copy, by which CACHE TABLE finds it. */

@@ -12,6 +12,7 @@ import io.lakeward.spark.service.CatalogOptions;
 import io.lakeward.spark.service.CatalogOptions.PlainName;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import io.lakeward.spark.write.RowWriter;
 import java.lang.ref.SoftReference;
 import java.util.Collection;
 import java.util.Map;
@@ -113,13 +114,39 @@ final class DataTables {
         (part == Part.CHANGELOG ? Changelog.schema(schema) : schema).asNullable(),
         user,
         () -> open(definition, schema, LakeCatalog.NEWEST).lakeProperties(),
-        new FreshSource(
-            service,
-            user,
-            namespace,
-            described.getName(),
-            part,
-            snapshot -> lakeSnapshot(described, snapshot)));
+        freshSource(user, namespace, described, part));
+  }
+
+  /** The table for a statement that writes its rows; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
+  WritableTable writable(String user, String namespace, String name) throws LakewardException {
+    TableName parsed = TableName.of(name);
+    DescribeTableResponse described = service.describeTable(user, namespace, parsed.table());
+    String fullName = fullName(namespace, described);
+    if (parsed.rows() != TableName.Rows.PLAIN) {
+      throw new LakewardException(
+          "cannot write to %s%s: this name is for reading only. Write to %s"
+              .formatted(fullName, parsed.suffix(), fullName));
+    }
+    StructType schema = source(fullName, described);
+    TableDefinition definition = definition(fullName, namespace, described, schema);
+    return new WritableTable(
+        definition,
+        schema,
+        user,
+        () -> open(definition, schema, LakeCatalog.NEWEST).lakeProperties(),
+        freshSource(user, namespace, described, Part.ROWS),
+        new RowWriter(service, user, namespace, described.getName(), fullName));
+  }
+
+  private FreshSource freshSource(
+      String user, String namespace, DescribeTableResponse described, Part part) {
+    return new FreshSource(
+        service,
+        user,
+        namespace,
+        described.getName(),
+        part,
+        snapshot -> lakeSnapshot(described, snapshot));
   }
 
   /** The lake copy at a snapshot; empty if this Spark has no catalog for the lake. */

@@ -5,6 +5,7 @@ import static io.lakeward.spark.error.LakewardException.unchecked;
 import io.lakeward.spark.define.Definitions;
 import io.lakeward.spark.error.LakewardException;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -12,6 +13,7 @@ import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 
 /**
  * The methods of a catalog that define databases and tables. Each hands the change to the service.
@@ -34,12 +36,18 @@ interface DefinedCatalog extends ReadOnlyCatalog {
   Table loadTable(Identifier ident);
 
   @Override
+  Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges);
+
+  @Override
   default Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
     checkIsData("create", ident);
     String database = unchecked(() -> spelled(ident.namespace()));
     try {
       definitions().createTable(database, ident.name(), info);
-      return loadTable(Identifier.of(new String[] {database}, ident.name()));
+      // CREATE TABLE AS SELECT writes to it.
+      return loadTable(
+          Identifier.of(new String[] {database}, ident.name()),
+          Set.of(TableWritePrivilege.INSERT));
     } catch (LakewardException error) {
       throw error.unchecked();
     }

@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -25,7 +26,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * puts it into the plan if it does not equal the former one, so two objects are never equal. Spark
  * finds a table of CACHE TABLE by name and id.
  */
-final class FreshTable extends ReadOnlyTable implements PartitionedTable {
+class FreshTable extends ReadOnlyTable implements PartitionedTable {
 
   /** Property of the service with the id of the table, which a table of the same name never has. */
   private static final String TABLE_ID = "table-id";
@@ -93,6 +94,18 @@ final class FreshTable extends ReadOnlyTable implements PartitionedTable {
         .toArray(Transform[]::new);
   }
 
+  boolean hasPrimaryKey() {
+    return described.getPrimaryKeyCount() > 0;
+  }
+
+  /** The key columns, in the order of the key; none for a log table. */
+  StructType key() {
+    return new StructType(
+        described.getPrimaryKeyList().stream()
+            .map(name -> schema().apply(name))
+            .toArray(StructField[]::new));
+  }
+
   @Override
   public Constraint[] constraints() {
     return DefinitionCallers.showCreateTable()
@@ -126,6 +139,8 @@ final class FreshTable extends ReadOnlyTable implements PartitionedTable {
 
   @Override
   String whyReadOnly() {
-    return ReadOnlyCatalog.ROWS_ARE_READ_ONLY;
+    return hasPrimaryKey()
+        ? "rows are removed by their keys alone, with DELETE FROM ... WHERE"
+        : "rows of a log table are never removed; the option table.log.ttl or DROP TABLE removes them";
   }
 }

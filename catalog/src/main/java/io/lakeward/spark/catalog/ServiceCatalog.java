@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -29,6 +30,7 @@ import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableSummary;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -204,6 +206,22 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
           return resolver.isSystem(namespace)
               ? virtualTable(resolver.table(namespace, ident.name()))
               : dataTables.load(SparkUser.served(), namespace, ident.name());
+        });
+  }
+
+  /** Spark calls this for INSERT, UPDATE, DELETE or MERGE. */
+  @Override
+  public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) {
+    return unchecked(
+        () -> {
+          String namespace = tableNamespace(ident);
+          if (resolver.isSystem(namespace)) {
+            throw unwritable(ident);
+          }
+          WritableTable table =
+              dataTables.writable(SparkUser.served(), namespace, ident.name());
+          table.check(privileges);
+          return table;
         });
   }
 

@@ -17,12 +17,20 @@ import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MapInArrow;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
@@ -31,10 +39,20 @@ import scala.Option;
  * data sources. On the driver Python only tells its version. All that the plugin uses of Spark's
  * internal classes for Python is in this file.
  */
-final class PythonRunner {
+public final class PythonRunner {
 
   /** Function that returns what a Python process of Spark runs, for the JSON of a schema. */
-  private static final String FUNCTION = "ctiering.union_read.spark_tasks\nread_command\n";
+  private static final String READ = "ctiering.union_read.spark_tasks\nread_command\n";
+
+  /** Function that returns what it runs to write rows, for the work of the service in base64. */
+  private static final String WRITE = "ctiering.table_writes.spark_tasks\nwrite_command\n";
+
+  /** Answer of a task that writes: the number of its rows (tiering/table_writes/spark_tasks.py). */
+  private static final StructType WRITTEN =
+      new StructType().add("rows", DataTypes.LongType, false);
+
+  /** Spark's number of the functions that map Arrow batches (PythonEvalType). */
+  private static final int MAP_ARROW = 207;
 
   private static final byte[] PROTOCOL_2 = {(byte) 0x80, 2};
   private static final byte TEXT = 'X';
@@ -92,16 +110,46 @@ final class PythonRunner {
    */
   static PartitionReaderFactory factory(Optional<String> python, StructType schema)
       throws IOException {
-    String program =
-        python.orElseGet(() -> System.getenv().getOrDefault(PYSPARK_PYTHON, "python3"));
+    String program = program(python);
     Option<JobArtifactState> artifacts =
         JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
     return new PythonPartitionReaderFactory(
         source(program, version(program)),
-        command(schema.json()),
+        command(READ, schema.json()),
         schema,
         artifacts.isEmpty() ? Option.empty() : Option.apply(artifacts.get().uuid()),
         Option.empty());
+  }
+
+  /**
+   * Writes the rows of {@code rows} on executors, and returns how many these are.
+   *
+   * @param python of executors; empty = the one that PYSPARK_PYTHON names, else python3
+   * @param work of the service, in base64
+   * @throws IOException if the driver does not have that Python
+   */
+  public static long write(Optional<String> python, String work, LogicalPlan rows)
+      throws IOException {
+    String program = program(python);
+    PythonUDF function =
+        new PythonUDF(
+            "write",
+            function(program, version(program), command(WRITE, work)),
+            WRITTEN,
+            ScalaSequences.cast(rows.output()),
+            MAP_ARROW,
+            true,
+            NamedExpression.newExprId());
+    LogicalPlan mapped =
+        new MapInArrow(
+            function,
+            ScalaSequences.cast(DataTypeUtils.toAttributes(WRITTEN)),
+            rows,
+            false,
+            Option.empty());
+    return Dataset$.MODULE$.ofRows(SparkSession.active(), mapped).collectAsList().stream()
+        .mapToLong(row -> row.getLong(0))
+        .sum();
   }
 
   /** The metrics that the readers report. */
@@ -109,22 +157,29 @@ final class PythonRunner {
     return source("", "").createPythonMetrics();
   }
 
+  private static String program(Optional<String> python) {
+    return python.orElseGet(() -> System.getenv().getOrDefault(PYSPARK_PYTHON, "python3"));
+  }
+
   /** It names a Python. Executors never load its own function, which is empty. */
   private static UserDefinedPythonDataSource source(String program, String version) {
+    return new UserDefinedPythonDataSource(function(program, version, new byte[0]));
+  }
+
+  private static SimplePythonFunction function(String program, String version, byte[] command) {
     String path =
         PythonUtils$.MODULE$.mergePythonPaths(
             ScalaSequences.of(
                 PythonUtils$.MODULE$.sparkPythonPath(),
                 System.getenv().getOrDefault(PYTHON_PATH, "")));
-    return new UserDefinedPythonDataSource(
-        new SimplePythonFunction(
-            new byte[0],
-            new HashMap<>(Map.of(PYTHON_PATH, path)),
-            List.of(),
-            program,
-            version,
-            List.of(),
-            null));
+    return new SimplePythonFunction(
+        command,
+        new HashMap<>(Map.of(PYTHON_PATH, path)),
+        List.of(),
+        program,
+        version,
+        List.of(),
+        null);
   }
 
   /** The minor version, because Spark's Python processes refuse the work of another one. */
@@ -146,11 +201,11 @@ final class PythonRunner {
   }
 
   /** The call of the function as a pickle, which Spark's Python processes load. */
-  static byte[] command(String schema) {
-    byte[] text = schema.getBytes(StandardCharsets.UTF_8);
+  static byte[] command(String function, String argument) {
+    byte[] text = argument.getBytes(StandardCharsets.UTF_8);
     ByteArrayOutputStream pickle = new ByteArrayOutputStream();
     pickle.writeBytes(PROTOCOL_2);
-    pickle.writeBytes(FUNCTION.getBytes(StandardCharsets.UTF_8));
+    pickle.writeBytes(function.getBytes(StandardCharsets.UTF_8));
     pickle.write(TEXT);
     pickle.writeBytes(
         ByteBuffer.allocate(Integer.BYTES)

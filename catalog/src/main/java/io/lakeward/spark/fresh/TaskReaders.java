@@ -4,7 +4,6 @@ import io.lakeward.spark.error.LakewardException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.security.CodeSource;
-import java.util.Locale;
 import java.util.Optional;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -27,21 +26,6 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 record TaskReaders(
     PartitionReaderFactory readers, String table, StructType schema, boolean asColumns)
     implements PartitionReaderFactory {
-
-  /** Part of the message of Java for a program that does not exist. */
-  private static final String NO_PROGRAM = "cannot run program";
-
-  /** The error of Python for a package that is not installed. */
-  private static final String NO_MODULE = "No module named 'tiering";
-
-  /** The error of a Python without any package, before Spark's own program starts. */
-  private static final String NO_PYSPARK = "No module named 'pyspark";
-
-  /** The error of Spark if its program in a Python process ends at once. */
-  private static final String NO_DAEMON = "pyspark.daemon's stdout";
-
-  /** The error of Python for a package that is older than this plugin. */
-  private static final String NO_FUNCTION = "tiering.union_read";
 
   /**
    * Readers of the tasks of {@code table} with the columns {@code schema}. Throws LakewardException
@@ -130,7 +114,7 @@ record TaskReaders(
 
   /** The error to show; Spark's own if it is not about the Python of executors. */
   static <E extends Exception> E translated(E error, String table) {
-    String problem = problem(String.valueOf(error.getMessage()));
+    String problem = PythonProblems.of(String.valueOf(error.getMessage()));
     if (problem == null) {
       return error;
     }
@@ -153,22 +137,5 @@ record TaskReaders(
     return QuotingUtils.quoteIfNeeded(table.substring(0, dot))
         + "."
         + QuotingUtils.quoteIdentifier(table.substring(dot + 1) + "$lake");
-  }
-
-  private static String problem(String message) {
-    if (message.toLowerCase(Locale.ROOT).contains(NO_PROGRAM)) {
-      return "an executor has no Python with the package lakeward";
-    }
-    if (message.contains(NO_MODULE) || message.contains(NO_PYSPARK)) {
-      return message.contains(NO_MODULE + "'") || message.contains(NO_PYSPARK)
-          ? "the Python of an executor does not have the package lakeward"
-          : "the Python of an executor has another version of the package lakeward";
-    }
-    if (message.contains(NO_DAEMON)) {
-      return "the Python of an executor does not start Spark's own program, as without PySpark";
-    }
-    return message.contains(NO_FUNCTION) && message.contains("AttributeError")
-        ? "the Python of an executor has another version of the package lakeward"
-        : null;
   }
 }

@@ -22,7 +22,7 @@ public final class ScalaSequences {
 
   /** A cast, since Scala's sequences are covariant, which Java cannot express. */
   @SuppressWarnings("unchecked")
-  static <T> Seq<T> cast(Object sequence) {
+  public static <T> Seq<T> cast(Object sequence) {
     return (Seq<T>) sequence;
   }
 }

@@ -12,9 +12,13 @@ import io.grpc.stub.MetadataUtils;
 import io.lakeward.rpc.v1.CallProcedureRequest;
 import io.lakeward.rpc.v1.CallProcedureResponse;
 import io.lakeward.rpc.v1.CloseReadRequest;
+import io.lakeward.rpc.v1.CountWrittenRequest;
+import io.lakeward.rpc.v1.CountWrittenResponse;
 import io.lakeward.rpc.v1.NextBatchRequest;
 import io.lakeward.rpc.v1.OpenReadRequest;
 import io.lakeward.rpc.v1.OpenReadResponse;
+import io.lakeward.rpc.v1.OpenWriteRequest;
+import io.lakeward.rpc.v1.OpenWriteResponse;
 import io.lakeward.rpc.v1.PlanBatchRequest;
 import io.lakeward.rpc.v1.PlanReadRequest;
 import io.lakeward.rpc.v1.RenewReadRequest;
@@ -26,6 +30,7 @@ import io.lakeward.rpc.v1.TableDefinitionsGrpc;
 import io.lakeward.rpc.v1.TableDefinitionsGrpc.TableDefinitionsBlockingStub;
 import io.lakeward.rpc.v1.TableReadsGrpc;
 import io.lakeward.rpc.v1.TableReadsGrpc.TableReadsBlockingStub;
+import io.lakeward.rpc.v1.TableWritesGrpc;
 import io.lakeward.rpc.v1.TieringControlGrpc;
 import io.lakeward.spark.connection.ServiceChannels;
 import io.lakeward.spark.error.LakewardException;
@@ -39,11 +44,15 @@ import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.ReadTableResponse;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -221,6 +230,40 @@ public final class ServiceClient {
           stub.planBatch(request).forEachRemaining(plan::add);
           return plan.joined().tasks();
         });
+  }
+
+  /** Begins a statement that writes rows; an unknown table is TABLE_OR_VIEW_NOT_FOUND. */
+  public OpenWriteResponse openWrite(String user, OpenWriteRequest request)
+      throws LakewardException {
+    String name =
+        request.getTablePath().getDatabaseName() + "." + request.getTablePath().getTableName();
+    return read(
+        TableWritesGrpc.newBlockingStub(channel),
+        user,
+        stub -> stub.openWrite(request),
+        error -> errors.translate(error, name));
+  }
+
+  /** The number of records that a statement has in the log; empty if the cluster cannot tell. */
+  public OptionalLong countWritten(String user, ByteString ticket) throws LakewardException {
+    CountWrittenRequest request = CountWrittenRequest.newBuilder().setTicket(ticket).build();
+    CountWrittenResponse written =
+        read(
+            TableWritesGrpc.newBlockingStub(channel),
+            user,
+            stub -> stub.countWritten(request),
+            errors::translate);
+    return written.hasRecords() ? OptionalLong.of(written.getRecords()) : OptionalLong.empty();
+  }
+
+  /** The certificate authorities that this client trusts, as PEM; empty = none are named. */
+  public ByteString trustedAuthorities() throws LakewardException {
+    Optional<Path> file = options.access().tlsCa();
+    try {
+      return file.isEmpty() ? ByteString.EMPTY : ByteString.copyFrom(Files.readAllBytes(file.get()));
+    } catch (IOException error) {
+      throw new LakewardException("cannot read the file %s of tls.ca".formatted(file.get()), error);
+    }
   }
 
   private <T> T ofReads(String user, Rpc<TableReadsBlockingStub, T> rpc)

@@ -1,0 +1,1 @@
+"""Statements that write rows through the service."""

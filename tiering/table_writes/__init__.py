@@ -1,0 +1,1 @@
+"""Statements that write rows: what an executor does with the rows of a task."""
