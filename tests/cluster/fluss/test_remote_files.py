@@ -82,9 +82,14 @@ def test_a_server_yaml_names_the_storage_and_its_keys_go_another_way() -> None:
             "zookeeper.address": "127.0.0.1:2181",
         }
     )
-    assert storage.data_dir == "s3://bucket/data"
+    assert storage.data_dirs == ("s3://bucket/data",)
     assert storage.properties == {"s3.endpoint": "http://127.0.0.1:9000", "s3.path-style-access": "true", "s3.region": "eu-west-1"}
     assert storage.environment == {"FLUSS_S3_ACCESS_KEY": "fluss", "FLUSS_S3_SECRET_KEY": "of-tests"}
+
+
+def test_several_directories_of_a_server_yaml_take_precedence_over_one() -> None:
+    options = {"remote.data.dir": "s3://bucket/old", "remote.data.dirs": "s3://bucket/old, s3://bucket/new"}
+    assert remote_storage(options).data_dirs == ("s3://bucket/old", "s3://bucket/new")
 
 
 @pytest.mark.parametrize("endpoint", ["http://me:secret@host:9000", "ftp://host", "http://host/path?x=y"])

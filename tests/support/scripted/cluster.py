@@ -336,6 +336,9 @@ class ScriptedCluster(ScriptedFluss):
         for metadata in request.lake_table_snapshot_metadata:
             table = self._by_id(metadata.table_id, "")
             table.lake_snapshots[metadata.snapshot_id] = metadata.tiered_bucket_offsets_file_path
+            kept = metadata.earliest_snapshot_id_to_keep
+            while kept in table.lake_snapshots and kept != (oldest := next(iter(table.lake_snapshots))):
+                Path(table.lake_snapshots.pop(oldest)).unlink()
             answer.table_resp.add(table_id=metadata.table_id)
         return answer
 

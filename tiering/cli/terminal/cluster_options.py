@@ -84,8 +84,9 @@ def read_storage(fluss_conf: Path | None) -> dict[str, str]:
     storage = remote_storage(read_server_yaml(fluss_conf))
     remember_secrets(storage.environment)
     os.environ.update(storage.environment)
-    if storage.data_dir:
+    if storage.data_dirs:
         from tiering.cluster.fluss.remote_files import open_remote  # commands that read no remote file do not need it
 
-        open_remote(storage.data_dir, storage.properties)
+        for directory in storage.data_dirs:
+            open_remote(directory, storage.properties)
     return dict(storage.properties)

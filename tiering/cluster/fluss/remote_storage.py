@@ -1,4 +1,4 @@
-"""Access options of a Fluss cluster's `remote.data.dir`, with Fluss's names: options of its server.yaml. Pure.
+"""Access options of a Fluss cluster's `remote.data.dir` and `remote.data.dirs`, with Fluss's names: options of its server.yaml. Pure.
 
 Fluss accepts an option of its S3 file system under three prefixes, and some with dashes or with dots (Fluss 0.9.1, S3FileSystemPlugin).
 Options that only locate the storage are public. Keys become environment variables of the reading process, and are never sent.
@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 
-REMOTE_DATA_DIR = "remote.data.dir"
+REMOTE_DATA_DIR, REMOTE_DATA_DIRS = "remote.data.dir", "remote.data.dirs"
+"""The second option is of Fluss 1.0, has several directories, and takes precedence. All of them have the same access options."""
 ENDPOINT, REGION, PATH_STYLE = "s3.endpoint", "s3.region", "s3.path-style-access"
 CONNECT_TIMEOUT, ANSWER_TIMEOUT = "s3.connection.establish.timeout", "s3.connection.timeout"
 REMOTE_FILE_PROPERTIES = (ENDPOINT, REGION, PATH_STYLE, CONNECT_TIMEOUT, ANSWER_TIMEOUT)
@@ -41,8 +42,8 @@ _VARIABLES = {"access.key": ACCESS_KEY_VARIABLE, "secret.key": SECRET_KEY_VARIAB
 class RemoteStorage:
     """The storage of a cluster's remote files."""
 
-    data_dir: str | None
-    """`remote.data.dir`; None = the options do not contain it."""
+    data_dirs: tuple[str, ...]
+    """The cluster's directories; empty = the options do not name one."""
     properties: Mapping[str, str]
     """Properties for `open_remote`; without secrets."""
     environment: Mapping[str, str]
@@ -63,7 +64,8 @@ def remote_storage(options: Mapping[str, str]) -> RemoteStorage:
         elif word in _VARIABLES:
             environment[_VARIABLES[word]] = value.strip()
     check_storage(properties)
-    return RemoteStorage(options.get(REMOTE_DATA_DIR), properties, environment)
+    directories = (options.get(REMOTE_DATA_DIRS) or options.get(REMOTE_DATA_DIR) or "").split(",")
+    return RemoteStorage(tuple(directory.strip() for directory in directories if directory.strip()), properties, environment)
 
 
 def timeout_seconds(properties: Mapping[str, str], name: str) -> float:
