@@ -24,7 +24,7 @@ MAX_DECIMAL_PRECISION = 38
 
 MAX_COLUMNS = 2_000
 """Maximum number of columns, nested fields included, so that a table's description always fits in a message."""
-MAX_COMMENTS_BYTES = 1024 * 1024
+MAX_COMMENTS_BYTES = 512 * 1024
 """Maximum size of all comments of a table's columns together, for the same reason."""
 MAX_DEPTH = 16
 """Maximum depth of nested lists, maps and structs; real tables have only a few levels."""

@@ -8,16 +8,24 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
-from support.clusters.embedded import PATH, ManualClock, make_table, orders, scan_all
+from support.clusters.embedded import PATH, ManualClock, cities, make_table, order_ids, orders, scan, scan_all
 from tiering.clock import RandomIds
+from tiering.cluster.embedded.kv.state import state_file
 from tiering.cluster.embedded.metadata import database
 from tiering.cluster.embedded.metadata.database import FILE_NAME, FIRST_SCHEMA, FORMAT_VERSION
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.writable import AppendedRange
 from tiering.errors import SetupError
+from tiering.model.schema.changes import After, MoveColumn, RenameColumn, additions
 from tiering.model.schema.field_ids import field_id, without_metadata
+from tiering.model.splits import TieringSnapshotSplit
+from tiering.model.tables import BucketKey
 
 FORMAT_5 = """
 ALTER TABLE tables ADD COLUMN schema BLOB NOT NULL DEFAULT '';
@@ -161,3 +169,32 @@ def fails_at(number: int, folder: Path, clock: ManualClock) -> bool:
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", fail)
     return False
+
+
+def test_a_primary_key_table_of_format_5_keeps_its_rows_snapshots_and_state(tmp_path: Path, clock: ManualClock) -> None:
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        table = make_table(storage, primary_key=("id",))
+        storage.upsert(PATH, cities((1, "a"), (2, "b")), "writer", 0)
+        storage.take_kv_snapshots(PATH)
+        schema = storage.alter_table(PATH, {}, additions([pa.field("tip", pa.float64())])).schema
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.executescript(FORMAT_5)
+        connection.execute("UPDATE tables SET schema = ?", (without_metadata(schema).serialize().to_pybytes(),))
+        connection.commit()
+    with duckdb.connect(str(state_file(tmp_path, table.table_id))) as state:
+        state.execute("ALTER TABLE identity DROP COLUMN schema_id")
+        state.execute("UPDATE identity SET format = 1")
+
+    with EmbeddedStorage(tmp_path, clock) as storage, capture_logs() as logs:
+        table = storage.alter_table(PATH, {}, [RenameColumn(("city",), "town"), MoveColumn(("tip",), After(None))])
+        assert table.added_columns == ("tip",)
+        assert storage.upsert(PATH, cities((1, "a"), (2, "b")), "writer", 0) == [AppendedRange(BucketKey(None, 0), 0, 2)]
+        storage.delete(PATH, order_ids(1, 2), "writer", 1)
+        assert scan(storage, table, 0, 2, 4).select(["tip", "id", "town"]).to_pylist() == [
+            {"tip": None, "id": 1, "town": "a"},
+            {"tip": None, "id": 2, "town": "b"},
+        ]
+        (snapshot,) = storage.kv_snapshots(table).values()
+        split = TieringSnapshotSplit(PATH, BucketKey(None, 0), None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
+        assert [batch["town"].to_pylist() for batch in storage.reader(table, split).read()] == [["a", "b"]]
+    assert "kv_state_made_anew" not in [line["event"] for line in logs]
