@@ -24,13 +24,14 @@ def test_rounds_are_counted_with_what_they_did_and_how_long_their_parts_took() -
     assert registry.get_sample_value("lakeward_tierer_rounds_running") == 1
     metrics.round_ended(assignment, scene.run(), 1_500)
     metrics.round_started(assignment)
-    metrics.round_ended(assignment, RoundOutcome(RoundState.FAILED, error=RoundFailed("disk full")), 10)
+    metrics.round_ended(assignment, RoundOutcome(RoundState.FAILED, RoundStats(bytes_read=70), error=RoundFailed("disk full")), 10)
     value = registry.get_sample_value
     assert value("lakeward_tierer_rounds_running") == 0
     assert value("lakeward_tierer_rounds_total", {"state": "SUCCEEDED"}) == 1
     assert value("lakeward_tierer_rounds_total", {"state": "FAILED"}) == 1
     assert value("lakeward_tierer_rounds_total", {"state": "FENCED"}) == 0
     assert value("lakeward_tierer_records_written_total") == 9
+    assert value("lakeward_tierer_bytes_read_total") == 70
     assert value("lakeward_tierer_round_seconds_sum") == 1.51
     assert value("lakeward_tierer_phase_seconds_count", {"phase": "commit"}) == 1
     assert value("lakeward_tierer_phase_seconds_count", {"phase": "lease"}) == 0

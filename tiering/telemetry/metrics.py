@@ -133,6 +133,7 @@ PHASE_SECONDS = _of_tierer(
     "phase_seconds", "Duration of the parts of rounds: plan, lease, read, write, commit, ack.", ("phase",), Kind.HISTOGRAM
 )
 RECORDS_READ = _of_tierer("records_read_total", "Log records that were read.", (), Kind.COUNTER)
+BYTES_READ = _of_tierer("bytes_read_total", "Bytes of the rows that were read, in memory.", (), Kind.COUNTER)
 RECORDS_WRITTEN = _of_tierer("records_written_total", "Records written to the lake.", (), Kind.COUNTER)
 BYTES_WRITTEN = _of_tierer("bytes_written_total", "Bytes of data files written.", (), Kind.COUNTER)
 FILES_WRITTEN = _of_tierer("files_written_total", "Data files written.", (), Kind.COUNTER)

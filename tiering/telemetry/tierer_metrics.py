@@ -23,6 +23,7 @@ MetricT = TypeVar("MetricT", Counter, Gauge)
 
 OF_STATS = {
     "records_read": metrics.RECORDS_READ,
+    "bytes_read": metrics.BYTES_READ,
     "records_written": metrics.RECORDS_WRITTEN,
     "bytes_written": metrics.BYTES_WRITTEN,
     "files_written": metrics.FILES_WRITTEN,
