@@ -8,11 +8,11 @@ import pytest
 from support.fresh.union_reads import PlannedRead, planned_read
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, in_lakes
 from support.worlds.lake_world import SCHEMA, LakeWorld
-from tiering.errors import LakeDisabled, LakeRolledBack, SchemaDrift
+from tiering.errors import LakeDisabled, LakeRolledBack, SchemaDrift, SourceChanged
 from tiering.lake.base import LakeView
 from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadPart, ReadScan
-from tiering.model.schema.changes import additions
+from tiering.model.schema.changes import AddColumn, After, ChangeType, DropColumn, MoveColumn, RenameColumn, additions
 from tiering.model.tables import TableInfo, TablePath
 
 LOG_TTL_S = 60
@@ -191,6 +191,48 @@ def test_a_column_that_the_lake_does_not_have_yet_is_null_there(world: LakeWorld
     read = plan(world, table).rows().sort_by("id").to_pylist()
 
     assert [row["rating"] for row in read] == [None, None, None, None, 5]
+
+
+def test_rows_of_lake_and_log_from_before_and_after_changes_have_the_columns_of_now(world: LakeWorld) -> None:
+    schema = pa.schema([*SCHEMA, pa.field("size", pa.int32()), pa.field("old", pa.string())])
+    table = world.table("orders", schema=schema)
+
+    def write(number: int, row: dict[str, object]) -> None:
+        world.storage.append(table.path, pa.RecordBatch.from_pylist([row], schema=world.storage.table(table.path).schema), "sizes", number)
+
+    write(0, {"id": 0, "text": "a", "size": 1, "old": "x"})
+    world.tier(table)
+    write(1, {"id": 1, "text": "b", "size": 2, "old": "y"})
+    renamed = [
+        RenameColumn(("text",), "words"),
+        ChangeType(("size",), pa.int64()),
+        MoveColumn(("size",), After(None)),
+        DropColumn(("old",)),
+    ]
+    world.storage.alter_table(table.path, {}, renamed)
+    write(2, {"id": 2, "words": "c", "size": 2**40})
+    world.tier(world.storage.table(table.path))
+    write(3, {"id": 3, "words": "d", "size": None})
+    read = plan(world, table)
+
+    assert read.rows().sort_by("id").to_pylist() == [
+        {"size": 1, "id": 0, "words": "a"},
+        {"size": 2, "id": 1, "words": "b"},
+        {"size": 2**40, "id": 2, "words": "c"},
+        {"size": None, "id": 3, "words": "d"},
+    ]
+
+
+def test_a_read_ends_if_a_name_means_another_column_since_it_began(world: LakeWorld) -> None:
+    table = world.table("orders")
+    world.append(table, 0, 4)
+    read = plan(world, table)
+    world.storage.alter_table(table.path, {}, additions([pa.field("rating", pa.int16())]))
+    assert ids(read) == [0, 1, 2, 3]
+
+    world.storage.alter_table(table.path, {}, [DropColumn(("text",)), AddColumn(pa.field("text", pa.string()))])
+    with pytest.raises(SourceChanged, match="were changed since the read began"):
+        read.rows()
 
 
 def test_narrow_integers_have_the_type_of_the_source(world: LakeWorld) -> None:

@@ -177,6 +177,14 @@ class DenseOffsets(Protocol):
 
 
 @runtime_checkable
+class FormerColumns(Protocol):
+    """A cluster that keeps the columns that a table had before changes."""
+
+    def columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
+        """Returns the columns that the table had with this schema id. Raises UnknownTable, InvalidArgument (an unknown schema id)."""
+
+
+@runtime_checkable
 class ProjectingReader(Protocol):
     """A `SplitReader` that decodes and joins only some columns."""
 

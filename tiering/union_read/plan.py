@@ -15,7 +15,7 @@ import pyarrow as pa
 import tenacity
 
 from tiering.cluster.base import SplitReader, SplitSource
-from tiering.cluster.capabilities import DenseOffsets, KeyBuckets
+from tiering.cluster.capabilities import DenseOffsets, FormerColumns, KeyBuckets
 from tiering.cluster.skipping import reader_without
 from tiering.errors import InvalidArgument, KvSnapshotGone, LakeDisabled, LakeUnavailable, LogTruncated, SourceChanged
 from tiering.lake.base import Lake, LakeView
@@ -25,6 +25,7 @@ from tiering.lake.rules.base_check import Base, ExpectedLake, check_base
 from tiering.model.reading.conditions import Condition, columns_of
 from tiering.model.reading.open_reads import AGAIN
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
+from tiering.model.schema.row_conversion import has_same_values
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import (
     SYSTEM_COLUMNS,
@@ -94,6 +95,7 @@ def _moment(source: SplitSource, table: TableInfo, checked_base: CheckedBase, le
         replaced=replaced_buckets(plan, base.moved_back),
         lake_mark=None if base.view is None or base.view.head is None else mark_of(base.view, base.view.head),
         only_in_lake=offsets_only_in_lake(source, table, plan.bases),
+        schema_id=table.schema_id,
     )
     if lease is not None:
         lease_snapshots(moment, lease)
@@ -262,7 +264,21 @@ def _table_of(source: SplitSource, moment: ReadMoment) -> TableInfo:
     if table.table_id != moment.table_id:
         message = f"{moment.path} was dropped and created again since the read began"
         raise SourceChanged(message, hint=AGAIN, table_path=moment.path)
+    if moment.schema_id not in (0, table.schema_id) and not _keeps_columns(source, table, moment.schema_id):
+        raise SourceChanged(f"columns of {moment.path} were changed since the read began", hint=AGAIN, table_path=moment.path)
     return table
+
+
+def _keeps_columns(source: SplitSource, table: TableInfo, schema_id: int) -> bool:
+    """Returns whether each former column still has its name, its type and its values, so that a statement means the same."""
+    if not isinstance(source, FormerColumns):
+        return False
+    present = {field.name: field for field in table.schema}
+    former = source.columns_at(table.table_id, schema_id)
+    pairs = [(field, present[field.name]) for field in former if field.name in present]
+    return len(pairs) == len(former) and all(
+        before.type == after.type and has_same_values(pa.schema([before]), pa.schema([after])) for before, after in pairs
+    )
 
 
 def _lake_rows(open_lake: LakeOpener, table: TableInfo, moment: ReadMoment, scan: ReadScan) -> list[RowReader]:

@@ -33,6 +33,7 @@ def moments(draw: st.DrawFn) -> ReadMoment:
         only_in_lake=draw(st.dictionaries(BUCKETS, NUMBERS, max_size=2)),
         lake_mark=draw(st.none() | NUMBERS),
         changelog_starts={bucket: draw(NUMBERS) for bucket in draw(subset)},
+        schema_id=draw(NUMBERS),
     )
 
 

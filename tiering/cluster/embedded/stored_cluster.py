@@ -32,7 +32,8 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 
 
 class StoredCluster:
-    """A `SplitSource`, `RewritableLogs`, `KeyBuckets`, `DenseOffsets` and `LeaseListing` without `tables`, `table` and `close`.
+    """A `SplitSource`, `RewritableLogs`, `KeyBuckets`, `DenseOffsets`, `FormerColumns` and `LeaseListing`, without `tables`, `table` and
+    `close`.
 
     Each answer shows the metadata at one moment.
     """
@@ -108,7 +109,7 @@ class StoredCluster:
         return open_reader(table, split, bounds, list_range, partial(self.columns_at, table.table_id))
 
     def columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
-        """Returns the columns that a table had with this schema id. Raises UnknownTable."""
+        """Returns the columns that a table had with a schema id. Implements `FormerColumns.columns_at`."""
         return self.log_index.columns_at(table_id, schema_id)
 
     def key_buckets(self, table: TableInfo, keys: pa.RecordBatch) -> Sequence[int]:

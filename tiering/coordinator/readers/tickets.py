@@ -55,6 +55,7 @@ def _plain(read: OpenRead) -> dict[str, Any]:
         "engine": read.engine,
         "application": read.application_id,
         "table": [moment.path.database_name, moment.path.table_name, moment.table_id],
+        "schema": moment.schema_id,
         "snapshot": [moment.lake_snapshot_id, moment.lake_mark],
         "log": [
             [bucket.partition_id, bucket.bucket_id, moment.starting_offsets[bucket], stop]
@@ -84,6 +85,7 @@ def _read(content: Mapping[str, Any]) -> OpenRead:
         mark,
         from_text(content["only_in_lake"]),
         from_text(content["changelog"]),
+        content.get("schema", 0),  # absent in a ticket of an older version
     )
     opened_at, renewed_at, expires_at = map(from_milliseconds, content["times"])
     return OpenRead(

@@ -63,6 +63,8 @@ class ReadMoment:
     changelog can be read."""
     changelog_starts: Offsets = field(default_factory=dict)
     """Per bucket the start of the log when the first scan of CHANGELOG was planned; empty before. All such scans begin there."""
+    schema_id: int = 0
+    """The schema id of the table's columns when the read began; 0 = unknown."""
 
     @property
     def log_starts(self) -> dict[BucketKey, int]:

@@ -262,10 +262,10 @@ class RemoteEmbeddedCluster:
         segments = [SEGMENT.from_pb(segment) for page in pages for segment in page.segments]
         bounds = LOG_OFFSETS.from_pb(pages[0].bounds) if pages[0].HasField("bounds") else None
         listed = ListedRange(pages[0].root, segments, [REFUSED_RECORD.from_pb(record) for record in pages[0].refused])
-        return open_reader(table, split, bounds, lambda *_: listed, partial(self._columns_at, table.table_id))
+        return open_reader(table, split, bounds, lambda *_: listed, partial(self.columns_at, table.table_id))
 
-    def _columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
-        """Returns the columns that a table had with this schema id."""
+    def columns_at(self, table_id: int, schema_id: int) -> pa.Schema:
+        """Returns the columns that a table had with a schema id; requested once. Implements `FormerColumns.columns_at`."""
         if (table_id, schema_id) not in self._columns:
             answer = self._repeatable(self._stub.GetTableSchema, pb.GetTableSchemaRequest(table_id=table_id, schema_id=schema_id))
             with readable(self._uri):
@@ -276,7 +276,7 @@ class RemoteEmbeddedCluster:
         request = pb.GetKvSnapshotRequest(table_id=table.table_id, bucket=BUCKET.to_pb(split.bucket), snapshot_id=split.snapshot_id)
         answer = self._repeatable(self._stub.GetKvSnapshot, request)
         stored = STORED_SNAPSHOT.from_pb(answer.snapshot) if answer.HasField("snapshot") else None
-        return open_snapshot_reader(answer.root, table, split, stored, partial(self._columns_at, table.table_id))
+        return open_snapshot_reader(answer.root, table, split, stored, partial(self.columns_at, table.table_id))
 
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
