@@ -117,6 +117,8 @@ class EvolvingWorld(InlineDeployment):
         self.path = table.path
         self.rows: list[dict[str, Any]] = []
         """The rows that the lake must have after the next round, with the present columns of the source."""
+        self.tiered: list[dict[str, Any]] = []
+        """The rows that the lake must have now, with the present columns of the source."""
         self.coordinator = self._start()
 
     def _open_lake(self) -> Any:
@@ -135,7 +137,8 @@ class EvolvingWorld(InlineDeployment):
         """Changes the columns of the table."""
         before = pa.struct(list(self.info.schema))
         table = self.cluster.change(self.path, changes)
-        self.rows = [_converted(row, before, pa.struct(list(table.schema))) for row in self.rows]
+        present = pa.struct(list(table.schema))
+        self.rows, self.tiered = ([_converted(row, before, present) for row in rows] for rows in (self.rows, self.tiered))
         tick(self.coordinator)
         return table
 
@@ -160,6 +163,18 @@ class EvolvingWorld(InlineDeployment):
             self.cluster.write(self.info, 0, row, ChangeType.DELETE)
             self.rows.remove(row)
 
+    def tier_now(self) -> None:
+        """A whole round without an error."""
+        outcome = self.tier(self.info)
+        assert outcome.error is None, outcome.error
+        self.tiered = list(self.rows)
+
+    def cut_log(self) -> None:
+        """Removes all records that are tiered from the log."""
+        logs = self.cluster.logs[self.info.table_id]
+        for bucket, (_, end) in logs.items():
+            logs[bucket] = (end, end)
+
     def lake_table(self) -> pa.Table:
         """The rows of the lake table, as another program reads them."""
         return lake_by_hand(self.lake_format, self.lake_properties).rows(self.path)
@@ -178,7 +193,7 @@ class EvolvingWorld(InlineDeployment):
 
     def assert_exact(self) -> None:
         """The lake has the rows of the model, and `validate` proves it."""
-        assert sorted(map(_plain, self.read_rows())) == sorted(map(_plain, self.rows))
+        assert sorted(map(_plain, self.read_rows())) == sorted(map(_plain, self.tiered))
         assert [check for check in self.checks() if check.ok is False] == []
 
     def checks(self) -> list[Any]:

@@ -43,11 +43,6 @@ def world(tmp_path: Path, kind: LakeKind) -> EvolvingWorld:
     return EvolvingWorld(tmp_path, kind, ORDERS)
 
 
-def tier(world: EvolvingWorld) -> None:
-    outcome = world.tier(world.info)
-    assert outcome.error is None, outcome.error
-
-
 def names(world: EvolvingWorld) -> list[tuple[str, int]]:
     fields = world.iceberg(world.info).schema().fields
     return [(field.name, field.field_id) for field in fields if not field.name.startswith("__")]
@@ -55,7 +50,7 @@ def names(world: EvolvingWorld) -> list[tuple[str, int]]:
 
 def test_the_property_of_a_new_lake_table_names_its_ids(world: EvolvingWorld) -> None:
     world.append(order(1))
-    tier(world)
+    world.tier_now()
     iceberg = world.iceberg(world.info)
     expected = same_fields(world.info.schema, lake_columns(iceberg.schema()), 0, 1)
     assert ColumnIds.parse(iceberg.properties[COLUMN_IDS]) == expected
@@ -65,10 +60,10 @@ def test_the_property_of_a_new_lake_table_names_its_ids(world: EvolvingWorld) ->
 
 def test_a_renamed_column_keeps_its_values_and_a_dropped_one_stays_in_the_lake(world: EvolvingWorld) -> None:
     world.append(order(1), order(2))
-    tier(world)
+    world.tier_now()
     world.change(RenameColumn(("qty",), "count"), DropColumn(("place",)))
     world.append({"id": 3, "count": 3})
-    tier(world)
+    world.tier_now()
     assert names(world) == [("id", 1), ("count", 2), ("visits", 4), ("place", 3)]
     assert sorted(row["place"]["city"] for row in world.lake_table().to_pylist() if row["place"]) == ["city 1", "city 2"]
     world.assert_exact()
