@@ -146,7 +146,7 @@ class EvolvingWorld(InlineDeployment):
         """Appends rows to the buckets in turn."""
         for row in rows:
             self.cluster.write(self.info, len(self.rows) % 2, row, ChangeType.APPEND)
-            self.rows.append({field.name: row.get(field.name) for field in self.info.schema})
+            self.rows.append(_complete(row, self.info.schema))
 
     def upsert(self, row: Row) -> None:
         """Writes a row of a primary-key table."""
@@ -155,7 +155,7 @@ class EvolvingWorld(InlineDeployment):
             self.cluster.write(self.info, 0, before[0], ChangeType.UPDATE_BEFORE)
         self.cluster.write(self.info, 0, row, ChangeType.UPDATE_AFTER if before else ChangeType.INSERT)
         self.rows = [other for other in self.rows if other["id"] != row["id"]]
-        self.rows.append({field.name: row.get(field.name) for field in self.info.schema})
+        self.rows.append(_complete(row, self.info.schema))
 
     def delete(self, key: int) -> None:
         """Deletes a row of a primary-key table, if there is one."""
@@ -199,6 +199,12 @@ class EvolvingWorld(InlineDeployment):
     def checks(self) -> list[Any]:
         """The results of `validate` at its highest level."""
         return list(validate(self.owner, self.lake, self.path, Level.ROWS, None))
+
+
+def _complete(row: Row, schema: pa.Schema) -> dict[str, Any]:
+    """The row with all fields of the schema, and no others."""
+    complete: dict[str, Any] = pa.RecordBatch.from_pylist([row], schema=schema).to_pylist()[0]
+    return complete
 
 
 def _plain(row: Row) -> str:

@@ -10,7 +10,8 @@ lakeward.offsets   for a log table: the offsets of the rows in the order of the 
 lakeward.changes   for a primary-key table: the range of the log whose changes the round folded: 100-200
 lakeward.rows      the number of rows
 lakeward.checksum  v1: and 16 hexadecimal digits: `row_checksum` of all rows
-lakeward.folded    for a merged sorted run: v1: and the sum of the checksums of the replaced files, including rows that no longer exist
+lakeward.folded    for a merged sorted run, or a file rewritten without columns that the lake table dropped: v1: and the sum of the
+                   checksums of the replaced files, including rows or values that no longer exist
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Run = tuple[int, int]
 @dataclass(frozen=True)
 class FileFooter:
     """The values of a footer. `runs` is empty for a file of a primary-key table. `changes` is None for a file of a log table. `folded` is
-    None unless a merge of sorted runs wrote the file."""
+    None unless a merge of sorted runs wrote the file, or a rewrite without columns that the lake table dropped."""
 
     table_id: int
     lake_table_uuid: str

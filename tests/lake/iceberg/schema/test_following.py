@@ -10,11 +10,9 @@ import pytest
 from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
 from tiering.lake.iceberg.schema.columns import lake_columns
+from tiering.lake.rules.upkeep import small_files
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, same_fields
-from tiering.model.schema.changes import (
-    DropColumn,
-    RenameColumn,
-)
+from tiering.model.schema.changes import AddColumn, After, ChangeComment, ChangeType, DropColumn, MoveColumn, RenameColumn, SchemaChange
 
 PLACE = pa.struct([pa.field("city", pa.string()), pa.field("zip", pa.int32())])
 ORDERS = pa.schema(
@@ -66,4 +64,36 @@ def test_a_renamed_column_keeps_its_values_and_a_dropped_one_stays_in_the_lake(w
     world.tier_now()
     assert names(world) == [("id", 1), ("count", 2), ("visits", 4), ("place", 3)]
     assert sorted(row["place"]["city"] for row in world.lake_table().to_pylist() if row["place"]) == ["city 1", "city 2"]
+    world.assert_exact()
+
+
+CHANGES = [
+    pytest.param((RenameColumn(("qty",), "count"), RenameColumn(("place", "zip"), "code")), id="renamed"),
+    pytest.param((DropColumn(("qty",)), AddColumn(pa.field("qty", pa.string()))), id="dropped and added"),
+    pytest.param((ChangeType(("qty",), pa.int64()), ChangeType(("visits", "element", "zip"), pa.int64())), id="widened"),
+    pytest.param((MoveColumn(("place",), After(None)), ChangeComment(("qty",), "pieces"), DropColumn(("place", "city"))), id="moved"),
+]
+
+
+@pytest.mark.parametrize("drops", ["keep", "drop"])
+@pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary-key"])
+@pytest.mark.parametrize("changes", CHANGES)
+def test_files_of_former_columns_are_merged_with_later_ones_and_proved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: LakeKind, changes: tuple[SchemaChange, ...], has_key: bool, drops: str
+) -> None:
+    monkeypatch.setattr(small_files, "SMALL_FILES", 1)
+    world = EvolvingWorld(tmp_path, kind, ORDERS, has_key=has_key, options={"table.datalake.on-drop-column": drops})
+    for number in range(4):
+        rows = [{name: value for name, value in order(number * 10 + key).items() if name in world.info.schema.names} for key in range(4)]
+        rows = [{**row, "qty": None} for row in rows] if number >= 2 and "qty" in world.info.schema.names else rows
+        for row in rows:
+            world.upsert(row) if has_key else world.append(row)
+        world.tier_now()
+        world.assert_exact()
+        if number == 1:
+            world.change(*changes)
+            world.assert_exact()
+    table = world.iceberg(world.info)
+    assert len(table.inspect.files()) <= (1 if has_key else 2) * 2, "a merge that fails leaves the files as they are"
+    world.cut_log()
     world.assert_exact()

@@ -140,6 +140,7 @@ def rewrite_files(job: RewriteJob, new_files: RowFiles, is_stopped: Callable[[in
     deletes.apply_positions(new_files.io, job.files, job.deletes)
     deletes.apply_equality(new_files.io, new_files.state.schema, job.files, job.sequence_numbers, job.equality_deletes)
     copying = _Copying(job, new_files, deletes, is_stopped)
+    copying.note_dropped_columns()
     for file in job.files:
         copying.copy(file)
         crash_points.reach(crash_points.MERGING)
@@ -175,6 +176,28 @@ class _Copying:
         """Whether all files read so far have a footer."""
         self._living = sum(file.records for file in job.files) - deletes.deleted_rows()
         self._rows_a_file = max(1, -(-self._living // job.outputs))
+
+    def note_dropped_columns(self) -> None:
+        """Notes the checksum of the rows as rounds wrote them, if a file has columns that the lake table dropped (`FileFooter.folded`).
+
+        The new files do not have these columns, but the marker's checksum of all rows includes them. Raises DataCorrupt, LakeUnavailable.
+        """
+        provenance, state = self._files.provenance, self._files.state
+        if provenance is None or self._has_keys or state.recorded is None:
+            return
+        written, has_dropped = 0, False
+        for file in self._job.files:
+            with open_parquet(self._files.io, file) as parquet:
+                footer = self._footer(parquet, file)
+                has_dropped = has_dropped or lost_fields(parquet.schema_arrow, state.schema) or (footer and footer.folded) is not None
+                if footer is None or (dead := self._deletes.rows.get(file.location)) is None:
+                    written = sum_of((written, 0 if footer is None else footer.written_checksum))
+                    continue
+                check, first = FileCheck(parquet, footer, file.location, state.recorded), 0
+                for stored, _ in stored_and_whole_rows(parquet, state.schema):
+                    written = sum_of((written, check.checksum_of(_filtered(stored, ~dead[first : first + stored.num_rows]))))
+                    first += stored.num_rows
+        provenance.folded = written if has_dropped else None
 
     def copy(self, file: LiveFile) -> None:
         """Adds the live rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
