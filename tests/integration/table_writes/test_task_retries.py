@@ -89,7 +89,7 @@ def test_a_query_that_fails_before_its_first_batch_keeps_its_own_error(spark: Sp
     table = new_table(service, "failed_early")
 
     with pytest.raises(PySparkException) as raised:
-        spark.sql(f"INSERT INTO {table} SELECT id, string(1 / id) FROM range(10)")
+        spark.sql(f"INSERT INTO {table} SELECT id, string(1 / id) FROM range(0, 10, 1, 1)")
 
     assert raised.value.getCondition() == "DIVIDE_BY_ZERO"
     assert counts(spark, table) == (0, 0)
