@@ -278,7 +278,7 @@ class HistoryExpired(PermanentTieringError, next_action=_RETIER):
     """Snapshots that would show whether the lake table was rolled back expired, and the metadata files that named them were deleted."""
 
 
-class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action="ALTER TABLE lake.db.t RENAME TO t_former_3_7", check=_OFFSETS):
+class LogTruncated(PermanentTieringError, phases=("PLAN",), next_action=_RETIER, check=_OFFSETS):
     """The log starts after the next row to tier."""
 
 

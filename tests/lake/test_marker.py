@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import LakeUnavailable, MarkerCorrupt
 from tiering.lake import marker as codec
-from tiering.lake.marker import Marker, TieredRange, decode, encode, next_skipped
+from tiering.lake.marker import Marker, TieredRange, decode, encode, next_left_out, next_skipped
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import merged
 from tiering.model.tables import BucketKey
@@ -57,6 +57,13 @@ MARKERS = st.builds(
         st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
         st.dictionaries(OFFSETS, st.none() | st.text(max_size=20), min_size=1, max_size=4).map(
             lambda records: dict(sorted(records.items()))
+        ),
+        max_size=4,
+    ),
+    left_out=st.dictionaries(
+        st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
+        st.lists(st.integers(0, 2**40), min_size=1, max_size=4, unique=True).map(
+            lambda starts: tuple((start * 100, start * 100 + 7) for start in sorted(starts))
         ),
         max_size=4,
     ),
@@ -220,6 +227,30 @@ def test_a_round_keeps_what_was_left_out_below_it_and_adds_what_it_did_not_read(
     by_round = {first: {3: None, 11: "b", 19: None, 20: None}, second: {0: None, 7: "c"}}
     buckets = {first: TieredRange(0, 20), second: TieredRange(2, 9)}
     assert next_skipped(before, by_round, {first: 10, second: 2}, buckets) == {first: {3: "a", 11: "b", 19: None}, second: {7: "c"}}
+
+
+def test_ranges_that_were_left_out_stay_as_long_as_their_bucket_has_them() -> None:
+    first, second, gone = BucketKey(None, 0), BucketKey(None, 1), BucketKey(7, 0)
+    before = {first: ((10, 20), (30, 35)), second: ((0, 5),), gone: ((1, 2),)}
+    buckets = {first: TieredRange(12, 60), second: TieredRange(5, 9)}
+    assert next_left_out(before, buckets) == {first: ((12, 20), (30, 35))}
+    assert next_left_out(before, buckets, {first: ((50, 60),), second: ((7, 9),)}) == {
+        first: ((12, 20), (30, 35), (50, 60)),
+        second: ((7, 9),),
+    }
+
+
+def test_an_older_version_reads_a_marker_with_ranges_that_were_left_out() -> None:
+    document = json.loads(encode(replace(SMALL, left_out={BucketKey(None, 0): ((3, 5),)})).properties[codec.PLAIN_KEY])
+    assert document.pop("left_out") == [[None, [0, 3, 5]]], "a key of its own, which older versions do not read"
+    assert decode({codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: json.dumps(document)}, lambda path: b"") == SMALL
+
+
+@pytest.mark.parametrize("run", [[0, 5, 5], [0, 7, 3], [0, -1, 3]])
+def test_a_range_without_records_is_no_left_out_range(run: list[int]) -> None:
+    document = {**json.loads(encode(SMALL).properties[codec.PLAIN_KEY]), "left_out": [[None, run]]}
+    with pytest.raises(MarkerCorrupt):
+        decode({codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: json.dumps(document)}, lambda path: b"")
 
 
 def test_a_marker_of_an_older_version_does_not_forget_what_was_left_out() -> None:

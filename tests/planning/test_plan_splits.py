@@ -3,6 +3,7 @@ bucket."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from tiering.lake.base import WriteResult
 from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
+from tiering.planning.check_log import NAMED_GAPS
 from tiering.planning.plan_splits import (
     SPLIT_BYTES,
     UNSIZED_SPLIT_RECORDS,
@@ -65,6 +67,21 @@ def test_nothing_new_plans_no_split() -> None:
 def test_a_log_that_lost_the_next_record_is_named_with_both_offsets() -> None:
     with pytest.raises(LogTruncated, match=r"bucket 0 .*offset 5.*starts at 8"):
         plan_round(TABLE, marker(b0=(0, 5)), {bucket(0): BucketOffsets(8, 12)}, [])
+
+
+def test_the_gap_of_every_bucket_is_named_with_its_partition() -> None:
+    partitioned = replace(TABLE, partition_keys=("region",), bucket_count=2)
+    tiered = {BucketKey(7, 0): TieredRange(0, 5), BucketKey(7, 1): TieredRange(0, 9), BucketKey(8, 0): TieredRange(0, 1)}
+    ends = {BucketKey(7, 0): BucketOffsets(8, 12), BucketKey(7, 1): BucketOffsets(9, 9), BucketKey(8, 0): BucketOffsets(4, 4)}
+    named = r"6 records are in neither: bucket 7/0 \(partition 'eu'\): records 5 to 7; bucket 8/0 \(partition 'us'\): records 1 to 3$"
+    with pytest.raises(LogTruncated, match=named):
+        plan_round(partitioned, tiered, ends, [Partition(7, "eu"), Partition(8, "us")])
+
+
+def test_an_error_names_some_of_many_gaps_and_counts_the_others() -> None:
+    tiered = {bucket(number): TieredRange(0, 5) for number in range(NAMED_GAPS + 3)}
+    with pytest.raises(LogTruncated, match=rf"39 records are in neither: .*bucket {NAMED_GAPS - 1}: records 5 to 7; and 3 buckets more$"):
+        plan_round(TABLE, tiered, dict.fromkeys(tiered, BucketOffsets(8, 12)), [])
 
 
 def test_a_log_shorter_than_the_lake_is_an_error() -> None:

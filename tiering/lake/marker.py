@@ -11,6 +11,7 @@ markers have equal text. Optional keys, in the same form:
     proofs           [bucket, since, rows, checksum, chain, ranges without rows, bucket, ...], for a clean layout
     skipped          [bucket, offset, bucket, offset, ...], after `CALL sys.skip_record`
     skipped_traces   [bucket, offset, trace, ...], for skipped records with a trace
+    left_out         [bucket, start, stop, bucket, start, stop, ...], after `CALL sys.reconcile_lake(..., 'accept')` of a log that was cut
     archives         a list of partition ids, for a partitioned primary-key table
 """
 
@@ -20,7 +21,7 @@ import base64
 import binascii
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ import zstandard
 
 from tiering.errors import MarkerCorrupt
 from tiering.lake.proof.bucket_proof import BucketProof
+from tiering.lake.proof.file_footer import Run, merged
 from tiering.model.tables import BucketKey, SkippedRecords
 
 ROUND_ID_KEY = "lakeward.round-id"
@@ -46,6 +48,10 @@ DECODED_LIMIT_BYTES = 256 * 1024 * 1024
 _ZSTD_LEVEL = 3
 _PROOF_LENGTH = 5
 """Number of `BucketProof.values`."""
+
+
+LeftOut = Mapping[BucketKey, Sequence[Run]]
+"""Ranges of records `[start, stop)` by bucket, in order."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ class Marker:
     """For a table with a clean layout, what rounds wrote to each bucket. A bucket without a proof cannot be proved by the marker."""
     skipped: SkippedRecords = field(default_factory=dict)
     """Records below `tiered` that `CALL sys.skip_record` left out, in order of their offsets. The lake rightly lacks them."""
+    left_out: LeftOut = field(default_factory=dict)
+    """Ranges of records below `tiered` that an `accept` left out, because neither the log nor the lake had them any more."""
     archives: frozenset[int] | None = None
     """Living partitions whose name had rows in the lake before any of their buckets was tiered. Usually these are rows of a dropped
     partition. None = not recorded, as in a marker of an older version or of a table that needs no such record."""
@@ -147,6 +155,7 @@ def _to_json(marker: Marker) -> str:
         "skipped": _grouped((bucket, offset) for bucket, offset, _ in skipped),
         # A key of its own, because older versions read `skipped` as offsets only.
         "skipped_traces": _grouped((bucket, offset, trace) for bucket, offset, trace in skipped if trace is not None),
+        "left_out": _grouped((bucket, *run) for bucket, runs in marker.left_out.items() for run in runs),
     }
     document |= {key: groups for key, groups in optional.items() if groups}
     if marker.archives is not None:
@@ -179,6 +188,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             traces={bucket: _text(trace) for bucket, (trace,) in _entries(document.get("traces", []), 1)},
             proofs={bucket: _proof(*values) for bucket, values in _entries(document.get("proofs", []), _PROOF_LENGTH)},
             skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
+            left_out=_left_out(document.get("left_out", [])),
             archives=frozenset(map(_number, document["archives"])) if "archives" in document else None,
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -215,6 +225,26 @@ def _skipped(
     for bucket, (offset, trace) in _entries(trace_groups, 2):
         skipped[bucket][_number(offset)] = _text(trace)
     return dict(skipped)
+
+
+def _left_out(groups: list[tuple[int | None, list[Any]]]) -> dict[BucketKey, tuple[Run, ...]]:
+    left_out: dict[BucketKey, list[Run]] = defaultdict(list)
+    for bucket, (start, stop) in _entries(groups, 2):
+        if not 0 <= _number(start) < _number(stop):
+            raise ValueError(f"bucket {bucket} leaves out the range [{start}, {stop})")
+        left_out[bucket].append((start, stop))
+    return {bucket: tuple(runs) for bucket, runs in left_out.items()}
+
+
+def next_left_out(before: LeftOut, buckets: Mapping[BucketKey, TieredRange], now: LeftOut | None = None) -> LeftOut:
+    """Returns `Marker.left_out` of a marker with `buckets`. `before` is the base's; `now`: the ranges that this commit leaves out."""
+    after: dict[BucketKey, tuple[Run, ...]] = {}
+    for bucket, tiered in buckets.items():
+        runs = merged([*before.get(bucket, ()), *(now or {}).get(bucket, ())])
+        kept = tuple((max(start, tiered.start), min(stop, tiered.tiered)) for start, stop in runs)
+        if kept := tuple(run for run in kept if run[0] < run[1]):
+            after[bucket] = kept
+    return after
 
 
 def next_skipped(

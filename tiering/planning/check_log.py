@@ -6,8 +6,10 @@ compares it with the record that is there now: a log that was cut and has grown 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from tiering.counts import counted
 from tiering.errors import InvalidArgument, LogBehindLake, LogRewritten, LogTruncated, SourceChanged
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
@@ -35,16 +37,67 @@ def check_bucket_counts(table: TableInfo, partitions: Iterable[Partition]) -> No
     )
 
 
+NAMED_GAPS = 10
+"""Number of buckets whose gaps an error names one by one. A message has at most 2,048 characters."""
+
+
+@dataclass(frozen=True)
+class LogGap:
+    """Records `[start, stop)` of a bucket that the lake lacks and that the log no longer has. `partition_name` None = no partition."""
+
+    bucket: BucketKey
+    partition_name: str | None
+    start: int
+    stop: int
+
+    @property
+    def records(self) -> int:
+        """Upper bound of the records, because an offset may have none."""
+        return self.stop - self.start
+
+    @property
+    def place(self) -> str:
+        """Names the bucket, and its partition if there is one."""
+        return f"bucket {self.bucket}" if self.partition_name is None else f"bucket {self.bucket} (partition {self.partition_name!r})"
+
+    def in_words(self) -> str:
+        """Returns which records are missing."""
+        return f"records {self.start} to {self.stop - 1} are in neither"
+
+
+def log_gaps(
+    tiered: Mapping[BucketKey, int], log: Mapping[BucketKey, BucketOffsets], names: Mapping[int | None, str | None]
+) -> tuple[LogGap, ...]:
+    """Returns the gaps between lake and log, by bucket. `names`: the living partitions by id, and None for a table without partitions."""
+    cut = [bucket for bucket, at in tiered.items() if bucket in log and bucket.partition_id in names and at < log[bucket].log_start]
+    return tuple(
+        LogGap(bucket, names[bucket.partition_id], tiered[bucket], log[bucket].log_start) for bucket in sorted(cut, key=BucketKey.sort_key)
+    )
+
+
+def check_gaps(table: TableInfo, gaps: Sequence[LogGap]) -> None:
+    """Raises LogTruncated with all gaps, and what can be done about them."""
+    if not gaps:
+        return
+    first, records = gaps[0], counted(sum(gap.records for gap in gaps), "record")
+    if len(gaps) == 1:
+        message = (
+            f"{first.place} of {table.path}: the lake is tiered up to offset {first.start}, but the log now starts at {first.stop}: "
+            f"{first.in_words()} ({records})"
+        )
+    else:
+        named = "; ".join(f"{gap.place}: records {gap.start} to {gap.stop - 1}" for gap in gaps[:NAMED_GAPS])
+        others = f"; and {counted(len(gaps) - NAMED_GAPS, 'bucket')} more" if len(gaps) > NAMED_GAPS else ""
+        message = (
+            f"the log of {counted(len(gaps), 'bucket')} of {table.path} now starts behind the records that the lake has: {records} are in "
+            f"neither: {named}{others}"
+        )
+    raise LogTruncated(message, hint=_without_the_missing(table), table_path=table.path, bucket=first.bucket)
+
+
 def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
     """Raises LogTruncated or LogBehindLake if a log with the records `[log_start, log_end)` does not have offset `tiered` next."""
-    if tiered < log.log_start:
-        raise LogTruncated(
-            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
-            f"records {tiered} to {log.log_start - 1} are in neither",
-            hint=_without_the_missing(table),
-            table_path=table.path,
-            bucket=bucket,
-        )
+    check_gaps(table, log_gaps({bucket: tiered}, {bucket: log}, {bucket.partition_id: None}))
     if tiered > log.log_end:
         raise LogBehindLake(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
@@ -56,13 +109,18 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
 
 
 def _without_the_missing(table: TableInfo) -> str:
-    """Returns how tiering can continue without the missing changes. In a log table it continues behind the gap. A primary-key table would
-    keep keys whose deletion is among the missing changes."""
-    loss = "The missing records cannot be tiered any more. "
+    """Returns how tiering can continue without the missing changes. In a log table it continues behind the gap. In a primary-key table the
+    buckets begin again with their KV snapshots, because otherwise keys would stay whose deletion is among the missing changes."""
+    parked = "Until then the table keeps its lake copy, and no round runs."
     if table.table_type is TableType.PRIMARY_KEY:
-        return loss + new_table_hint(table.path)
+        retier = reconcile_call(table.path, "retier")
+        refused = ", unless they may hold rows of a dropped partition of the same name" if table.partition_keys else ""
+        return f"{retier} fills these buckets again from their KV snapshots{refused}. {parked} Or: {new_table_hint(table.path)}"
     accept = reconcile_call(table.path, "accept")
-    return f"{loss}To continue without them: {accept}; the column records_left_out says how many they are."
+    return (
+        f"The missing records cannot be tiered any more. To continue without them: {accept}; the column records_left_out says how many "
+        f"they are. {parked}"
+    )
 
 
 def check_same_log(table: TableInfo, tiered: Mapping[BucketKey, TieredRange], marker: Marker | None, traces: Traces) -> None:

@@ -16,7 +16,7 @@ from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import AssignedBacklog, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
-from tiering.planning.check_log import check_reachable
+from tiering.planning.check_log import check_gaps, check_reachable, log_gaps
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Bytes of the log that one task reads: some seconds of work. Spark's cost per task is small beside that, and a lost task is repeated
@@ -82,6 +82,7 @@ def plan_round(
     splits, from_snapshot = list[TieringLogSplit](), list[TieringSnapshotSplit]()
     starts, bases = dict[BucketKey, int](), dict[BucketKey, int]()
     _check_all_told(table, tiered, ends, names)
+    check_gaps(table, log_gaps({bucket: at.tiered for bucket, at in tiered.items()}, ends, names))
     for bucket in sorted(ends, key=BucketKey.sort_key):
         if bucket.partition_id not in names:
             continue

@@ -103,6 +103,11 @@ def _check_ends(subject: Subject, report: Report) -> bool:
     not."""
     right = True
     for bucket_range in subject.bucket_ranges:
+        if bucket_range.left_out:
+            records = sum(stop - start for start, stop in bucket_range.left_out)
+            text = ", ".join(f"{start} to {stop - 1}" for start, stop in bucket_range.left_out)
+            details = f"bucket {bucket_range.name}: reconcile_lake left out the records {text}, which neither log nor lake had any more"
+            report.add("left_out", bucket_range.name, None, 0, records, details)
         if bucket_range.tiered > bucket_range.log_end:
             details = (
                 f"bucket {bucket_range.name}: the lake is tiered up to offset {bucket_range.tiered}, "

@@ -18,7 +18,7 @@ from tiering.lake.foreign import SharedRecords
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import continued
-from tiering.lake.proof.file_footer import Run
+from tiering.lake.proof.file_footer import Run, merged, without
 from tiering.lake.rules.base_check import ExpectedLake, check_base
 from tiering.model.assignments import ServiceMode
 from tiering.model.tables import TIMESTAMP_COLUMN, BucketKey, BucketOffsets, TableInfo, TablePath, TableType
@@ -40,7 +40,9 @@ class BucketRange:
     log_start: int
     log_end: int
     empty: tuple[Run, ...] = ()
-    """Offsets without rows, from the marker of a clean table."""
+    """Offsets without rows, from the marker: all that it names in a clean table, otherwise skipped and left-out records."""
+    left_out: tuple[Run, ...] = ()
+    """Records that `reconcile_lake` left out, because neither log nor lake had them."""
 
     @property
     def rows(self) -> int:
@@ -164,8 +166,18 @@ def _with_bucket_ranges(subject: Subject, marker: Marker, logs: Mapping[BucketKe
             proof = marker.proofs.get(bucket) if subject.table.table_type is TableType.LOG else None
             skipped = tuple((offset, offset + 1) for offset in marker.skipped.get(bucket, ()))
             empty = skipped if proof is None else proof.empty
+            left_out = tuple(part for run in marker.left_out.get(bucket, ()) for part in without(*run, empty))
             bucket_ranges.append(
-                BucketRange(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end, empty)
+                BucketRange(
+                    bucket,
+                    (name, bucket.bucket_id),
+                    tiered.start,
+                    tiered.tiered,
+                    log.log_start,
+                    log.log_end,
+                    merged((*empty, *left_out)),
+                    tuple(marker.left_out.get(bucket, ())),
+                )
             )
     partitions = {name: partition_id for partition_id, name in names.items()}
     return replace(subject, bucket_ranges=tuple(bucket_ranges), vanished=tuple(vanished), unknown=tuple(unknown), partitions=partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.errors import LakeDisabled
 from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.lake.marker import TieredRange
-from tiering.model.tables import BucketKey, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 
 COUNT = 300
 
@@ -144,12 +145,55 @@ def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: Flus
     assert f"the lake is tiered up to offset {COUNT}, but the log now starts at " in status.last_error
     assert not status.error_retryable
     assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT
+    assert_continues_behind_the_gap(deployment, table, log.bounds())
     assert _failed(deployment, elsewhere.path) == "InvalidArgument"
     status = deployment.status(elsewhere.path)
     expected = "the lake format is lance, but the lake of this service has the format iceberg"
     assert (status.lake_format, status.last_error, status.error_retryable) == ("lance", expected, False)
     for parked in (table, elsewhere):
         tables.drop(parked)
+
+
+def assert_continues_behind_the_gap(deployment: FlussDeployment, table: TableInfo, log: BucketOffsets) -> None:
+    """`accept` leaves out what Fluss cut, and validation remembers it."""
+    printed = deployment.lakeward("reconcile", str(table.path), "accept", "--format", "csv")
+    assert f",{log.log_start - COUNT}," in printed, printed
+    deployment.wait_tiered(table.path)
+    assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT + log.log_end - log.log_start
+    validated = deployment.lakeward("validate", str(table.path), "--level", "rows", "--format", "csv")
+    assert f"left out the records {COUNT} to {log.log_start - 1}, which neither log nor lake had any more" in validated
+    assert "false" not in validated
+
+
+@pytest.mark.soak
+def test_a_primary_key_table_whose_log_was_cut_begins_again_with_its_kv_snapshots(deployment: FlussDeployment, tables: FlussTables) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+    options = {**LAKE, "table.log.ttl": "1s", "table.log.arrow.compression.type": "NONE"}
+    table = tables.create("retained_keys", schema, ["id"], properties=options)
+    tables.upsert(table, ({"id": number, "text": "first"} for number in range(100)))
+    deployment.wrote()
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    [tiered] = [entry.tiered for entry in marker_of(deployment.data.lake_properties, table.path).buckets.values()]  # type: ignore[union-attr]
+    tables.set_option(table, "table.datalake.enabled", "false")
+    wait_for("no round tiers what comes now", lambda: table.path not in deployment.visible_tables())
+    tables.delete(table, ({"id": number} for number in range(10)))
+    log = BucketLog(tables.client, table.path, table.table_id, BucketKey(None, 0))
+    for number in itertools.count():
+        tables.upsert(table, ({"id": key, "text": f"{number} {'x' * 200}"} for key in range(50, 550)))
+        if log.bounds().log_start > tiered:
+            break
+    tables.set_option(table, "table.datalake.enabled", "true")
+    wait_for("the table is parked", lambda: _failed(deployment, table.path) == "LogTruncated")
+    statement = f"CALL fluss.sys.reconcile_lake('{table.path}', 'retier')"
+    wait_for("the statement that helps is named", lambda: deployment.status(table.path).next_action == statement)
+    deployment.lakeward("reconcile", str(table.path), "retier")
+    deployment.wrote()
+    deployment.wait_tiered(table.path)
+    in_lake = lake_rows(deployment.data.lake_properties, table.path).select(["id", "text"]).sort_by("id").to_pylist()
+    assert in_lake == sorted(tables.rows(table), key=lambda row: int(row["id"]))
+    assert "false" not in deployment.lakeward("validate", str(table.path), "--level", "rows", "--format", "csv")
+    tables.drop(table)
 
 
 def _failed(deployment: FlussDeployment, path: TablePath) -> str | None:

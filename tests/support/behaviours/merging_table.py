@@ -22,7 +22,7 @@ from support.behaviours.backends import FlussBackend
 from support.behaviours.behaviour_world import Row, TieredTable, placed
 from support.behaviours.fluss_creation import create_table
 from support.behaviours.fluss_database import FlussDatabase
-from support.clusters.fluss_tables import connected
+from support.clusters.fluss_tables import connected, primary_key_rows
 from support.running.fluss_health import restart_coordinators
 from support.running.processes import wait_for
 from tiering.cluster.writable import TableSpec
@@ -183,14 +183,7 @@ class MergingTable(TieredTable):
 
     def rows(self) -> list[Row]:
         """The rows that the tablet servers have now."""
-
-        async def work(connection: Any) -> list[Row]:
-            scan = (await connection.get_table(self._native_path)).new_scan().limit(len(KEYS) + 1)
-            buckets = [fluss.TableBucket(self.table.table_id, number) for number in range(BUCKETS)]
-            return [row for bucket in buckets for row in (await scan.create_bucket_batch_scanner(bucket).to_arrow()).to_pylist()]
-
-        rows: list[Row] = connected(self.backend.servers, work)
-        return rows
+        return primary_key_rows(self.backend.servers, self.table)
 
     @property
     def _native_path(self) -> Any:

@@ -29,6 +29,8 @@ _SET = 0
 LEADER_SECONDS = 10.0
 """How long a new table's buckets may be without a leader that answers; a second at most, as a rule."""
 ANSWER_SECONDS = 60.0
+MOST_ROWS = 100_000
+"""More rows than any table has that is read as a whole."""
 SCHEMA_SECONDS = 30.0
 """How long a tablet server may take to hear of a new column; until then it refuses rows that have it."""
 
@@ -155,6 +157,10 @@ class FlussTables:
 
         return list(self._run(work))
 
+    def rows(self, table: TableInfo) -> list[dict[str, Any]]:
+        """The rows that the tablet servers have of a small primary-key table."""
+        return primary_key_rows(self._servers, table)
+
     def drop(self, table: TableInfo) -> None:
         self._run(lambda connection: connection.get_admin().drop_table(fluss.TablePath("sales", table.path.table_name)))
 
@@ -185,6 +191,20 @@ class FlussTables:
 
     def _run(self, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
         return connected(self._servers, work)
+
+
+def primary_key_rows(bootstrap_servers: str, table: TableInfo) -> list[dict[str, Any]]:
+    """Returns the rows of a small primary-key table without partitions, by a bounded scan of each bucket."""
+
+    async def work(connection: Any) -> list[dict[str, Any]]:
+        opened = await connection.get_table(fluss.TablePath(table.path.database_name, table.path.table_name))
+        buckets = [fluss.TableBucket(table.table_id, number) for number in range(table.bucket_count)]
+        scans = [opened.new_scan().limit(MOST_ROWS).create_bucket_batch_scanner(bucket) for bucket in buckets]
+        return [dict(row) for scan in scans for row in (await scan.to_arrow()).to_pylist()]
+
+    rows: list[dict[str, Any]] = connected(bootstrap_servers, work)
+    assert len(rows) < MOST_ROWS
+    return rows
 
 
 def connected(bootstrap_servers: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:

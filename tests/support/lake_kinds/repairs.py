@@ -59,7 +59,7 @@ IN_ICEBERG: tuple[Case, ...] = (
     (errors.ForeignTiering, broken.foreign_tiering, LOG, (ADOPT,)),
     (errors.ForeignTiering, broken.foreign_tiering, KEYS, (RETIER,)),
     (errors.ForeignTiering, broken.foreign_tiering_that_cannot_be_read, LOG, (RENAME, RETIER)),
-    (errors.LogTruncated, broken.log_cut_beyond_the_lake, KEYS, (RENAME, RETIER)),
+    (errors.LogTruncated, broken.log_cut_beyond_the_lake, KEYS, (RETIER,)),
     (errors.LogRewritten, broken.cluster_restored_and_outgrown, LOG, (RENAME, RETIER)),
     (errors.LogRewritten, broken.cluster_restored_and_outgrown, KEYS, (RENAME, RETIER)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tiering import errors
 from tiering.coordinator.decisions import backlog, lake_acks
@@ -12,7 +12,9 @@ from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.coordinator.decisions.upkeep.rounds import give_way
+from tiering.lake.marker import LeftOut
 from tiering.lake.proof.bucket_proof import Proofs
+from tiering.lake.proof.file_footer import runs_text
 from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
 from tiering.model.splits import BacklogCause
@@ -22,7 +24,10 @@ from tiering.model.tables import BucketKey
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """A commit of `reconcile_lake` before it is sent. `offsets` are its marker's tiered offsets. `records_left_out` None: unknown."""
+    """A commit of `reconcile_lake` before it is sent. `offsets` are its marker's tiered offsets. `records_left_out` None: unknown.
+
+    `left_out`: ranges of records that neither log nor lake have.
+    """
 
     action: str
     round_id: str
@@ -31,6 +36,7 @@ class Reconciliation:
     base_tag: int | None
     offsets: TextOffsets
     records_left_out: int | None
+    left_out: LeftOut = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,7 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
         "reconcile_round_id": reconciliation.round_id,
         "offsets": dict(reconciliation.offsets),
         "records_left_out": reconciliation.records_left_out,
+        "left_out": {str(bucket): runs_text(runs) for bucket, runs in reconciliation.left_out.items()},
     }
     return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({reconciliation.action}) by {ctx.principal}", Level.WARN, **details)
 

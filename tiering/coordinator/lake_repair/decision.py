@@ -16,11 +16,11 @@ from tiering.coordinator.decisions.records import TableRecord, to_text
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows, LogRows
 from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, LiveRowSums, PartitionRows, Removal
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import LeftOut, Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.archived_rows import archived_rows, kept_archives
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.empty_ranges import EmptyRanges, marked_ranges, skipped_records, with_empty_ranges, with_marked_ranges
+from tiering.lake.rules.empty_ranges import EmptyRanges, left_out, marked_ranges, skipped_records, with_empty_ranges, with_marked_ranges
 from tiering.lake.rules.proved_rows import proved_rows, proving_markers, rebuilt_proofs
 from tiering.lake.rules.reconcile import (
     Ranges,
@@ -92,6 +92,8 @@ class Decision:
     """The rows of a log table behind which tiering continues. Each offset between them is known to have no row."""
     proved_by: Marker | None = None
     """The marker that proves the rows (`Inspection.proved_by`)."""
+    left_out: LeftOut = field(default_factory=dict)
+    """The records that the log of a log table no longer has, and that the lake never gets."""
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -157,12 +159,16 @@ class Decider:
                     return self._retiered_log(inspection, lake_rows)
                 ranges = retiered(situation, lake_rows)
                 empty = emptied(situation, lake_rows, ranges)
+                if not is_shared:  # a round replaces the rows of a bucket without partition in one commit
+                    empty = frozenset(bucket for bucket in empty if bucket.partition_id is not None)
                 removal = Removal({bucket: situation.places[bucket] for bucket in empty}, emptied=empty) if empty else None
                 return Decision(ranges, records_left_out(situation, action, ranges, lake_rows), removal)
             case ReconcileAction.ADOPT:
                 snapshot = adoptable(situation.survey.view)
                 ranges = adopted(situation, self._foreign_offsets(inspection, snapshot.snapshot_id))
-        return Decision(ranges, records_left_out(situation, action, ranges, self._lake_rows_if_readable(inspection)))
+        readable = self._lake_rows_if_readable(inspection)
+        cut = left_out(situation, ranges, readable) if action is ReconcileAction.ACCEPT else {}
+        return Decision(ranges, records_left_out(situation, action, ranges, readable), left_out=cut)
 
     def _retiered_log(self, inspection: Inspection, lake_rows: RowOffsets) -> Decision:
         situation = inspection.situation

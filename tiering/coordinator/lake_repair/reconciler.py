@@ -27,7 +27,7 @@ from tiering.coordinator.lake_repair.decision import Decider, Decision, Inspecti
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
 from tiering.lake.log_starts import NO_STARTS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
-from tiering.lake.marker import Marker, next_skipped
+from tiering.lake.marker import Marker, next_left_out, next_skipped
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
@@ -161,7 +161,7 @@ class Reconciler:
         nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
         situation = ReconcileInput(info.table_type, survey or nothing, expected_lake, log, places, record.lake.marker_tells)
         walked = self._lakes.walked(expected_lake, info, view)
-        situation = self._beside_others(situation, info, walked)
+        situation = self._with_replaceable(self._beside_others(situation, info, walked), info)
         try:
             base = check_base(walked, self._lakes.with_living(expected_lake, info, view))
             self._lakes.check_log(info, base)
@@ -193,6 +193,19 @@ class Reconciler:
         # Read after the lake, so that no row that was read from the lake is newer than the known log.
         begins = log_starts(self._cluster, info) if info.table_type is TableType.LOG else NO_STARTS
         return replace(situation, walk=walk, replaceable=frozenset(replaceable), begins=begins)
+
+    def _with_replaceable(self, situation: ReconcileInput, info: TableInfo) -> ReconcileInput:
+        """Returns `situation` with the buckets that a KV snapshot can fill again, because their log lacks changes that the lake lacks.
+
+        On a shared cluster, `_beside_others` has found more of them.
+        """
+        recorded = situation.recorded
+        cut = {bucket: bounds.log_start for bucket, bounds in situation.log.items() if bounds.log_start > recorded.get(bucket, 0)}
+        if info.table_type is TableType.LOG or situation.expected.shared is not None or not cut:
+            return situation
+        snapshots = self._cluster.kv_snapshots(info)
+        replaceable = {bucket for bucket, start in cut.items() if bucket in snapshots and snapshots[bucket].log_offset >= start}
+        return replace(situation, replaceable=frozenset(replaceable))
 
     def _decision(self, action: ReconcileAction, inspection: Inspection) -> Decision:
         """Returns the decision. Raises CannotReconcile with a hint that names the actions that are possible instead."""
@@ -234,33 +247,42 @@ class Reconciler:
         with self._table_records.changing():
             ctx = self._table_records.context(request.caller)
             claimed = Reconciliation(
-                request.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
+                request.action,
+                ctx.new_round_id,
+                view.table_uuid,
+                base_round,
+                view.tiered,
+                decision.offsets,
+                decision.records_left_out,
+                decision.left_out,
             )
             change = reconciliation.claim(ctx, self._record(info), claimed)
             # The operation names the round before anything is sent, so that a repeat can check whether it landed.
             self._table_records.put(change, operations=self._operations.started_operations(request, info.table_id, claimed.round_id))
         row = change.commits[claimed.round_id]
-        cluster_id = inspection.situation.expected.cluster_id
-        proofs, ranges, epoch = self.decider.proofs(inspection, decision, claimed.round_id), decision.ranges, row.tiering_epoch
-        tiered = {bucket: tiered.tiered for bucket, tiered in ranges.items()}
-        skipped = next_skipped({} if view.marker is None else view.marker.skipped, inspection.situation.expected.skipped, tiered, ranges)
-        archives = self.decider.archives(inspection, ranges)
-        marker = Marker(
-            cluster_id,
-            info.table_id,
-            view.table_uuid,
-            claimed.round_id,
-            epoch,
-            base_round,
-            ranges,
-            proofs=proofs,
-            skipped=skipped,
-            archives=archives,
-        )
+        marker = self._marker(inspection, decision, claimed, row.tiering_epoch)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)
         return self._settle(request, info, row, self._read_again(inspection, row), decision.records_removed)
+
+    def _marker(self, inspection: Inspection, decision: Decision, claimed: Reconciliation, epoch: int) -> Marker:
+        """Returns the marker of the new commit."""
+        view, expected, ranges = inspection.situation.survey.view, inspection.situation.expected, decision.ranges
+        tiered = {bucket: at.tiered for bucket, at in ranges.items()}
+        return Marker(
+            expected.cluster_id,
+            inspection.info.table_id,
+            view.table_uuid,
+            claimed.round_id,
+            epoch,
+            claimed.base_round_id,
+            ranges,
+            proofs=self.decider.proofs(inspection, decision, claimed.round_id),
+            skipped=next_skipped({} if view.marker is None else view.marker.skipped, expected.skipped, tiered, ranges),
+            left_out=next_left_out({} if view.marker is None else view.marker.left_out, ranges, decision.left_out),
+            archives=self.decider.archives(inspection, ranges),
+        )
 
     def _settle(
         self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None = None

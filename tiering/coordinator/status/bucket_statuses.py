@@ -10,9 +10,11 @@ from tiering import errors
 from tiering.cluster.capabilities import BlockingRecord
 from tiering.coordinator.decisions.records import CommitState, TableRecord, TextOffsets, from_text
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
+from tiering.counts import counted
 from tiering.model.buckets import BucketStatus
 from tiering.model.refused_records import RECORD_ID, without_record
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
+from tiering.planning.check_log import LogGap, log_gaps
 
 LAKE_NOT_AS_RECORDED = frozenset(
     kind.__name__
@@ -48,6 +50,7 @@ def bucket_statuses(
     buckets = sorted({*log, *lake}, key=BucketKey.sort_key)
     names = partition_names() if any(bucket.partition_id is not None for bucket in buckets) else {}
     backlog, start, staged = record.lake.backlog, record.lake.backlog_start, _staged(record)
+    gaps = {gap.bucket: gap for gap in _gaps(record, lake, log, names)}
     for bucket in buckets:
         name, offsets, lag = str(bucket), log.get(bucket), _lag(observation, bucket, record.shown_offsets)
         yield BucketStatus(
@@ -66,17 +69,33 @@ def bucket_statuses(
             backlog_offset=None if backlog is None else backlog.get(name),
             is_backlog=None if backlog is None or (start is not None and start.touches(name)) else name in backlog,
             offsets_observed_time=None if observation is None else observation.time,
-            **_error(record, name, lake.get(bucket), blocking.get(bucket)),
+            **_error(record, name, lake.get(bucket), blocking.get(bucket), gaps.get(bucket)),
             **_places(record, name, offsets, observed=observation is not None),
         )
 
 
-def _error(record: TableRecord, name: str, tiered: int | None, blocking: BlockingRecord | None) -> dict[str, Any]:
-    """Returns why the bucket is stopped: the cluster's reason, or the table's last error if that names the bucket."""
+def _gaps(
+    record: TableRecord, lake: Mapping[BucketKey, int], log: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]
+) -> tuple[LogGap, ...]:
+    """Returns the gaps of a table whose log was cut behind the records that its lake has."""
+    if record.error is None or record.error.error_class != errors.LogTruncated.__name__:
+        return ()
+    places: dict[int | None, str | None] = {None: None}
+    places.update(names.items())
+    return log_gaps(lake, log, places)
+
+
+def _error(record: TableRecord, name: str, tiered: int | None, blocking: BlockingRecord | None, gap: LogGap | None) -> dict[str, Any]:
+    """Returns why the bucket is stopped: the cluster's reason, records that are missing, or the table's last error if that names the
+    bucket."""
     if blocking is not None:
         stopped = {"stopped_at_offset": blocking.offset, "stopped_at_record": blocking.record_text}
         return {"error_class": errors.BucketStopped.__name__, "error_message": blocking.reason, **stopped}
     error = record.error
+    if gap is not None:
+        stopped = {"stopped_at_offset": gap.start, "stopped_at_record": None}
+        message = f"{gap.in_words()} ({counted(gap.records, 'record')})"
+        return {"error_class": errors.LogTruncated.__name__, "error_message": message, **stopped}
     if error is None or error.ids.get("bucket") != name:
         return dict.fromkeys(("error_class", "error_message", "stopped_at_offset", "stopped_at_record"))
     at = next((error.ids[key] for key in ("offset", "starting_offset") if error.ids.get(key, "").isdecimal()), None)

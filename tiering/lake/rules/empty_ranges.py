@@ -10,10 +10,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from tiering.lake.foreign import LogRows
-from tiering.lake.marker import Marker
+from tiering.lake.marker import LeftOut, Marker
 from tiering.lake.proof.file_footer import Run, merged, without
 from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.lake.rules.reconcile import ReconcileInput
+from tiering.lake.rules.reconcile import Ranges, ReconcileInput
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 EmptyUpTo = Callable[[BucketKey, int, int], int]
@@ -48,11 +48,25 @@ def marked_ranges(situation: ReconcileInput) -> dict[BucketKey, tuple[Run, ...]]
         left_out = skipped_records(situation)
     ranges = {bucket: merged((offset, offset + 1) for offset in offsets) for bucket, offsets in left_out.items()}
     for marker in situation.survey.markers:
-        for bucket, proof in marker.proofs.items():
+        empty = [(bucket, run) for bucket, proof in marker.proofs.items() for run in proof.empty]
+        for bucket, run in (*empty, *((bucket, run) for bucket, runs in marker.left_out.items() for run in runs)):
             marked = ranges.get(bucket, ())
-            more = [part for run in proof.empty for part in without(*run, marked)]
-            ranges[bucket] = merged([*marked, *more])
+            ranges[bucket] = merged([*marked, *without(*run, marked)])
     return ranges
+
+
+def left_out(situation: ReconcileInput, ranges: Ranges, lake_rows: RowOffsets | None) -> LeftOut:
+    """Returns the records of a log table that `accept` with `ranges` leaves out because the log no longer has them.
+
+    `lake_rows` None = the rows do not tell their offsets.
+    """
+    gaps: dict[BucketKey, tuple[Run, ...]] = {}
+    for bucket, at in ranges.items():
+        runs = () if lake_rows is None else lake_rows.runs(situation.places[bucket])
+        reached = max(situation.recorded.get(bucket, 0), *(stop for _, stop in runs if stop <= at.tiered), 0)
+        if situation.table_type is TableType.LOG and reached < at.tiered == situation.log[bucket].log_start:
+            gaps[bucket] = ((reached, at.tiered),)
+    return gaps
 
 
 @dataclass(frozen=True)

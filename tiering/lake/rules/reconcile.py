@@ -64,7 +64,8 @@ class ReconcileInput:
     walk: ForeignWalk | None = None
     """The commits of another tiering service, on a cluster that is shared with it."""
     replaceable: frozenset[BucketKey] = frozenset()
-    """Primary-key buckets that can begin again, with the whole log or with a KV snapshot. Only set on a shared cluster."""
+    """Primary-key buckets that can begin again, with the whole log or with a KV snapshot. On a cluster that is not shared, only buckets
+    whose log lacks changes that the lake lacks."""
     begins: LogStarts = field(default_factory=dict)
     """The begins of the logs of a log table's partitions, which identify rows of former partitions. Only set on a shared cluster."""
 
@@ -328,6 +329,9 @@ def emptied(situation: ReconcileInput, lake_rows: RowOffsets, ranges: Ranges) ->
     )
     # Where a walk passed, only buckets without rows of a dropped partition have no range (`foreign_walk`).
     proved = frozenset() if walk is None or walk.problem is not None else walk.moved_back - walk.ranges.keys()
+    if situation.expected.shared is None and marker is not None and marker.archives is not None:
+        archives = marker.archives
+        proved = frozenset(bucket for bucket in restarting if bucket.partition_id not in archives)
     for bucket in sorted(restarting - proved, key=BucketKey.sort_key):
         if bucket.partition_id is not None:
             raise _may_hold_former(situation, bucket)

@@ -17,7 +17,7 @@ from tiering.errors import (
     SourceChanged,
 )
 from tiering.lake.base import Committable, FileRewrite, WriteResult
-from tiering.lake.marker import Marker, TieredRange, next_skipped
+from tiering.lake.marker import Marker, TieredRange, next_left_out, next_skipped
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.archived_rows import next_archives
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
@@ -86,6 +86,7 @@ def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapp
         buckets=buckets,
         traces=kept_traces(buckets, state.traces),
         skipped=next_skipped({} if base.marker is None else base.marker.skipped, state.assignment.skipped, plan.bases, buckets),
+        left_out=next_left_out({} if base.marker is None else base.marker.left_out, buckets),
         archives=next_archives(table_of(state), base.marker, base.ranges, event.work.occupied, buckets),
         proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
     )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import KvSnapshotGone, LogBehindLake, LogRewritten, LogTruncated, RoundFailed, UnknownTable, UnsupportedType
+from tiering.errors import (
+    KvSnapshotGone,
+    LakewardError,
+    LogBehindLake,
+    LogRewritten,
+    LogTruncated,
+    RoundFailed,
+    UnknownTable,
+    UnsupportedType,
+)
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import ExpectedLake, check_base, check_same_base
@@ -112,8 +121,9 @@ def log_read(state: Round, event: act.LogRead) -> Step:
         plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots, state.assignment.backlog)
         check_same_log(table_of(state), base.ranges, base.marker, event.traces)
         is_unverified = begins_late(base.ranges, event.ends)
-    except (LogTruncated, LogBehindLake, LogRewritten):
+    except (LogTruncated, LogBehindLake, LogRewritten) as error:
         if not state.log_rereads:
+            _say_since_when(error, base.view)
             raise
         is_unverified = True
     if is_unverified and state.log_rereads:
@@ -125,6 +135,13 @@ def log_read(state: Round, event: act.LogRead) -> Step:
         snapshot_ids = {TableBucket(state.assignment.table_id, split.bucket): split.snapshot_id for split in plan.snapshots}
         return replace(state, phase=Phase.LEASE, leased=state.leased + 1), act.LeaseSnapshots(snapshot_ids)
     return state, _ensure_lake_table(state)
+
+
+def _say_since_when(error: LakewardError, view: LakeView | None) -> None:
+    """Adds to the hint since when records are missing in the lake."""
+    snapshot = None if view is None or view.tiered is None else view.snapshots.get(view.tiered)
+    if isinstance(error, LogTruncated) and snapshot is not None:
+        error.hint = f"The table was tiered last at {snapshot.committed_at:%Y-%m-%d %H:%M:%S} UTC. {error.hint}"
 
 
 def _has_to_commit(state: Round) -> bool:
