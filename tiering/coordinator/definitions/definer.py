@@ -21,7 +21,17 @@ from tiering.coordinator.decisions.records import ErrorInfo, EventRecord, Operat
 from tiering.coordinator.definitions.statements import Statement, StatementResult, TableChanges
 from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.lake.table_options import FORMAT
-from tiering.model.schema.changes import AddColumn, SchemaChange
+from tiering.model.schema.changes import (
+    AddColumn,
+    ChangeComment,
+    ChangeType,
+    DropColumn,
+    DropNotNull,
+    MoveColumn,
+    RenameColumn,
+    SchemaChange,
+)
+from tiering.model.sql_types import spark_type
 from tiering.model.tables import TableInfo, TablePath
 
 _TURNS = 16
@@ -190,7 +200,7 @@ class Definer:
             visible = [table.path.table_name for table in tables if access.sees(table.path)]
             named = ", ".join(visible[:_NAMED_TABLES]) + (", ..." if len(visible) > _NAMED_TABLES else "")
             raise InvalidArgument(
-                f"the database {name} has {len(tables)} tables{f': {named}' if named else ''}",
+                f"the database {name} is not empty{f': it has {named}' if named else ''}",
                 hint=f"Drop them first, or use DROP DATABASE {name} CASCADE.",
                 database_name=name,
             )
@@ -208,12 +218,26 @@ class Definer:
 def _described(changes: TableChanges) -> str:
     """Returns the changes in words, without values of properties, which may be secrets."""
     parts = [f"{name} was {'removed' if value is None else 'set'}" for name, value in sorted(changes.properties.items())]
-    parts += [f"{type(change).__name__} of {_column(change)}" for change in changes.columns]
+    parts += [_described_change(change) for change in changes.columns]
     return ", ".join(parts)
 
 
-def _column(change: SchemaChange) -> str:
-    return ".".join((*change.parent, change.field.name) if isinstance(change, AddColumn) else change.path)
+def _described_change(change: SchemaChange) -> str:
+    match change:
+        case AddColumn(field, parent):
+            return f"the column {'.'.join((*parent, field.name))} was added"
+        case DropColumn(path):
+            return f"the column {'.'.join(path)} was dropped"
+        case RenameColumn(path, new_name):
+            return f"the column {'.'.join(path)} was renamed to {new_name}"
+        case ChangeType(path, new_type):
+            return f"the column {'.'.join(path)} became {spark_type(new_type)}"
+        case ChangeComment(path):
+            return f"the column {'.'.join(path)} got another comment"
+        case DropNotNull(path):
+            return f"the column {'.'.join(path)} became nullable"
+        case MoveColumn(path):
+            return f"the column {'.'.join(path)} was moved"
 
 
 def _is_of(spec: TableSpec, table: TableInfo) -> bool:
