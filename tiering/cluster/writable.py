@@ -131,7 +131,9 @@ class TableDefinitions(Protocol):
     def drop_table(self, path: TablePath) -> None:
         """Drops a table and its rows. Raises UnknownTable, UnknownDatabase."""
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+    def alter_table(
+        self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = (), change_id: str | None = None
+    ) -> TableInfo:
         """Sets options, or resets them with None, and changes columns. Raises the errors of `WritableCluster.alter_table`."""
 
     def add_partitions(self, path: TablePath, names: Sequence[str]) -> None:

@@ -43,6 +43,13 @@ SHOWN = [
 """The whole statement for a table with an option whose value may be a secret."""
 
 
+NESTED_COMMENTS = ("", "", " COMMENT 'a part'")
+
+
+def comment_of(rng: random.Random) -> str:
+    return f" COMMENT {literal(rng.choice(TEXTS))}" if rng.random() < 0.3 else ""
+
+
 def type_of(rng: random.Random, depth: int = 0) -> str:
     kind = rng.choice(("scalar",) * 4 + ("array", "map", "struct")) if depth < 3 else "scalar"
     if kind == "array":
@@ -51,7 +58,7 @@ def type_of(rng: random.Random, depth: int = 0) -> str:
         return f"MAP<{rng.choice(KEY_TYPES)}, {type_of(rng, depth + 1)}>"
     if kind == "struct":
         names = rng.sample(NAMES, rng.randint(1, 3))
-        return f"STRUCT<{', '.join(f'`{name}`: {type_of(rng, depth + 1)}' for name in names)}>"
+        return f"STRUCT<{', '.join(f'`{name}`: {type_of(rng, depth + 1)}{rng.choice(NESTED_COMMENTS)}' for name in names)}>"
     return rng.choice(SCALARS)
 
 
@@ -63,7 +70,7 @@ def statement_of(rng: random.Random, name: str) -> str:
         partitions = names[-rng.randint(1, 2) :]
     columns = [(column, f"{rng.choice(KEY_TYPES) if column in keys else type_of(rng)}") for column in names if column not in partitions]
     columns += [(column, rng.choice(PARTITION_TYPES)) for column in partitions]
-    texts = [f"`{column}` {kind}{rng.choice(('', ' NOT NULL'))}" for column, kind in columns]
+    texts = [f"`{column}` {kind}{rng.choice(('', ' NOT NULL'))}{comment_of(rng)}" for column, kind in columns]
     properties = {option: rng.choice(values) for option, values in OPTIONS.items() if rng.random() < 0.4}
     if keys and rng.random() < 0.7:
         properties["primary.key"] = ", ".join([*keys, *partitions])
@@ -102,7 +109,7 @@ def test_the_statement_creates_the_same_table(seed: int, spark: SparkSession, se
 
     expected, repeated = definition(service, f"first{seed}"), definition(service, f"second{seed}")
     assert repeated == expected, created
-    assert [str(field) for field in repeated.schema] == [str(field) for field in expected.schema]
+    assert repeated.schema.equals(expected.schema, check_metadata=True)
     assert shown(spark, second).replace(second, first, 1) == printed
 
 

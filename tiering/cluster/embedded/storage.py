@@ -41,7 +41,7 @@ from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
 from tiering.cluster.table_option_checks import check_documented_option, check_new_options
-from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
+from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableDefinitions, TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError
 from tiering.files.durable_files import sync_folder
 from tiering.lake.table_options import TABLE_OPTIONS, TableOption
@@ -136,7 +136,7 @@ class EmbeddedStorage(StoredCluster):
             table_rows.delete_database(connection, name)
 
     @property
-    def definitions(self) -> EmbeddedStorage:
+    def definitions(self) -> TableDefinitions:
         """Implements `DefiningCluster`."""
         return self
 

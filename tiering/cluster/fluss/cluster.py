@@ -23,6 +23,7 @@ from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.definitions import FlussDefinitions
 from tiering.cluster.fluss.writing.writer import FlussWriter
+from tiering.cluster.writable import TableDefinitions
 from tiering.errors import ClusterUnavailable
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.assignments import ServiceMode
@@ -56,7 +57,7 @@ class FlussCluster(FlussSource):
         """The scheduler of tables; None unless the cluster is shared."""
 
     @property
-    def definitions(self) -> FlussDefinitions:
+    def definitions(self) -> TableDefinitions:
         """Implements `DefiningCluster`, as the user of the coordinator's environment."""
         return FlussDefinitions(self._writer, self.set_table_option)
 

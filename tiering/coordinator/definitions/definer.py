@@ -36,7 +36,6 @@ from tiering.model.tables import TableInfo, TablePath
 
 _TURNS = 16
 """Number of statements that run at the same time at most. Statements about one database or table take turns."""
-_MAY_BE_DONE = "The service ended during the first attempt, which may have changed the table already."
 _NAMED_TABLES = 5
 """Number of tables that an error about a database names."""
 
@@ -89,16 +88,14 @@ class Definer:
 
     def alter_table(self, statement: Statement, path: TablePath, changes: TableChanges) -> None:
         """Applies all changes, or none. Raises UnknownTable, UnknownDatabase, InvalidArgument, UnsupportedType, BadRequest."""
+        if not changes.properties and not changes.columns:
+            return  # such as DROP COLUMN IF EXISTS of a column that does not exist
 
         def alter(is_repeat: bool) -> int | None:
             before = self._parts.cluster.table(path)
             self._check_options(before, changes.properties)
-            try:
-                return self._definitions.alter_table(path, changes.properties, changes.columns).table_id
-            except LakewardError as error:
-                if is_repeat:
-                    error.hint = f"{error.hint} {_MAY_BE_DONE}".strip()
-                raise
+            change_id = None if statement.idempotency_key is None else f"{statement.caller}/{statement.idempotency_key}"
+            return self._definitions.alter_table(path, changes.properties, changes.columns, change_id).table_id
 
         self._perform(statement, str(path), alter, f"the table was altered: {_described(changes)}", path)
 

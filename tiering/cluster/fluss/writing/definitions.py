@@ -43,10 +43,13 @@ class FlussDefinitions:
     def drop_table(self, path: TablePath) -> None:
         self._writer.drop_table(path)
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = ()) -> TableInfo:
+    def alter_table(
+        self, path: TablePath, set_properties: Mapping[str, str | None], changes: Sequence[SchemaChange] = (), change_id: str | None = None
+    ) -> TableInfo:
         """Changes Fluss's options and columns in one request, and then the options that the coordinator keeps.
 
-        All values are checked before. If the coordinator ends in between, the statement may be repeated.
+        All values are checked before. If the coordinator ends in between, the statement may be repeated: the columns that Fluss can add
+        stay as they are, so that `change_id` is not needed.
         """
         of_fluss = {name: value for name, value in set_properties.items() if is_of_fluss(name)}
         if of_fluss and changes:

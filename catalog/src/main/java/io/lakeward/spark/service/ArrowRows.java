@@ -20,7 +20,10 @@ import org.apache.arrow.vector.validate.ValidateVectorBufferVisitor;
 import org.apache.arrow.vector.validate.ValidateVectorDataVisitor;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
@@ -75,17 +78,48 @@ public final class ArrowRows {
 
   private static StructField structField(String table, Field field) throws LakewardException {
     try {
-      StructField plain =
+      return withComment(
           DataTypes.createStructField(
-              field.getName(), ArrowUtils.fromArrowField(field), field.isNullable());
-      String comment = field.getMetadata().get(COMMENT);
-      return comment == null ? plain : plain.withComment(comment);
+              field.getName(), ArrowUtils.fromArrowField(field), field.isNullable()),
+          field);
     } catch (RuntimeException unsupported) {
       throw new LakewardException(
           "the column %s of %s has the Arrow type %s, which Spark cannot read"
               .formatted(field.getName(), table, field.getType()),
           unsupported);
     }
+  }
+
+  /** {@code plain} with the comments of {@code field}, also of the fields nested in it. */
+  private static StructField withComment(StructField plain, Field field) {
+    StructField nested =
+        DataTypes.createStructField(
+            plain.name(), withComments(plain.dataType(), field), plain.nullable());
+    String comment = field.getMetadata().get(COMMENT);
+    return comment == null ? nested : nested.withComment(comment);
+  }
+
+  private static DataType withComments(DataType type, Field field) {
+    List<Field> children = field.getChildren();
+    if (type instanceof StructType struct) {
+      StructField[] fields = struct.fields().clone();
+      for (int i = 0; i < fields.length; i++) {
+        fields[i] = withComment(fields[i], children.get(i));
+      }
+      return new StructType(fields);
+    }
+    if (type instanceof ArrayType array) {
+      return DataTypes.createArrayType(
+          withComments(array.elementType(), children.get(0)), array.containsNull());
+    }
+    if (type instanceof MapType map) {
+      List<Field> entry = children.get(0).getChildren();
+      return DataTypes.createMapType(
+          withComments(map.keyType(), entry.get(0)),
+          withComments(map.valueType(), entry.get(1)),
+          map.valueContainsNull());
+    }
+    return type;
   }
 
   /**
