@@ -88,6 +88,8 @@ class ScriptedCluster(ScriptedFluss):
         self.denied: set[tuple[str, TablePath]] = set()
         self.finished: list[pb.PbHeartbeatReqForTable] = []
         self.failed: list[pb.PbHeartbeatReqForTable] = []
+        self.misrouted = 0
+        """Number of requests that were refused because of their number of buckets."""
         self.described: list[TablePath] = []
         """The table of each GetTableInfo."""
         self.due: list[TablePath] = []
@@ -254,6 +256,7 @@ class ScriptedCluster(ScriptedFluss):
     def _check_routing(self, table: ScriptedTable, partition_id: int | None, message: Any) -> None:
         routed = message.routing_bucket_count if message.HasField("routing_bucket_count") else None
         if self.is_new and table.has_changed_buckets and routed != table.buckets_of(partition_id):
+            self.misrouted += 1
             raise Refused(INVALID_BUCKET_ROUTING, f"the request was routed with {routed} buckets")
         self.routed.append(routed)
 

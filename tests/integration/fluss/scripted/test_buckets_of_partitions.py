@@ -52,7 +52,10 @@ def test_every_bucket_of_each_partition_is_tiered_and_read_also_after_an_upgrade
     _write(world, regions, "old", 2, 100)
     _write(world, regions, "new", 4, 200)
     assert world.fresh_ids(info) == [*range(4), *range(100, 104), *range(200, 208)]
+    assert world.fluss.misrouted > 0, "leaders that are known from before the upgrade have no number of buckets"
+    misrouted = world.fluss.misrouted
     assert world.tier(info).error is None
+    assert world.fluss.misrouted == misrouted
     assert world.lake_ids(info) == [*range(4), *range(100, 104), *range(200, 208)]
     assert set(world.fluss.routed) == {2, 4}
     assert world.fluss.recorded(regions) == {
