@@ -145,6 +145,31 @@ def test_names_may_be_words_of_sql(spark: SparkSession, service: Deployment) -> 
     assert rows(spark, "SELECT * FROM fluss.sales.`odd-names`") == [(2, 1, 3, None)]
 
 
+def test_create_table_as_select_writes_the_rows(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE fluss.sales.from_query TBLPROPERTIES ('bucket.num' = '2') AS SELECT id, string(id) AS text FROM range(0, 5000, 1, 2)"
+    )
+
+    assert rows(spark, "SELECT count(*), count(DISTINCT id), max(text) FROM fluss.sales.from_query") == [(5_000, 5_000, "999")]
+
+
+def test_rows_behind_a_shuffle_have_the_same_order_each_time(spark: SparkSession, service: Deployment) -> None:
+    for name, query in {
+        "by_columns": "SELECT /*+ REPARTITION(1) */ 100 - id, 'x' FROM range(0, 100, 1, 3)",
+        "by_order": "SELECT id % 10, string(id) FROM range(0, 100, 1, 3) ORDER BY 1 DESC LIMIT 30",
+    }.items():
+        service.create(TablePath("sales", name), freshness="1 h", buckets=1)
+        spark.sql(f"INSERT INTO fluss.sales.{name} {query}")
+
+    logs = {
+        name: [tuple(row) for row in rows(spark, f"SELECT id, text FROM fluss.sales.`{name}$changelog` ORDER BY _log_offset")]
+        for name in ("by_columns", "by_order")
+    }
+    assert logs["by_columns"] == [(number, "x") for number in range(1, 101)]
+    assert logs["by_order"] == sorted(logs["by_order"], key=lambda row: (-row[0], row[1]))
+    assert len(logs["by_order"]) == 30
+
+
 def test_no_rows_are_no_write(spark: SparkSession, service: Deployment) -> None:
     service.create(TablePath("sales", "empty"), freshness="1 h")
 
