@@ -142,6 +142,9 @@ class FollowingLake(Protocol):
     def source_fields(self, table: TableInfo, view: LakeView) -> SourceFields | None:
         """Returns the fields; None if columns are found by name. No I/O. Raises MarkerCorrupt."""
 
+    def has_other_columns(self, table: TableInfo, view: LakeView, snapshot_id: int) -> bool:
+        """Whether a reader of the snapshot by names would see other columns than the source has, such as a former name. No I/O."""
+
 
 @runtime_checkable
 class LakeRowReader(Protocol):

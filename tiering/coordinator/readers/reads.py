@@ -29,10 +29,11 @@ from tiering.coordinator.readers.stored_holds import StoredHolds
 from tiering.coordinator.readers.tickets import TicketSigner, unknown_ticket
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, PeerTooOld, PermanentTieringError, SourceChanged
+from tiering.lake.file_lists import FollowingLake
 from tiering.lake.rules.base_check import Base
 from tiering.model.names import LAKE_SUFFIX, sql_name
 from tiering.model.reading.open_reads import AGAIN, MAX_TTL, READ_TTL, OpenRead
-from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
 from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
 from tiering.union_read.plan import lease_snapshots, open_read, plan_scan, scan_tasks, with_changelog_starts
@@ -93,6 +94,8 @@ class OpenedRead:
     read: OpenRead
     table: TableInfo
     ticket: bytes
+    lake_has_other_columns: bool = False
+    """`FollowingLake.has_other_columns`."""
 
 
 class Reads:
@@ -131,7 +134,15 @@ class Reads:
         table = self._cluster.table(path)
         if table.table_id != moment.table_id:
             raise SourceChanged(f"{path} was dropped and created again while a read of it was opened", hint=AGAIN, table_path=path)
-        return OpenedRead(read, table, self._tickets.sign(read))
+        return OpenedRead(read, table, self._tickets.sign(read), self._has_other_columns(table, moment))
+
+    def _has_other_columns(self, table: TableInfo, moment: ReadMoment) -> bool:
+        """Whether the lake copy has former names or types of the table's columns. Raises LakeUnavailable."""
+        lake = self._lakes.of(table.lake_format)
+        if moment.lake_snapshot_id is None or table.schema_id <= 1 or not isinstance(lake, FollowingLake):
+            return False
+        view = lake.view(table.path)
+        return view is not None and lake.has_other_columns(table, view, moment.lake_snapshot_id)
 
     def renew(self, ticket: bytes) -> tuple[OpenRead, bytes]:
         """Extends the time of the read, and returns it with its new ticket.

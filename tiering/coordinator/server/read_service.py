@@ -107,4 +107,5 @@ def _opened_to_pb(opened: OpenedRead) -> pb.OpenReadResponse:
         arrow_schema=table.schema.serialize().to_pybytes(),
         kv_snapshots=len(moment.kv_snapshots),
         lake_mark=moment.lake_mark,
+        lake_has_other_columns=opened.lake_has_other_columns,
     )

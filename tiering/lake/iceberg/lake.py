@@ -42,7 +42,7 @@ from tiering.lake.iceberg.reading.row_scan import row_readers
 from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
-from tiering.lake.iceberg.schema.columns import fields_of_source, recorded_ids
+from tiering.lake.iceberg.schema.columns import fields_of_source, has_other_columns, recorded_ids
 from tiering.lake.iceberg.schema.evolution import send_update
 from tiering.lake.iceberg.schema.following import check_drift
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
@@ -150,6 +150,14 @@ class IcebergLake:
         metadata = cast(Table, view.handle).metadata
         recorded = recorded_ids(metadata.properties)
         return None if recorded is None else SourceFields(fields_of_source(table.schema, metadata.schema(), recorded), recorded)
+
+    def has_other_columns(self, table: TableInfo, view: LakeView, snapshot_id: int) -> bool:
+        """Compares the source's columns with those of the snapshot (`FollowingLake.has_other_columns`)."""
+        metadata = cast(Table, view.handle).metadata
+        snapshot = metadata.snapshot_by_id(snapshot_id)
+        schemas = {schema.schema_id: schema for schema in metadata.schemas}
+        schema = schemas.get(metadata.current_schema_id if snapshot is None or snapshot.schema_id is None else snapshot.schema_id)
+        return schema is None or has_other_columns(table.schema, schema, recorded_ids(metadata.properties))
 
     def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         update = check_drift(table, cast(Table, view.handle).metadata)

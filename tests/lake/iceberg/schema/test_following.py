@@ -67,6 +67,38 @@ def test_a_renamed_column_keeps_its_values_and_a_dropped_one_stays_in_the_lake(w
     world.assert_exact()
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((), False),
+        ((AddColumn(pa.field("note", pa.string())),), False),
+        ((MoveColumn(("qty",), After(None)), ChangeComment(("qty",), "pieces")), False),
+        ((RenameColumn(("qty",), "count"),), True),
+        ((RenameColumn(("visits", "element", "zip"), "code"),), True),
+        ((DropColumn(("place", "zip")),), True),
+        ((ChangeType(("qty",), pa.int64()),), True),
+        ((DropColumn(("qty",)), AddColumn(pa.field("qty", pa.string()))), True),
+    ],
+)
+def test_a_reader_by_names_is_told_whether_the_snapshot_has_the_columns_of_the_source(
+    world: EvolvingWorld, changes: tuple[SchemaChange, ...], expected: bool
+) -> None:
+    def has_other_columns() -> bool:
+        view = world.view(world.info)
+        assert view.head is not None
+        return world.lake.has_other_columns(world.info, view, view.head)
+
+    world.append(order(1))
+    world.tier_now()
+    world.change(*changes)
+    assert has_other_columns() is expected
+    world.lake.ensure_table(world.info)
+    assert has_other_columns() is expected, "the lake follows, but its newest snapshot still has the former columns"
+    world.append({"id": 2})
+    world.tier_now()
+    assert has_other_columns() is (changes == (DropColumn(("place", "zip")),)), "the lake keeps the dropped field in its struct"
+
+
 CHANGES = [
     pytest.param((RenameColumn(("qty",), "count"), RenameColumn(("place", "zip"), "code")), id="renamed"),
     pytest.param((DropColumn(("qty",)), AddColumn(pa.field("qty", pa.string()))), id="dropped and added"),

@@ -53,6 +53,26 @@ def fields_of_source(source: pa.Schema, schema: Schema, recorded: ColumnIds | No
     return pa.schema([*source_in_lake_ids(source, lake_columns(schema), recorded), *system_columns])
 
 
+def has_other_columns(source: pa.Schema, schema: Schema, recorded: ColumnIds | None) -> bool:
+    """Whether a reader of the lake table by names would see other names or types than those of the source. A new column may be missing."""
+    if not last_field_id(source):
+        return False
+    columns = lake_columns(schema)
+    by_id = {field_id(field): field for field in columns}
+    for field in source_in_lake_ids(source, columns, recorded):
+        lake_field = by_id.get(field_id(field))
+        if field.name in columns.names if lake_field is None else not _is_read_as(lake_field, field):
+            return True
+    return False
+
+
+def _is_read_as(lake: pa.Field[Any], source: pa.Field[Any]) -> bool:
+    inner, fields = children(lake.type), children(source.type)
+    if (lake.name, field_id(lake), len(inner)) != (source.name, field_id(source), len(fields)):
+        return False
+    return all(map(_is_read_as, inner, fields)) if inner else lake.type == lake_type(source.type)
+
+
 def named_as_source(source: pa.Schema, schema: Schema, recorded: ColumnIds | None) -> Schema:
     """Returns the lake's columns that the source has, under the source's names, with the lake's ids and types; all if it has no ids."""
     if not last_field_id(source):

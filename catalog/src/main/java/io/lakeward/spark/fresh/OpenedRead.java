@@ -151,7 +151,9 @@ final class OpenedRead {
 
   /** The Iceberg snapshot of the lake copy; empty without a copy, and for another format. */
   OptionalLong icebergSnapshot() {
-    return opened.hasLakeSnapshotId() && opened.getLakeFormat().equals(ICEBERG)
+    return opened.hasLakeSnapshotId()
+            && opened.getLakeFormat().equals(ICEBERG)
+            && !opened.getLakeHasOtherColumns()
         ? OptionalLong.of(opened.getLakeSnapshotId())
         : OptionalLong.empty();
   }
