@@ -154,6 +154,19 @@ def test_no_flipped_bit_goes_unnoticed(log: Log, data: st.DataObject) -> None:
         assert int(caught.value.ids["starting_offset"]) == log.ends[broken]
 
 
+@given(logs(most_batches=1), st.data())
+def test_what_is_wrong_behind_a_right_checksum_has_a_name(log: Log, data: st.DataObject) -> None:
+    """A writer with a defect makes the checksum of its own bytes."""
+    part = bytearray(log.data)
+    crc = CRC_PLACES[part[MAGIC_PLACE]]
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(crc + 4, HEADER_BYTES[part[MAGIC_PLACE]] - 1) | st.integers(crc + 4, len(part) - 1))
+        part[place] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
+    struct.pack_into("<I", part, crc, google_crc32c.value(bytes(part[crc + 4 :])))
+    with suppress(DataCorrupt, SourceChanged, BucketStopped):
+        read(bytes(part), 0, log.ends[-1], log.row_format)
+
+
 def numbers(count: int, first: int = 0) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(np.arange(first, first + count))})
 
