@@ -123,7 +123,7 @@ def test_added_columns_come_before_the_system_columns_with_ids_of_their_own(kit:
     assert rows["note"].to_pylist() == [None, "new"]
     assert rows["at"].to_pylist() == [None, {"x": 5, "tags": ["a"]}]
     schema = json.loads((kit.folder(table) / "schema" / "schema-1").read_text())
-    assert schema["highestFieldId"] == 8
+    assert schema["highestFieldId"] == 9
     assert kit.lake.ensure_table(wider).head == 2
 
 

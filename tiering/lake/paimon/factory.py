@@ -58,11 +58,12 @@ class PaimonTieringFactory:
         ]
         hashes = [(state.bucket_keys, partial(bucket_ids_of, bucket_count=state.total_buckets))] if state.bucket_keys else []
         places = RowPlaces(scalars, hashes)
+        prepare = partial(state.prepared, context.table.schema)
         if not state.primary_key:
             rows = ParquetFiles(place, state.columns, provenance, state.target_bytes)
-            return log_writer(context, target, rows, RowGuard(context, places))
+            return log_writer(context, target, rows, RowGuard(context, places), prepare)
         files = SortedFiles(place, state.columns, state.primary_key, provenance)
-        return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed)
+        return PaimonPrimaryKeyWriter(context, target, files, ChangeGuard(context, places), state.is_followed, prepare)
 
     def rewrite(self, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
         return rewrite_files(self.state, task, round_id, nonce, is_stopped)

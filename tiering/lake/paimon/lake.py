@@ -24,7 +24,7 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
 from tiering.lake.paimon.reading.clean_rows import clean_rows, live_row_sums
-from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at
+from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at, source_fields
 from tiering.lake.paimon.reading.health import SizeReader, measure, partition_rows, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.row_scan import bucket_readers, row_readers
@@ -34,7 +34,7 @@ from tiering.lake.paimon.reading.view import view_of
 from tiering.lake.paimon.schema.drift import check_drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE, new_table_options, table_layout
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
-from tiering.lake.paimon.schema.stored_schema import first_schema, with_columns
+from tiering.lake.paimon.schema.stored_schema import first_schema, next_schema
 from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.storage.base import MANIFEST, SCHEMA, SNAPSHOT, Storage
 from tiering.lake.paimon.storage.local import LOCAL
@@ -42,13 +42,14 @@ from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.planning import merge_small_files, plan_upkeep
 from tiering.lake.rules.base_check import is_of_another
 from tiering.lake.rules.hints import absent_hint, absent_table
+from tiering.lake.schema.column_ids import lake_columns_of_source
 from tiering.lake.writing.sent_rounds import SentRounds
-from tiering.model.tables import BUCKET_COLUMN, BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
 
 FORMAT = "paimon"
 EVOLVE_ATTEMPTS = 5
-"""Number of times that new columns are sent if other changes of the table come in between."""
+"""Number of times that a change of columns is sent if other changes of the table come in between."""
 
 
 class PaimonLake:
@@ -84,6 +85,7 @@ class PaimonLake:
     delete_file = staticmethod(delete_file)
     columns = staticmethod(columns)
     file_lists = staticmethod(file_lists)
+    source_fields = staticmethod(source_fields)
     marker_at = staticmethod(marker_at)
     partition_rows = staticmethod(partition_rows)
     row_readers = staticmethod(row_readers)
@@ -120,7 +122,7 @@ class PaimonLake:
     def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
         """Writes files without the rows to remove. Implements `RowRemoval.remove_rows`."""
         state = _state(table, cast(LoadedTable, view.handle))
-        return remove_rows(table, view, round_id, removal, state.columns, state.total_buckets)
+        return remove_rows(table, view, round_id, removal, state)
 
     def delete_old_metadata(self, base: LakeView, confirmed: LakeView) -> Sequence[str]:
         """Deletes nothing, because only the sweep deletes files of expired snapshots. Implements `OldMetadata.delete_old_metadata`."""
@@ -135,7 +137,10 @@ class PaimonLake:
         return ()
 
     def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        return [f"add {column.name}" for column in check_drift(table, cast(LoadedTable, view.handle).schema)]
+        schema = cast(LoadedTable, view.handle).schema
+        if schema.column_ids is not None:
+            schema.column_ids.check_source(table)
+        return check_drift(table, schema).changes
 
     def check_fit(self, table: TableInfo) -> None:
         if (loaded := self._load(table.path)) is not None:
@@ -149,15 +154,16 @@ class PaimonLake:
         """Creates the lake table if it does not exist and `may_create` is True. If two processes create it
         at once, both get the table of the first one.
 
-        Adds columns that are new at the source, nullable, before the system columns if the table has them; the snapshots stay unchanged.
-        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
+        Lets the columns follow those of the source (`tiering.lake.schema.column_ids`), before the system columns if the table has them;
+        the snapshots stay unchanged. Raises SourceChanged (the lake follows a newer schema of the source already), SchemaDrift,
+        UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
         with lake_errors(f"check whether commits to {self._place} are possible", table_path=table.path):
             self._storage.check_commits(self._warehouse)
         existing = self._load(table.path)
         if existing is None and not may_create:
             raise absent_table(table.path)
-        loaded = self._with_new_columns(table, existing or self._create(table))
+        loaded = self._following(table, existing or self._create(table))
         self._states[table.path] = _state(table, loaded)
         return view_of(loaded)
 
@@ -220,7 +226,7 @@ class PaimonLake:
 
     def _create(self, table: TableInfo) -> LoadedTable:
         layout, root = table_layout(table), table_root(self._warehouse, table.path)
-        content = first_schema(layout, new_table_options(table, layout))
+        content = first_schema(table, layout, new_table_options(table, layout))
         with lake_errors(f"create the lake table {table.path} in {self._place}", table_path=table.path):
             for name in (SCHEMA, SNAPSHOT, MANIFEST):
                 self._storage.make_folder(root / name)
@@ -229,21 +235,24 @@ class PaimonLake:
                     folder.create(SCHEMA, "schema-0", content)
         return self._loaded_again(table.path)
 
-    def _with_new_columns(self, table: TableInfo, loaded: LoadedTable) -> LoadedTable:
-        """Returns `loaded` with the columns that are new at the source. The table is read again after each request, because other processes
-        add columns too.
+    def _following(self, table: TableInfo, loaded: LoadedTable) -> LoadedTable:
+        """Returns `loaded` with columns that follow the source. The table is read again after each request, because other processes change
+        columns too.
         """
         for _ in range(EVOLVE_ATTEMPTS):
-            new_columns = check_drift(table, loaded.schema)
-            if not new_columns or is_of_another(table, view_of(loaded)):
+            if (recorded := loaded.schema.column_ids) is not None:
+                recorded.check_source(table)
+            followed = check_drift(table, loaded.schema)
+            is_recorded = recorded is not None or not followed.pairs
+            if (is_recorded and not followed.changes) or is_of_another(table, view_of(loaded)):
                 return loaded
-            with lake_errors(f"add columns to the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:
-                content = with_columns(loaded.schema, new_columns, BUCKET_COLUMN)
+            with lake_errors(f"change the columns of the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:
+                content = next_schema(table, loaded.schema, followed)
                 with suppress(FileExistsError):
                     folder.create(SCHEMA, f"schema-{loaded.schema.schema_id + 1}", content)
             loaded = self._loaded_again(table.path)
         raise LakeUnavailable(
-            f"cannot add columns to the lake table {table.path}: other processes change it at the same time",
+            f"cannot change the columns of the lake table {table.path}: other processes change it at the same time",
             hint="The next round retries.",
             table_path=table.path,
         )
@@ -265,6 +274,9 @@ def _state(table: TableInfo, loaded: LoadedTable) -> TableState:
         storage=loaded.storage,
         schema_id=schema.schema_id,
         columns=pa.schema([column.with_type(written_type(column.type)) for column in schema.columns]),
+        of_source=lake_columns_of_source(table.schema, schema.numbered, schema.column_ids),
+        recorded=schema.column_ids,
+        numbered=pa.schema([column.with_type(written_type(column.type)) for column in schema.numbered_all]),
         partition_keys=tuple(schema.table.partition_keys),
         bucket_keys=tuple(schema.table.bucket_keys),
         total_buckets=int(options.get(BUCKET, UNAWARE)),

@@ -13,8 +13,11 @@ from tiering.lake.layouts import Layout
 from tiering.lake.paimon.schema.partitions import bucket_folder
 from tiering.lake.paimon.storage.base import Storage
 from tiering.lake.paimon.storage.local import LOCAL
-from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePlace
+from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePlace, with_milliseconds
+from tiering.lake.paimon.writing.sorted_files import KIND_FIELD
+from tiering.lake.schema.column_ids import ColumnIds, proof_columns
 from tiering.lake.writing.provenance import Provenance, file_prefix
+from tiering.lake.writing.source_rows import in_lake_columns
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class TableState:
     root: PurePath
     schema_id: int
     columns: pa.Schema
+    numbered: pa.Schema
+    """`columns` with their field ids."""
+    of_source: pa.Schema
+    """The table's own columns with the field ids of the source (`column_ids.lake_columns_of_source`)."""
+    recorded: ColumnIds | None
     partition_keys: tuple[str, ...]
     bucket_keys: tuple[str, ...]
     total_buckets: int
@@ -44,4 +52,11 @@ class TableState:
 
     def provenance(self, context: WriterInitContext) -> Provenance | None:
         """Returns the content of the footers of an attempt's files; None in a table with system columns, whose rows have offsets."""
-        return None if self.layout.has_row_offsets else Provenance(context)
+        if self.layout.has_row_offsets:
+            return None
+        names = proof_columns(self.numbered, self.recorded)
+        return Provenance(context, pa.schema([KIND_FIELD, *names]) if self.primary_key else names)
+
+    def prepared(self, source: pa.Schema, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+        """Returns a batch of a split with the columns of the lake table, those that the source does not have any more as NULL."""
+        return with_milliseconds(in_lake_columns(source, self.of_source)(batch, columns), columns)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.lake.schema.stored_columns import stored_columns
-from tiering.model.schema.field_ids import children, field_id
+from tiering.model.schema.field_ids import children, field_id, with_ids_of
 
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -32,7 +32,11 @@ _TYPES: dict[pa.DataType, str] = {
 
 def file_columns(file: LakeFile) -> pa.Schema:
     """Returns the columns of a file with the lake's field ids. Raises OSError, pa.ArrowException."""
-    return file.fields or stored_columns(pq.read_schema(file.path))
+    stored = pq.read_schema(file.path)
+    if file.fields is None:
+        return stored_columns(stored)
+    numbered = {column.name: column for column in with_ids_of(stored, file.fields)}
+    return pa.schema([numbered.get(column.name, column) for column in stored])
 
 
 def present_rows(files: Sequence[LakeFile], present: pa.Schema, passed: Sequence[str] = ()) -> str:

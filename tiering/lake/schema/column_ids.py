@@ -213,7 +213,8 @@ def _named_for_proof(field: pa.Field[Any], names: Mapping[int, str]) -> pa.Field
     kind = field.type
     if kind.num_fields:
         kind = with_children(kind, [_named_for_proof(inner, names) for inner in children(kind)])
-    return field.with_type(kind).with_name(names.get(field_id(field) or 0, field.name))
+    number = field_id(field)
+    return field.with_type(kind).with_name(field.name if number is None else names.get(number, field.name))
 
 
 def _proof_names(before: pa.Schema, after: pa.Schema, recorded: Mapping[int, str]) -> Mapping[int, str]:
@@ -230,6 +231,18 @@ def _names(kind: pa.Schema | pa.DataType) -> dict[int, str]:
     """Returns the names of columns and of fields of structs by field id."""
     own = {field_id(field) or 0: field.name for field in children(kind) if isinstance(kind, pa.Schema | pa.StructType)}
     return own | {number: name for field in children(kind) for number, name in _names(field.type).items()}
+
+
+def versions_of_source(
+    source: pa.Schema, lake: pa.Schema, recorded: ColumnIds | None, versions: Mapping[int, pa.Schema]
+) -> Mapping[int, pa.Schema]:
+    """Returns the columns of former schemas of the lake table, which have the lake's ids, with the ids that `lake_columns_of_source` gives
+    to the present columns `lake`. The source has ids.
+    """
+    columns = lake_columns_of_source(source, lake, recorded)
+    numbers = {field_id(field) or 0: field_id(same) or 0 for field, same in zip(all_fields(lake), all_fields(columns), strict=True)}
+    unused = itertools.count(1 + max([*_ids(source), *numbers.values()]))
+    return {number: pa.schema([_renumbered(column, numbers, unused) for column in version]) for number, version in versions.items()}
 
 
 def matched_fields(source: pa.Schema, lake: pa.Schema, recorded: ColumnIds | None) -> Mapping[FieldPath, int]:

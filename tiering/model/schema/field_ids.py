@@ -80,6 +80,23 @@ def has_field_ids(schema: pa.Schema) -> bool:
     return any(field_id(field) is not None for field in schema)
 
 
+def with_ids_of(stored: pa.Schema, columns: pa.Schema) -> pa.Schema:
+    """Returns columns of a file, in the file's own types, with the ids of the fields of the same names in `columns`. Columns that are not
+    in `columns` are left out.
+    """
+    by_name = {column.name: column for column in columns}
+    return pa.schema([_with_ids_of(column, by_name[column.name]) for column in stored if column.name in by_name])
+
+
+def _with_ids_of(stored: pa.Field[Any], column: pa.Field[Any]) -> pa.Field[Any]:
+    kind, fields = stored.type, children(stored.type)
+    if fields and kind.id == column.type.id:
+        sources = {source.name: source for source in children(column.type)}
+        kind = with_children(kind, [_with_ids_of(field, sources.get(field.name, field)) for field in fields])
+    number = field_id(column)
+    return with_metadata(stored.with_type(kind), {FIELD_ID: None if number is None else str(number)})
+
+
 def last_field_id(schema: pa.Schema) -> int:
     """Returns the highest id that was ever used in the schema; 0 if it has no ids."""
     recorded = int((schema.metadata or {}).get(LAST_FIELD_ID, b"0"))

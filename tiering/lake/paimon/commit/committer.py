@@ -31,7 +31,6 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.loading import LoadedTable, opened_table, write_marker_file
 from tiering.lake.paimon.reading.snapshots import BASE_DIGEST_KEY, EARLIEST, LATEST, parse_snapshot
 from tiering.lake.paimon.schema.drift import check_written, drift
-from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.storage.base import CONSUMER, MANIFEST, SNAPSHOT, Storage, TableFolder, discard
 from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, decode_files
@@ -354,9 +353,9 @@ class PaimonCommitter:
     def _check_files(self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, loaded: LoadedTable) -> None:
         """Raises unless the files were written for this table and its columns, and all of them still exist."""
         check_target(committable.round_id, (payload.lake_table_uuid for payload in payloads), base)
-        with lake_errors(f"read the columns of {base.path}", table_path=base.path), opened_table(loaded) as folder:
+        with lake_errors(f"read the columns of {base.path}", table_path=base.path):
             for schema_id in {payload.schema_id for payload in payloads} - {loaded.schema.schema_id}:
-                written = read_schema(folder, schema_id)
+                written = loaded.schema.version(schema_id)
                 if written is None:
                     raise drift(base.path, None, f"got other columns while a round wrote files for its schema {schema_id}")
                 check_written(base.path, written, loaded.schema)

@@ -261,7 +261,8 @@ class Manifests:
         key_fields = list(self._table.trimmed_primary_keys_fields)
         for file in payload.files:
             if file.is_changelog is is_changelog:
-                meta = _file_meta(file, payload, self.loaded.schema, key_fields)
+                schema = self.loaded.schema.version(payload.schema_id) or self.loaded.schema
+                meta = _file_meta(file, payload, schema, key_fields)
                 yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, meta)
 
 

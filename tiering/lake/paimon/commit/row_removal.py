@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
@@ -19,17 +19,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tiering.errors import LakewardError
 from tiering.lake.base import LakeView, WriteResult, WriterInitContext
 from tiering.lake.log_starts import commit_times_ms
 from tiering.lake.maintenance import Removal
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.data_files import open_data_file
+from tiering.lake.paimon.reading.file_columns import FileColumns
+from tiering.lake.paimon.reading.file_lists import schema_of_files
 from tiering.lake.paimon.reading.footers import offsets_of, read_footer
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.partitions import bucket_folder, partition_texts, partition_values
 from tiering.lake.paimon.storage.base import discard
+from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.writing.parquet_files import FilePlace, ParquetFiles, paimon_rows
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.proof.file_footer import FileFooter
@@ -50,9 +54,17 @@ class _Target:
 
     table: TableInfo
     view: LakeView
-    columns: pa.Schema
-    total_buckets: int
+    state: TableState
     round_id: str
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of new files."""
+        return self.state.columns
+
+    @property
+    def total_buckets(self) -> int:
+        return self.state.total_buckets
 
     @property
     def loaded(self) -> LoadedTable:
@@ -71,11 +83,9 @@ class _File:
     """Commit times; set only for a table with system columns."""
 
 
-def remove_rows(
-    table: TableInfo, view: LakeView, round_id: str, removal: Removal, columns: pa.Schema, total_buckets: int
-) -> list[WriteResult]:
-    """Implements `RowRemoval.remove_rows`. `columns`: the columns of the table's files."""
-    target = _Target(table, view, columns, total_buckets, round_id)
+def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Removal, state: TableState) -> list[WriteResult]:
+    """Implements `RowRemoval.remove_rows`."""
+    target = _Target(table, view, state, round_id)
     with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
         manifests = Manifests(target.loaded)
         results: list[WriteResult] = []
@@ -168,7 +178,7 @@ def _write_remaining_rows(target: _Target, place: Place, changed: list[tuple[_Fi
         for file, mask in changed:
             assert file.footer is not None
             context = WriterInitContext(target.table, target.loaded.uuid, file.footer.bucket, None, target.round_id, "")
-            written += _rows_that_stay(target, place, [(file, mask)], Provenance(context))
+            written += _rows_that_stay(target, place, [(file, mask)], target.state.provenance(context))
     except BaseException:
         discard(target.loaded.storage, (target.loaded.root / file_written.path for file_written in written))
         raise
@@ -194,17 +204,21 @@ def _rows_that_stay(
                     stays = batch.filter(pa.array(~mask[first : first + batch.num_rows]))
                     first += batch.num_rows
                     if stays.num_rows:
-                        _check_columns(target, file, stays.schema.names)
-                        files.add(paimon_rows(stays, target.columns))
+                        files.add(paimon_rows(_present(target, file, stays), target.columns))
         return files.close()
 
 
-def _check_columns(target: _Target, file: _File, names: Sequence[str]) -> None:
-    """Raises SchemaDrift for a column of a file that the table does not have any more."""
-    for name in names:
-        if name not in target.columns.names:
-            difference = f"has the file {file.path.name} with the column {name!r}, which the table does not have any more"
-            raise drift(target.table.path, name, difference)
+def _present(target: _Target, file: _File, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns rows of a file with the present columns."""
+    schema_id, now = int(file.entry.file.schema_id), target.loaded.schema
+    if schema_id == now.schema_id:
+        return rows
+    stored = FileColumns({schema_id: schema_of_files(target.loaded, schema_id).numbered_all})
+
+    def misfit(column: str, problem: str) -> LakewardError:
+        return drift(target.table.path, column, f"has the file {file.path.name}, whose column {column!r} has {problem}")
+
+    return stored.present(rows, schema_id, target.state.numbered, misfit)
 
 
 def _payload(

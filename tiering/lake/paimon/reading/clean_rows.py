@@ -13,7 +13,7 @@ Memory: for one snapshot's bucket 25 bytes a change, and 17 bytes a changed key.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,24 +21,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.errors import DataCorrupt
+from tiering.errors import DataCorrupt, LakewardError, SchemaDrift
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.added_rows import APPEND, COMPACT, partition_ids
 from tiering.lake.paimon.reading.data_files import known_footer, open_data_file
-from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.file_columns import FileColumns
+from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, CHANGELOG_PRODUCER, INPUT, UNAWARE
-from tiering.lake.paimon.schema.stored_schema import read_schema
-from tiering.lake.paimon.schema.types import lake_type, written_type
+from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.writing.sorted_files import KIND, ROW_KINDS, SEQUENCE
 from tiering.lake.proof.change_sums import ChangeSums, NewestRows, RowSum, sum_of_hashes
 from tiering.lake.proof.file_footer import FileFooter, FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.lake.rules.hints import accept_hint
-from tiering.model.tables import ChangeType, TableInfo
+from tiering.lake.schema.column_ids import lake_columns_of_source, proof_columns, versions_of_source
+from tiering.model.schema.field_ids import children, identity, with_field_ids
+from tiering.model.schema.row_conversion import has_same_values
+from tiering.model.tables import SYSTEM_COLUMNS, ChangeType, TableInfo
 
 REMOVES_FILES = "it removed data files without rewriting their rows"
 OUT_OF_ORDER = "sequence numbers of its rows are not above those of the earlier rows, so readers may take an earlier row for the newest"
@@ -113,15 +116,18 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
 def _live_rows_in(reader: _FileReader, identity: FileIdentity, entry: Any, place: tuple[str | None, int | None]) -> RowSum:
     """Returns the sum of the rows of one file. Raises SchemaDrift for a file that cannot be read or belongs to another place."""
     footer = reader.footer(entry)
-    if footer is None:
-        total = RowSum()
-        for batch in reader.rows(entry):
-            total += sum_of_hashes(row_hashes(batch))
-        return total
-    if (complaint := identity.complaint(footer, *place)) is not None:
-        path = identity.table.path
-        raise drift(path, None, f"has the file {entry.file.file_name}, which {complaint}", accept_hint(path))
-    return RowSum() if identity.is_former(footer, place[0]) else RowSum(footer.rows, footer.checksum)
+    if footer is not None:
+        if (complaint := identity.complaint(footer, *place)) is not None:
+            path = identity.table.path
+            raise drift(path, None, f"has the file {entry.file.file_name}, which {complaint}", accept_hint(path))
+        if identity.is_former(footer, place[0]):
+            return RowSum()
+        if reader.has_source_columns(entry):
+            return RowSum(footer.rows, footer.checksum)
+    total = RowSum()
+    for batch in reader.rows(entry):
+        total += sum_of_hashes(row_hashes(batch))
+    return total
 
 
 def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _AddedRows]:
@@ -187,6 +193,13 @@ def _followed(reader: _FileReader, parts: Sequence[_AddedRows]) -> tuple[RowSum 
     return written, deleted
 
 
+def _has_names(stored: pa.Schema | pa.DataType, source: pa.Schema | pa.DataType, left_out: Collection[str] = ()) -> bool:
+    """Whether each field of `stored` is one of `source` with the same name, nested fields included. A field that it lacks is NULL."""
+    by_identity = {identity(field): field for field in children(source)}
+    pairs = [(field, by_identity.get(identity(field))) for field in children(stored) if field.name not in left_out]
+    return all(same is not None and same.name == field.name and _has_names(field.type, same.type) for field, same in pairs)
+
+
 Hashed = tuple[Words, Words, npt.NDArray[np.bool_], Numbers]
 """For a batch of changes: hashes of keys, hashes of rows, whether each change leaves a row, and the sequence numbers."""
 
@@ -196,9 +209,9 @@ class _FileReader:
 
     def __init__(self, table: TableInfo, loaded: LoadedTable, manifests: Manifests) -> None:
         self._table, self._loaded, self._manifests = table, loaded, manifests
-        self._names = set(loaded.schema.columns.names)
-        self._columns = pa.schema([pa.field(column.name, self._type(column)) for column in table.schema])
-        self._checked = {loaded.schema.schema_id}
+        self._recorded = loaded.schema.column_ids
+        self._source = with_field_ids(table.schema)
+        self._columns = self._with_lake_types(self._source)
 
     @property
     def is_followed(self) -> bool:
@@ -209,6 +222,12 @@ class _FileReader:
         """Returns the footer of a file; None for a file that another service wrote."""
         path = self._loaded.root / self._manifests.file_path(entry)
         return known_footer(self._loaded.storage, path, int(entry.file.row_count))
+
+    def has_source_columns(self, entry: Any) -> bool:
+        """Returns whether the checksum in the footer of a file is made with the names of the source's columns."""
+        number = int(entry.file.schema_id)
+        named = self._stored(entry, for_proof=True).by_schema[number]
+        return _has_names(named, self._source, SYSTEM_COLUMNS)
 
     def rows(self, entry: Any) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a file. Raises SchemaDrift if its rows cannot be compared with the log, DataCorrupt."""
@@ -235,7 +254,9 @@ class _FileReader:
         path = self._loaded.root / self._manifests.file_path(entry)
         if path.suffix != ".parquet" or entry.file.external_path:
             raise self._unreadable(entry, "which is not a Parquet file in the table's folder")
-        self._check_schema(entry)
+        stored = self._stored(entry)
+        requested = pa.schema([column for column in columns if column not in _OWN])
+        own = [column for column in _OWN if column.name in columns.names]
         with open_data_file(self._loaded.storage, path) as file:
             if file.metadata.num_rows != int(entry.file.row_count):
                 raise DataCorrupt(
@@ -243,41 +264,47 @@ class _FileReader:
                     hint="The file was changed after it was committed. Restore it.",
                     table_path=self._table.path,
                 )
-            present = [name for name in columns.names if name in file.schema_arrow.names]
+            names = [*(column.name for column in own), *stored.names(int(entry.file.schema_id), list(requested))]
+            present = [name for name in file.schema_arrow.names if name in names]
             for batch in file.iter_batches(_BATCH_ROWS, columns=present, use_threads=False):
-                arrays = [self._column(entry, batch, column) for column in columns]
+                values = stored.converted(
+                    batch, int(entry.file.schema_id), requested, lambda column, problem: self._misfit(entry, column, problem)
+                )
+                arrays = [*values.columns, *(self._own_column(entry, batch, column) for column in own)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=columns)
 
-    def _column(self, entry: Any, batch: pa.RecordBatch, column: pa.Field[Any]) -> pa.Array[Any]:
+    def _own_column(self, entry: Any, batch: pa.RecordBatch, column: pa.Field[Any]) -> pa.Array[Any]:
         place = batch.schema.get_field_index(column.name)
         if place < 0:
-            return cast("pa.Array[Any]", pa.nulls(batch.num_rows, column.type))
-        values = batch.column(place)
-        try:
-            fitted: pa.Array[Any] = values if values.type == column.type else values.cast(column.type)
-            return fitted
-        except pa.ArrowException as error:
-            raise self._unreadable(entry, f"whose column {column.name!r} is {values.type}, not {column.type}") from error
+            raise self._unreadable(entry, f"which lacks the column {column.name!r}")
+        return batch.column(place).cast(column.type)
 
-    def _check_schema(self, entry: Any) -> None:
-        """Raises SchemaDrift if a column has another name in the file: files only have column names, and the file's schema gives their
-        ids.
-        """
+    def _misfit(self, entry: Any, column: str, problem: str) -> LakewardError:
+        return self._unreadable(entry, f"whose column {column!r} has {problem}")
+
+    def _stored(self, entry: Any, *, for_proof: bool = False) -> FileColumns:
+        """Returns the columns of a file, with their names in checksums if `for_proof`. Raises SchemaDrift if its schema does not exist."""
         number = int(entry.file.schema_id)
-        if number in self._checked:
-            return
-        with opened_table(self._loaded) as folder:
-            schema = read_schema(folder, number)
-        ids = None if schema is None else schema.field_ids
-        if ids is None or any(self._loaded.schema.field_ids.get(name) != field_id for name, field_id in ids.items()):
+        schema = self._loaded.schema.version(number)
+        if schema is None:
+            raise self._unreadable(entry, f"of the schema {number}, which does not exist")
+        present = self._loaded.schema.field_ids
+        if self._recorded is None and any(present.get(name) != field_id for name, field_id in schema.field_ids.items()):
             raise self._unreadable(entry, "which has a column that was renamed or dropped since")
-        self._checked.add(number)
+        columns = proof_columns(schema.numbered_all, self._recorded) if for_proof else schema.numbered_all
+        lake, versions = self._loaded.schema.numbered_all, {number: columns}
+        return FileColumns(versions_of_source(self._source, lake, self._recorded, versions))
 
-    def _type(self, column: pa.Field[Any]) -> pa.DataType:
-        """Returns the type in which files of the lake table have the column, or will have it if the column is new at the source."""
-        is_in_lake = column.name in self._names
-        return written_type(self._loaded.schema.columns.field(column.name).type if is_in_lake else lake_type(column.name, column.type))
+    def _with_lake_types(self, source: pa.Schema) -> pa.Schema:
+        """Returns the source's columns in the types in which files of the lake table have them, or will have them if they are new."""
+        lake = {identity(column): column for column in lake_columns_of_source(source, self._loaded.schema.numbered, self._recorded)}
+        return pa.schema([column.with_type(self._type(column, lake.get(identity(column)))) for column in source])
 
-    def _unreadable(self, entry: Any, difference: str) -> Exception:
+    def _type(self, column: pa.Field[Any], lake: pa.Field[Any] | None) -> pa.DataType:
+        is_same = lake is not None and has_same_values(pa.schema([column]), pa.schema([lake]))
+        kind = lake.type if lake is not None and (is_same or not column.type.num_fields) else column.type
+        return written_type(kind)
+
+    def _unreadable(self, entry: Any, difference: str) -> SchemaDrift:
         difference = f"has the file {entry.file.file_name} of another tiering service, {difference}"
         return drift(self._table.path, None, f"{difference}: its rows cannot be compared with the log")

@@ -9,17 +9,19 @@ import pyarrow as pa
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
-from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, LocalCopies, MergeRule
+from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, LakeFile, LocalCopies, MergeRule, SourceFields
 from tiering.lake.marker import ROUND_ID_KEY, Marker
 from tiering.lake.paimon.commit.manifests import Manifests
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.snapshots import StoredSnapshot
 from tiering.lake.paimon.reading.view import marker_in
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
-from tiering.lake.paimon.schema.stored_schema import StoredSchema, read_schema
+from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, ROW_KINDS, SEQUENCE
-from tiering.model.tables import PARTITION_SEPARATOR, ChangeType
+from tiering.lake.schema.column_ids import source_in_lake_ids
+from tiering.model.schema.field_ids import field_id, with_metadata
+from tiering.model.tables import PARTITION_SEPARATOR, SYSTEM_COLUMNS, ChangeType, TableInfo
 
 _LIVE = (ROW_KINDS[ChangeType.INSERT], ROW_KINDS[ChangeType.UPDATE_AFTER])
 _READ_OTHERWISE = {
@@ -37,9 +39,18 @@ _READ_OTHERWISE = {
 
 def columns(view: LakeView) -> pa.Schema:
     """Returns the columns of the lake table with their field ids. Implements `ReadableLake.columns`."""
+    columns = cast(LoadedTable, view.handle).schema.numbered_all
+    return pa.schema([with_metadata(column, {FIELD_ID_KEY: str(field_id(column))}) for column in columns])
+
+
+def source_fields(table: TableInfo, view: LakeView) -> SourceFields | None:
+    """Returns the source's columns with the lake's field ids. Implements `FollowingLake.source_fields`."""
     schema = cast(LoadedTable, view.handle).schema
-    fields = [field.with_metadata({FIELD_ID_KEY: str(schema.field_ids[field.name])}) for field in schema.columns]
-    return pa.schema(fields)
+    recorded, present = schema.column_ids, schema.numbered_all
+    if recorded is None:
+        return None
+    system = [column for column in present if column.name in SYSTEM_COLUMNS]
+    return SourceFields(pa.schema([*source_in_lake_ids(table.schema, schema.numbered, recorded), *system]), recorded)
 
 
 def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
@@ -72,7 +83,6 @@ def readable_entries(loaded: LoadedTable, manifests: Manifests, snapshot: Stored
     _check_options(loaded)
     _check_deletion_vectors(loaded, snapshot)
     entries = manifests.live_entries(snapshot)
-    _check_columns(loaded, entries)
     for entry in entries:
         if entry.file.external_path or not str(entry.file.file_name).endswith(".parquet"):
             location = entry.file.external_path or loaded.storage.location(loaded.root / manifests.file_path(entry))
@@ -123,6 +133,7 @@ def _file(loaded: LoadedTable, manifests: Manifests, entry: Any, copies: LocalCo
         partition=f"{partition}/{entry.bucket}",
         bucket=None if is_unaware else int(entry.bucket),
         place=partition,
+        fields=schema_of_files(loaded, int(entry.file.schema_id)).numbered_all,
     )
 
 
@@ -148,20 +159,9 @@ def _refused(loaded: LoadedTable, reason: str) -> InvalidArgument:
     )
 
 
-def _check_columns(loaded: LoadedTable, entries: list[Any]) -> None:
-    """Raises InvalidArgument if a column has another name in a file: files only have column names, and the file's schema gives their
-    ids.
-    """
-    now = loaded.schema
-    former = {int(entry.file.schema_id) for entry in entries} - {now.schema_id}
-    if not former:
-        return
-    names = {field_id: name for name, field_id in now.field_ids.items()}
-    with opened_table(loaded) as folder:
-        for schema_id in former:
-            schema = read_schema(folder, schema_id)
-            if schema is None:
-                raise _refused(loaded, f"has files of its schema {schema_id}, which does not exist")
-            for name, field_id in schema.field_ids.items():
-                if names.get(field_id, name) != name or now.field_ids.get(name, field_id) != field_id:
-                    raise _refused(loaded, f"has files of its schema {schema_id}, in which {name!r} is not the present column of that name")
+def schema_of_files(loaded: LoadedTable, schema_id: int) -> StoredSchema:
+    """Returns the schema with which files were written. Raises InvalidArgument if it does not exist."""
+    schema = loaded.schema.version(schema_id)
+    if schema is None:
+        raise _refused(loaded, f"has files of its schema {schema_id}, which does not exist")
+    return schema

@@ -28,17 +28,17 @@ class Bounds:
     nulls: int | None
 
 
-def file_bounds(entry: Any, partition_keys: Sequence[str], *, has_key: bool) -> dict[str, Bounds]:
-    """Returns the bounds of a manifest entry's file by column.
+def file_bounds(entry: Any, partition_keys: Sequence[str], names: Mapping[int, str], *, has_key: bool) -> dict[str, Bounds]:
+    """Returns the bounds of a manifest entry's file by column. `names`: the names of the source's columns by the lake's field ids.
 
     `has_key`: a row hides older rows of its key in other files. So only bounds of the key tell that a file is not needed.
     """
     stats = entry.file.key_stats if has_key else entry.file.value_stats
     bounds = {}
     for place, field in enumerate(stats.min_values.fields[: len(stats.min_values)]):
-        if str(field.type).split()[0] in _BOUNDED:
+        if int(field.id) in names and str(field.type).split()[0] in _BOUNDED:
             nulls = None if stats.null_counts is None else stats.null_counts[place]
-            bounds[field.name] = Bounds(_bound(stats.min_values, place), _bound(stats.max_values, place), nulls)
+            bounds[names[int(field.id)]] = Bounds(_bound(stats.min_values, place), _bound(stats.max_values, place), nulls)
     for name, value in zip(partition_keys, entry.partition.values, strict=True):
         if isinstance(value, (int, str, date)):
             bounds[name] = Bounds(_comparable(value), _comparable(value), 0)

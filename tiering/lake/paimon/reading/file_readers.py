@@ -13,17 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.errors import DataCorrupt, SchemaDrift
-from tiering.lake.file_lists import in_source_types
 from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.data_files import open_data_file
+from tiering.lake.paimon.reading.file_columns import FileColumns
 from tiering.lake.paimon.storage.base import Storage
-from tiering.lake.paimon.upkeep.rewriting import RUN_BATCH_ROWS, DataFile, in_columns, merged_rows
-from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, TAKES_AWAY, sorted_schema
+from tiering.lake.paimon.upkeep.rewriting import RUN_BATCH_ROWS, DataFile, merged_rows
+from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, KIND_FIELD, SEQUENCE, TAKES_AWAY
 from tiering.lake.rules.hints import tier_call
 from tiering.model.tables import TablePath
 
 BATCH_ROWS = 1 << 16
+
+OWN_FIELDS = (pa.field(SEQUENCE, pa.int64(), nullable=False), KIND_FIELD)
+"""Columns of Paimon that each file of a primary-key table has."""
 
 Run = tuple[DataFile, ...]
 """Files whose rows are in the order of their keys, from file to file as well."""
@@ -31,23 +34,36 @@ Run = tuple[DataFile, ...]
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The place of a table's files, and its columns at the source. Can be pickled."""
+    """The place of a table's files, its columns at the source, and those that the files have. Can be pickled."""
 
     storage: Storage
     root: str
     path: TablePath
     columns: pa.Schema
+    numbered: pa.Schema
+    """`columns` with field ids, also if the cluster numbers no columns."""
+    stored: FileColumns
 
-    def batches(self, file: DataFile, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a file with those of the columns `names` that it has. Raises LakeUnavailable, DataCorrupt."""
+    def batches(self, file: DataFile, requested: pa.Schema, batch_rows: int, extra: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a file: its columns `extra` as it has them, then the columns `requested` of the source.
+
+        Raises LakeUnavailable, DataCorrupt, SchemaDrift.
+        """
         path, rows = PurePath(self.root) / file.path, 0
         with lake_errors(f"read {file.path} of {self.path}", table_path=self.path), open_data_file(self.storage, path) as parquet:
-            stored = parquet.schema_arrow.names
+            present = parquet.schema_arrow.names
+            if missing := [name for name in extra if name not in present]:
+                raise self.drift(None, f"has the file {file.path}, which lacks the column {missing[0]!r}")
+            numbered = pa.schema([self.numbered.field(name) for name in requested.names])
+            names = {*extra, *self.stored.names(file.schema_id, list(numbered))}
             # Parquet names columns by dotted paths, so all columns are read if a name has a dot.
-            requested = None if any("." in name for name in stored) else [name for name in names if name in stored]
-            for batch in parquet.iter_batches(batch_rows, columns=requested, use_threads=False):
+            chosen = None if any("." in name for name in present) else [name for name in present if name in names]
+            for batch in parquet.iter_batches(batch_rows, columns=chosen, use_threads=False):
                 rows += batch.num_rows
-                yield batch
+                values = self.stored.converted(batch, file.schema_id, numbered, self.misfit)
+                fields = [batch.schema.field(name) for name in extra]
+                columns = [*(batch.column(name) for name in extra), *values.columns]
+                yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*fields, *requested]))
         if rows != file.rows:
             raise DataCorrupt(
                 f"{file.path} has {rows} rows; the lake table says {file.rows}",
@@ -92,18 +108,15 @@ class PaimonFileReader:
         return self.file.rows
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        requested = pa.schema([self.files.columns.field(name) for name in columns])
-        for batch in self.files.batches(self.file, columns, BATCH_ROWS):
-            yield in_source_types(batch, requested, self.files.misfit)
+        yield from self.files.batches(self.file, pa.schema([self.files.columns.field(name) for name in columns]), BATCH_ROWS)
 
 
 @dataclass(frozen=True)
 class PaimonBucketReader:
-    """A `LakeRowReader` of one bucket of a primary-key table. `key`: the key by which Paimon sorts. `stored`: the lake table's columns."""
+    """A `LakeRowReader` of one bucket of a primary-key table. `key`: the columns by which Paimon sorts."""
 
     files: TableFiles
-    key: tuple[str, ...]
-    stored: pa.Schema
+    key: pa.Schema
     runs: tuple[Run, ...]
 
     @property
@@ -117,21 +130,18 @@ class PaimonBucketReader:
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         requested = pa.schema([self.files.columns.field(name) for name in columns])
-        lake_columns = pa.schema([self.stored.field(name) for name in columns if name in self.stored.names])
-        keys = pa.schema([pa.field(KEY_PREFIX + name, self.stored.field(name).type, nullable=False) for name in self.key])
-        schema = pa.schema([*keys, *list(sorted_schema(lake_columns, ()))])
-        runs = [self._rows_of(run, schema) for run in self.runs]
-        rows = merged_rows(runs, keys.names, drops_deletes=True) if len(runs) > 1 else map(_without_deletes, *runs)
-        for batch in (batch for table in rows for batch in table.select(lake_columns.names).to_batches()):
-            yield in_source_types(batch, requested, self.files.misfit)
+        keys = [KEY_PREFIX + column.name for column in self.key]
+        runs = [self._rows_of(run, keys, requested) for run in self.runs]
+        rows = merged_rows(runs, keys, drops_deletes=True) if len(runs) > 1 else map(_without_deletes, *runs)
+        for table in rows:
+            yield from table.select(requested.names).to_batches()
 
-    def _rows_of(self, run: Run, schema: pa.Schema) -> Iterator[pa.Table]:
+    def _rows_of(self, run: Run, keys: Sequence[str], requested: pa.Schema) -> Iterator[pa.Table]:
+        own = [*(pa.field(name, column.type, nullable=False) for name, column in zip(keys, self.key, strict=True)), *OWN_FIELDS]
+        schema = pa.schema([*own, *requested])
         for file in run:
-            for batch in self.files.batches(file, schema.names, RUN_BATCH_ROWS):
-                missing = [name for name in schema.names[: len(self.key) + 2] if name not in batch.schema.names]
-                if missing:
-                    raise self.files.drift(None, f"has the file {file.path}, which lacks the column {missing[0]!r}")
-                yield pa.Table.from_batches([in_columns(batch, schema)])
+            for batch in self.files.batches(file, requested, RUN_BATCH_ROWS, [field.name for field in own]):
+                yield pa.Table.from_batches([batch]).cast(schema)
 
 
 def _without_deletes(rows: pa.Table) -> pa.Table:

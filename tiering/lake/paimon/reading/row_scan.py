@@ -15,18 +15,20 @@ from tiering.lake.base import LakeView
 from tiering.lake.file_lists import BucketRows
 from tiering.lake.paimon.commit.manifests import Manifests, Place
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.reading.file_lists import readable_entries
+from tiering.lake.paimon.reading.file_columns import FileColumns
+from tiering.lake.paimon.reading.file_lists import readable_entries, schema_of_files
 from tiering.lake.paimon.reading.file_pruning import file_bounds, may_match
 from tiering.lake.paimon.reading.file_readers import PaimonBucketReader, PaimonFileReader, Run, TableFiles
 from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.drift import drift
 from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
-from tiering.lake.paimon.schema.types import written_type
 from tiering.lake.paimon.upkeep.rewriting import DataFile
+from tiering.lake.schema.column_ids import lake_columns_of_source, versions_of_source
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.reading.conditions import Condition
 from tiering.model.reading.open_reads import AGAIN
+from tiering.model.schema.field_ids import field_id, with_field_ids
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 
 
@@ -58,8 +60,7 @@ def bucket_readers(
     """Returns the readers of the live rows of a primary-key table that may be needed (`RowScan.bucket_readers`)."""
     files, entries = _entries(table, view, snapshot_id, conditions)
     schema = cast(LoadedTable, cast(LakeView, view).handle).schema
-    stored = pa.schema([column.with_type(written_type(column.type)) for column in schema.columns])
-    key = tuple(name for name in schema.table.primary_keys if name not in schema.table.partition_keys)
+    key = pa.schema([schema.columns.field(name) for name in schema.table.primary_keys if name not in schema.table.partition_keys])
     places: dict[Place, BucketKey] = {}
     for bucket, name in buckets.items():
         places[partition_values(schema.table.partition_keys, schema.columns, partition_texts(table, name)), bucket.bucket_id] = bucket
@@ -72,7 +73,7 @@ def bucket_readers(
     for place, members in by_place.items():
         bucket_key = places.get(place)
         if bucket_key is None or bucket_key not in left_out:
-            reader = PaimonBucketReader(files, key, stored, _runs(table, members))
+            reader = PaimonBucketReader(files, key, _runs(table, members))
             rows.append(BucketRows(frozenset() if bucket_key is None else frozenset((bucket_key,)), (reader,)))
     return rows
 
@@ -105,15 +106,26 @@ def _entries(
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
         manifests = Manifests(loaded)
         readable = readable_entries(loaded, manifests, snapshot)
-        needed = [entry for entry in readable if not conditions or _may_match(table, conditions, entry)]
+        names = source_names(table, loaded) if conditions else {}
+        needed = [entry for entry in readable if not conditions or _may_match(table, conditions, names, entry)]
         entries = [(entry, _data_file(manifests, entry)) for entry in needed]
-    files = TableFiles(loaded.storage, str(loaded.root), table.path, table.schema)
+    source = with_field_ids(table.schema)
+    stored = _stored_columns(source, loaded, {file.schema_id for _, file in entries})
+    files = TableFiles(loaded.storage, str(loaded.root), table.path, table.schema, source, stored)
     return files, sorted(entries, key=lambda entry: entry[1].path)
 
 
-def _may_match(table: TableInfo, conditions: Sequence[Condition], entry: Any) -> bool:
-    bounds = file_bounds(entry, table.partition_keys, has_key=bool(table.primary_key))
+def _may_match(table: TableInfo, conditions: Sequence[Condition], names: Mapping[int, str], entry: Any) -> bool:
+    bounds = file_bounds(entry, table.partition_keys, names, has_key=bool(table.primary_key))
     return may_match(conditions, bounds, int(entry.file.row_count))
+
+
+def source_names(table: TableInfo, loaded: LoadedTable) -> Mapping[int, str]:
+    """Returns the names of the source's columns by the ids of the lake's."""
+    lake, source = loaded.schema.numbered, with_field_ids(table.schema)
+    names = {field_id(column): column.name for column in source}
+    same = zip(lake, lake_columns_of_source(source, lake, loaded.schema.column_ids), strict=True)
+    return {field_id(column) or 0: names[number] for column, field in same if (number := field_id(field)) in names}
 
 
 def partition_name_of(entry: Any) -> str | None:
@@ -124,4 +136,11 @@ def partition_name_of(entry: Any) -> str | None:
 
 def _data_file(manifests: Manifests, entry: Any) -> DataFile:
     file, path = entry.file, manifests.file_path(entry)
-    return DataFile(path, int(file.file_size), int(file.row_count), int(file.min_sequence_number), int(file.max_sequence_number))
+    rows, bounds = int(file.row_count), (int(file.min_sequence_number), int(file.max_sequence_number))
+    return DataFile(path, int(file.file_size), rows, *bounds, int(file.schema_id))
+
+
+def _stored_columns(source: pa.Schema, loaded: LoadedTable, schema_ids: Collection[int]) -> FileColumns:
+    """Returns the columns of the files of these schemas. Raises InvalidArgument."""
+    versions = {schema_id: schema_of_files(loaded, schema_id).numbered_all for schema_id in schema_ids}
+    return FileColumns(versions_of_source(source, loaded.schema.numbered_all, loaded.schema.column_ids, versions))

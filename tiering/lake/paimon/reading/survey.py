@@ -74,7 +74,7 @@ def row_offsets(table: TableInfo, view: LakeView, partitions: Mapping[str, int],
                     raise drift(table.path, None, f"has the file {path.name}, which {complaint}", accept_hint(table.path))
                 if not identity.is_former(footer, name):
                     found_offsets.add((name, footer.bucket.bucket_id), offsets_of(footer))
-                    found_offsets.add_footer((name, footer.bucket.bucket_id), footer.rows, footer.checksum)
+                    found_offsets.add_footer((name, footer.bucket.bucket_id), footer.rows, footer.written_checksum)
     return found_offsets
 
 

@@ -1,51 +1,69 @@
-"""Checks whether a Paimon table still fits its source table, and finds the source columns that it lacks.
+"""Checks whether a Paimon table still fits its source table, and how its columns have to follow those of the source.
 
-Columns are matched by name; the lake table may have them in any order. Readers find values by field id, which Lakeward never changes.
+Columns are matched as `tiering.lake.schema.column_ids` describes; the lake table may have them in any order. Readers find values by field
+id, which Lakeward never changes.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
-from tiering.errors import SchemaDrift
+from tiering.errors import RoundFailed, SchemaDrift
 from tiering.lake.paimon.schema.allowed_options import RefusedOption, refused_option
-from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, UNAWARE, TableLayout, table_layout
+from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, SYSTEM_FIELDS, UNAWARE, TableLayout, table_layout
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
-from tiering.lake.paimon.schema.types import holds
+from tiering.lake.paimon.schema.types import holds, lake_type
 from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, tier_call
-from tiering.model.tables import SYSTEM_COLUMNS, TIMESTAMP_COLUMN, TableInfo, TablePath
+from tiering.lake.schema.column_ids import FollowedColumns, followed_columns, matched_fields
+from tiering.lake.table_options import ON_DROP_COLUMN, OnDropColumn
+from tiering.model.schema.field_ids import first_name, has_field_ids
+from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
 
 
-def check_drift(table: TableInfo, schema: StoredSchema) -> tuple[pa.Field[pa.DataType], ...]:
-    """Returns the source columns that have to be added to this lake table; none if `table`'s rows fit it already.
+def check_drift(table: TableInfo, schema: StoredSchema) -> FollowedColumns:
+    """Returns the columns that this lake table shall have after its source; they are the present ones if `changes` is empty.
 
-    Raises SchemaDrift naming the first column or option that was changed by another program.
+    Raises SchemaDrift naming the first column or option that was changed by another program, or the first column that the lake table cannot
+    follow.
     """
     layout = table_layout(table, schema.layout)
     _check_options(table.path, layout, schema)
-    for name in SYSTEM_COLUMNS:
-        if schema.layout.has_row_offsets and name not in schema.columns.names:
-            raise drift(table.path, name, f"lacks the column {name!r}")
-    for column in layout.columns:
-        if column.name in schema.columns.names:
-            _check_column(table.path, column, schema.columns.field(column.name))
-    for name in schema.columns.names:
-        if name not in layout.columns.names:
-            raise drift(table.path, name, f"has the column {name!r}, which the source table does not have")
-    missing = tuple(column for column in layout.columns if column.name not in schema.columns.names)
-    for column in missing:
-        _check_new(table.path, column, schema)
-    return missing
+    if schema.layout.has_row_offsets:
+        for column in SYSTEM_FIELDS:
+            _check_system_column(table.path, column, schema)
+    recorded = schema.column_ids
+    if recorded is None:
+        _check_unrecorded(table, schema)
+    former = None if recorded is None else schema.version(recorded.schema_id)
+    followed = followed_columns(
+        table.schema,
+        schema.numbered,
+        recorded,
+        schema.highest_id,
+        lambda kind: lake_type("", kind),
+        keep_dropped=ON_DROP_COLUMN.of(table.properties) is OnDropColumn.KEEP,
+        recorded_lake=None if former is None else former.numbered,
+        holds_type=holds,
+    )
+    if followed.misfit is not None:
+        path, difference = followed.misfit
+        raise drift(table.path, path, difference, _misfit_hint(table, schema, path))
+    for name in followed.extras:
+        raise drift(table.path, name, f"has the column {name!r}, which the source table does not have")
+    return followed
 
 
 def check_written(path: TablePath, written: StoredSchema, current: StoredSchema) -> None:
-    """Raises SchemaDrift unless files written for one schema may be added to the table with another schema."""
+    """Raises RoundFailed unless files written for one schema may be added to the table with another schema, whose columns readers find in
+    them by name. The round then begins again.
+    """
     for column in written.columns:
         name = column.name
-        if current.field_ids.get(name) != written.field_ids[name]:
-            raise drift(path, name, f"lost or renamed the column {name!r} while a round wrote files for it")
-        if current.columns.field(name).type != column.type:
-            raise drift(path, name, f"got another type of the column {name!r} while a round wrote files for it")
+        is_same = current.field_ids.get(name) == written.field_ids[name] and current.columns.field(name).type == column.type
+        if not is_same:
+            raise RoundFailed(f"the column {name!r} of the lake table {path} was changed while a round wrote files for it", table_path=path)
 
 
 def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None) -> SchemaDrift:
@@ -85,13 +103,44 @@ def _without_option(path: TablePath, option: RefusedOption) -> str:
     )
 
 
-def _check_column(path: TablePath, source: pa.Field[pa.DataType], lake: pa.Field[pa.DataType]) -> None:
-    former = pa.timestamp("us", "UTC") if source.name == TIMESTAMP_COLUMN else None
-    if not holds(lake.type, source.type) and lake.type != former:  # Fluss before 0.9 stored times of rows in microseconds
-        difference = f"has the column {source.name!r} as {lake.type}; the source table has it as {source.type}"
-        raise drift(path, source.name, difference, _type_hint(path, source))
-    if source.nullable and not lake.nullable and source.name not in SYSTEM_COLUMNS:
-        raise drift(path, source.name, f"requires values in the column {source.name!r}, which is nullable in the source table")
+def _check_system_column(path: TablePath, column: pa.Field[Any], schema: StoredSchema) -> None:
+    if column.name not in schema.columns.names:
+        raise drift(path, column.name, f"lacks the column {column.name!r}")
+    kind = schema.columns.field(column.name).type
+    former = pa.timestamp("us", "UTC") if column.name == TIMESTAMP_COLUMN else None
+    if not holds(kind, column.type) and kind != former:  # Fluss before 0.9 stored times of rows in microseconds
+        raise drift(path, column.name, f"has the column {column.name!r} as {kind}; it was created as {column.type}")
+
+
+def _check_unrecorded(table: TableInfo, schema: StoredSchema) -> None:
+    """Checks a lake table that does not record the ids of its columns: there another program's change can only be told by names. A source
+    without ids only gets new columns.
+    """
+    matches = matched_fields(table.schema, schema.numbered, None)
+    for column in table.schema:
+        name = column.name
+        if (name,) not in matches:
+            if first_name(column) in schema.former_names:
+                raise drift(table.path, name, f"lacks the column {name!r}, which it had before: it was dropped")
+        elif not has_field_ids(table.schema):
+            _check_unchanged(table, column, schema)
+
+
+def _check_unchanged(table: TableInfo, column: pa.Field[Any], schema: StoredSchema) -> None:
+    name, kind, stored = column.name, lake_type(column.name, column.type), schema.columns.field(column.name)
+    if not holds(stored.type, kind):
+        difference = f"has the column {name!r} as {stored.type}; the source table has it as {kind}"
+        raise drift(table.path, name, difference, _misfit_hint(table, schema, name))
+    if column.nullable and not stored.nullable:
+        raise drift(table.path, name, f"requires values in the column {name!r}, which is nullable in the source table")
+
+
+def _misfit_hint(table: TableInfo, schema: StoredSchema, path: str) -> str | None:
+    """Returns the hint for a column that has another type in the lake than in the source; None for other differences."""
+    if path not in table.schema.names or path not in schema.columns.names:
+        return None
+    kind = lake_type(path, table.schema.field(path).type)
+    return None if holds(schema.columns.field(path).type, kind) else _type_hint(table.path, pa.field(path, kind))
 
 
 def _type_hint(path: TablePath, source: pa.Field[pa.DataType]) -> str:
@@ -103,11 +152,3 @@ def _type_hint(path: TablePath, source: pa.Field[pa.DataType]) -> str:
         f"(SchemaChange.update_column_type), then {tier_call(path)}: Spark's ALTER TABLE only makes types wider. "
         f"The rows stay in the log until then. Or: {keeping_table_hint(path)}"
     )
-
-
-def _check_new(path: TablePath, column: pa.Field[pa.DataType], schema: StoredSchema) -> None:
-    if any(column.name in names for names in schema.names):
-        raise drift(path, column.name, f"lacks the column {column.name!r}, which it had before: it was dropped")
-    if not column.nullable:
-        difference = f"lacks the column {column.name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value"
-        raise drift(path, column.name, difference)

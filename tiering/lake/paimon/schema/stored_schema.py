@@ -4,38 +4,77 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from pypaimon.common.json_util import JSON
-from pypaimon.schema.data_types import AtomicInteger, PyarrowFieldParser, is_system_field_id, reassign_field_id
+from pypaimon.schema.data_types import PyarrowFieldParser, is_system_field_id
 from pypaimon.schema.schema import Schema
 from pypaimon.schema.table_schema import TableSchema
 
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.paimon.schema.layout import TableLayout
+from tiering.lake.paimon.schema.numbered_columns import PaimonFields, numbered_columns, renumbered, with_comments
 from tiering.lake.paimon.storage.base import SCHEMA, TableFolder
+from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, same_fields
+from tiering.model.schema.field_ids import has_field_ids
+from tiering.model.tables import SYSTEM_COLUMNS, TableInfo
 
 
 @dataclass(frozen=True)
 class StoredSchema:
-    """One version of a table's columns. `names` has the column names of each former version."""
+    """One version of a table's columns. `versions` has the content of the schema files up to this one, by their ids."""
 
     schema_id: int
     columns: pa.Schema
     field_ids: dict[str, int]
     table: TableSchema
-    names: tuple[frozenset[str], ...] = ()
+    versions: Mapping[int, bytes] = field(default_factory=dict)
+
+    @property
+    def former_names(self) -> frozenset[str]:
+        """The names of all columns of earlier versions."""
+        texts = (text for number, text in self.versions.items() if number < self.schema_id)
+        return frozenset(column["name"] for text in texts for column in json.loads(text).get("fields", []))
 
     @property
     def layout(self) -> Layout:
-        return layout_of(self.columns.names, {name for names in self.names for name in names})
+        return layout_of(self.columns.names, self.former_names)
 
     @property
     def options(self) -> dict[str, str]:
         return dict(self.table.options)
+
+    @cached_property
+    def numbered(self) -> pa.Schema:
+        """The columns without the system columns, with the ids of all fields (`numbered_columns`)."""
+        system = SYSTEM_COLUMNS if self.layout.has_row_offsets else ()
+        return numbered_columns([column for column in self.table.fields if column.name not in system])
+
+    @cached_property
+    def numbered_all(self) -> pa.Schema:
+        """All columns, with the ids of all fields."""
+        return numbered_columns(self.table.fields)
+
+    @property
+    def column_ids(self) -> ColumnIds | None:
+        """The fields of the source that the columns hold; None if the table does not record them. Raises MarkerCorrupt."""
+        text = self.table.options.get(COLUMN_IDS)
+        return None if text is None else ColumnIds.parse(text)
+
+    @property
+    def highest_id(self) -> int:
+        """The highest id of a field that was ever used, nested fields included."""
+        return max(int(self.table.highest_field_id), *(int(column.id) for column in self.table.fields if not is_system_field_id(column.id)))
+
+    def version(self, schema_id: int) -> StoredSchema | None:
+        """Returns this schema or an earlier one; None if it does not exist. Raises the errors of pypaimon for a damaged file."""
+        if schema_id == self.schema_id:
+            return self
+        text = self.versions.get(schema_id)
+        return None if text is None else _parsed(schema_id, text, self.versions)
 
 
 def read_schema(folder: TableFolder, schema_id: int | None = None) -> StoredSchema | None:
@@ -44,46 +83,55 @@ def read_schema(folder: TableFolder, schema_id: int | None = None) -> StoredSche
     if not numbers or (schema_id is not None and schema_id not in numbers):
         return None
     number = numbers[-1] if schema_id is None else schema_id
-    documents = {version: folder.read(f"{SCHEMA}/schema-{version}") or b"{}" for version in numbers if version <= number}
-    names = [frozenset(field["name"] for field in json.loads(text).get("fields", [])) for text in documents.values()]
-    table = TableSchema.from_json(documents[number].decode())
-    ids = {field.name: int(field.id) for field in table.fields}
-    return StoredSchema(number, PyarrowFieldParser.from_paimon_schema(table.fields), ids, table, tuple(names[:-1]))
+    contents = {version: folder.read(f"{SCHEMA}/schema-{version}") for version in numbers if version <= number}
+    versions = {version: content for version, content in contents.items() if content is not None}
+    return _parsed(number, versions[number], versions)
 
 
-def first_schema(layout: TableLayout, options: dict[str, str]) -> bytes:
-    """Returns the content of `schema-0` of a new table."""
-    schema = Schema.from_pyarrow_schema(layout.columns, list(layout.partition_keys), list(layout.primary_key), options)
-    return _text(TableSchema.from_schema(0, schema))
+def _parsed(schema_id: int, text: bytes, versions: Mapping[int, bytes]) -> StoredSchema:
+    table = TableSchema.from_json(text.decode())
+    ids = {column.name: int(column.id) for column in table.fields}
+    return StoredSchema(schema_id, PyarrowFieldParser.from_paimon_schema(table.fields), ids, table, versions)
 
 
-def with_columns(schema: StoredSchema, columns: Sequence[pa.Field[Any]], before: str) -> bytes:
-    """Returns the content of the schema file that follows `schema`: with `columns`, nullable, in front of the column `before`, or last if
-    that does not exist.
+def first_schema(table: TableInfo, layout: TableLayout, options: dict[str, str]) -> bytes:
+    """Returns the content of `schema-0` of a new table. It records the ids of the source's fields if these have ids."""
+    first = TableSchema.from_schema(
+        0, Schema.from_pyarrow_schema(layout.columns, list(layout.partition_keys), list(layout.primary_key), options)
+    )
+    if has_field_ids(table.schema):
+        own = first.fields[: len(table.schema)]
+        with_comments(own, table.schema)
+        first.options[COLUMN_IDS] = same_fields(table.schema, numbered_columns(own), 0, table.schema_id).text()
+    return _text(first)
 
-    New field ids follow the highest id that was ever used, nested fields included.
+
+def next_schema(table: TableInfo, schema: StoredSchema, followed: FollowedColumns) -> bytes:
+    """Returns the content of the schema file that follows `schema`: the columns of `followed`, then the system columns if it has them.
+
+    Ids of new fields follow the highest id that was ever used, nested fields included.
     """
-    table = schema.table
-    ids = AtomicInteger(max(table.highest_field_id, *(field.id for field in table.fields if not is_system_field_id(field.id))))
-    new = []
-    for field in PyarrowFieldParser.to_paimon_schema(pa.schema(columns)):
-        field.id = ids.increment_and_get()
-        field.type = reassign_field_id(field.type, ids)
-        new.append(field)
-    place = next((position for position, field in enumerate(table.fields) if field.name == before), len(table.fields))
-    fields = [*table.fields[:place], *new, *table.fields[place:]]
-    wider = TableSchema(
+    fields = PaimonFields(schema.table.fields, schema.highest_id)
+    own = fields.of(followed.columns)
+    names = set(schema.numbered.names)
+    system = [column for column in schema.table.fields if column.name not in names]
+    options = dict(schema.table.options)
+    if followed.pairs:
+        ids = renumbered(followed.columns, numbered_columns(own))
+        pairs = tuple((source_id, ids[lake_id]) for source_id, lake_id in followed.pairs)
+        options[COLUMN_IDS] = ColumnIds(schema.schema_id + 1, pairs, table.schema_id, followed.proof_names).text()
+    following = TableSchema(
         TableSchema.CURRENT_VERSION,
         schema.schema_id + 1,
-        fields,
-        ids.get(),
-        table.partition_keys,
-        table.primary_keys,
-        table.options,
-        table.comment,
+        [*own, *system],
+        fields.highest_id,
+        schema.table.partition_keys,
+        schema.table.primary_keys,
+        options,
+        schema.table.comment,
         int(time.time() * 1_000),
     )
-    return _text(wider)
+    return _text(following)
 
 
 def _text(table: TableSchema) -> bytes:

@@ -18,19 +18,21 @@ from __future__ import annotations
 import pickle
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
+import pyarrow as pa
+
 from tiering.lake.base import FileRewrite, LakeView
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.paimon.commit.manifests import Manifests, Place
-from tiering.lake.paimon.reading.loading import LoadedTable, opened_table
+from tiering.lake.paimon.reading.file_columns import FileColumns, can_convert
+from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.schema.layout import UNAWARE
 from tiering.lake.paimon.schema.partitions import partition_texts, partition_values
-from tiering.lake.paimon.schema.stored_schema import read_schema
 from tiering.lake.paimon.storage.base import discard
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.rewriting import DataFile, Rewrite, own_footer, rewrite_files
@@ -217,6 +219,7 @@ class MergeableFiles:
         self._table = table
         self._view = view
         self._loaded = cast(LoadedTable, view.handle)
+        self._convertible = _convertible(self._loaded)
 
     def by_bucket(self, buckets: Mapping[BucketKey, str | None]) -> dict[BucketKey, list[list[SortedRun]]]:
         """Returns the runs of `buckets` (with their partitions' names), the oldest first; buckets without runs are left out.
@@ -232,11 +235,11 @@ class MergeableFiles:
         for key, name in buckets.items():
             values = partition_values(self._state.partition_keys, self._state.columns, partition_texts(self._table, name))
             places[values, self._paimon_bucket(key)].append(key)
-        manifests, fitting = Manifests(self._loaded), _fitting_schemas(self._loaded)
+        manifests = Manifests(self._loaded)
         runs: dict[BucketKey, list[list[SortedRun]]] = {}
         for place, state in manifests.buckets(places.keys()).items():
             for key in places[place]:
-                own_entries = [entry for entry in state.entries if _may_be_merged(key, entry, fitting)]
+                own_entries = [entry for entry in state.entries if _may_be_merged(key, entry, self._convertible)]
                 if self._state.primary_key and len(own_entries) < len(state.entries):
                     continue
                 in_order = self._in_order(manifests, own_entries)
@@ -253,7 +256,9 @@ class MergeableFiles:
         drops_deletes = is_all and bool(self._state.primary_key)
         level = max([self._highest_level, *(run.level for run in runs)]) if drops_deletes else 0
         files = tuple(run.files for run in runs)
-        work = Rewrite(self._table, self._view.table_uuid, texts, self._paimon_bucket(key), files, level, drops_deletes)
+        schema_ids = {file.schema_id for run in files for file in run} - {self._loaded.schema.schema_id}
+        stored = FileColumns({number: self._convertible[number] for number in schema_ids})
+        work = Rewrite(self._table, self._view.table_uuid, texts, self._paimon_bucket(key), files, level, drops_deletes, stored)
         if not self._state.layout.has_row_offsets and any(own_footer(self._state, work, key, file) is None for file in work.files):
             return None
         size_bytes, records = sum(run.size_bytes for run in runs), sum(file.rows for file in work.files)
@@ -285,9 +290,9 @@ class MergeableFiles:
         return [] if any(before.last >= after.first for before, after in pairwise(runs)) else runs
 
 
-def _may_be_merged(key: BucketKey, entry: Any, fitting: set[int]) -> bool:
+def _may_be_merged(key: BucketKey, entry: Any, convertible: Collection[int]) -> bool:
     written_for = bucket_of_name(str(entry.file.file_name), is_partitioned=key.partition_id is not None)
-    return written_for == key and int(entry.file.schema_id) in fitting and not entry.file.external_path
+    return written_for == key and int(entry.file.schema_id) in convertible and not entry.file.external_path
 
 
 def _separated(runs: Sequence[SortedRun], entries: Sequence[Any]) -> list[list[SortedRun]]:
@@ -304,18 +309,12 @@ def _separated(runs: Sequence[SortedRun], entries: Sequence[Any]) -> list[list[S
 
 def _data_file(manifests: Manifests, entry: Any) -> DataFile:
     file, path = entry.file, manifests.file_path(entry)
-    return DataFile(path, int(file.file_size), int(file.row_count), int(file.min_sequence_number), int(file.max_sequence_number))
+    rows, bounds = int(file.row_count), (int(file.min_sequence_number), int(file.max_sequence_number))
+    return DataFile(path, int(file.file_size), rows, *bounds, int(file.schema_id))
 
 
-def _fitting_schemas(loaded: LoadedTable) -> set[int]:
-    """Returns the ids of the schemas whose columns all exist at present with the same types. Raises the errors of the storage."""
-    now, fitting = loaded.schema, set[int]()
-    with opened_table(loaded) as folder:
-        for schema_id in range(now.schema_id + 1):
-            schema = now if schema_id == now.schema_id else read_schema(folder, schema_id)
-            if schema is not None and all(
-                now.field_ids.get(column.name) == schema.field_ids[column.name] and now.columns.field(column.name).type == column.type
-                for column in schema.columns
-            ):
-                fitting.add(schema_id)
-    return fitting
+def _convertible(loaded: LoadedTable) -> Mapping[int, pa.Schema]:
+    """Returns the columns of the schemas whose files can be rewritten with the present columns, by schema id."""
+    versions = {number: loaded.schema.version(number) for number in loaded.schema.versions}
+    columns = {number: schema.numbered_all for number, schema in versions.items() if schema is not None}
+    return {number: former for number, former in columns.items() if can_convert(former, loaded.schema.numbered_all)}

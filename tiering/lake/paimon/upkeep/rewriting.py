@@ -1,14 +1,14 @@
 """Rewrites data files of one bucket to fewer files: those of a log table in offset order, those of a primary-key table as one sorted run.
 
-Also runs on executors. In a clean table the footers of the new files account for all rows of the old ones. In a log table their checksum
-has to be the sum of the checksums in the old footers.
+Also runs on executors. In a clean table the footers of the new files account for all rows of the old ones. In a log table the checksum of
+the rows has to be the sum of the checksums in the old footers.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, cast
 
@@ -23,13 +23,17 @@ from tiering.lake.maintenance import RewriteTask
 from tiering.lake.outside_errors import DAMAGED_HINT
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.reading.data_files import known_footer, open_data_file
+from tiering.lake.paimon.reading.file_columns import FileColumns
 from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.writing.parquet_files import ParquetFiles, paimon_rows
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, SEQUENCE, TAKES_AWAY, SortedFiles, sorted_schema
 from tiering.lake.proof.file_footer import FileFooter, sum_of
+from tiering.lake.proof.row_checksum import row_checksum
+from tiering.lake.schema.column_ids import proof_columns
 from tiering.lake.writing.keys import plain
 from tiering.lake.writing.provenance import Provenance
+from tiering.model.schema.field_ids import all_fields, field_id, with_ids_of
 from tiering.model.tables import BucketKey, TableInfo
 
 _LOG_BATCH_ROWS = 1 << 16
@@ -49,6 +53,7 @@ class DataFile:
     rows: int
     first: int
     last: int
+    schema_id: int = 0
 
     @property
     def name(self) -> str:
@@ -70,10 +75,17 @@ class Rewrite:
     runs: tuple[tuple[DataFile, ...], ...]
     level: int = 0
     drops_deletes: bool = False
+    stored: FileColumns = field(default_factory=FileColumns)
+    """The columns of files of former schemas."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
         return tuple(file for run in self.runs for file in run)
+
+    def drops_fields(self, state: TableState) -> bool:
+        """Returns whether the files may have values of fields that the table does not have any more."""
+        present = {field_id(field) for field in all_fields(state.numbered)}
+        return any(field_id(field) not in present for columns in self.stored.by_schema.values() for field in all_fields(columns))
 
 
 def rewrite_files(state: TableState, task: RewriteTask, round_id: str, nonce: str, is_stopped: Callable[[int], bool]) -> FileRewrite:
@@ -123,28 +135,48 @@ class _Meter:
 def _write_log_files(
     state: TableState, work: Rewrite, context: WriterInitContext, footers: Sequence[FileFooter], meter: _Meter
 ) -> tuple[WrittenFile, ...]:
-    """Copies the rows of all files in their order."""
+    """Copies the rows of all files in their order.
+
+    If the rows lose the values of a dropped field, the new footers have the sum of the checksums with which the rows were once written.
+    """
     place, provenance = state.place(context, work.partition, work.paimon_bucket), state.provenance(context)
     files = ParquetFiles(place, state.columns, provenance, state.target_bytes)
+    checksum = 0
     with files.aborted_on_error():
         for start, stop in (run for footer in footers for run in footer.runs):
             cast(Provenance, provenance).take_offsets(np.arange(start, stop))
+        if provenance is not None and (work.drops_fields(state) or any(footer.folded is not None for footer in footers)):
+            provenance.folded = sum_of(footer.written_checksum for footer in footers)
         for file in work.files:
             with open_data_file(state.storage, state.root / file.path) as parquet:
                 for batch in parquet.iter_batches(_LOG_BATCH_ROWS, use_threads=False):
                     meter.add(batch.num_rows)
-                    files.add(paimon_rows(batch, state.columns))
+                    if provenance is not None and work.drops_fields(state):
+                        checksum = sum_of((checksum, row_checksum(batch, _proof_names(state, work, file, batch))))
+                    files.add(paimon_rows(_present(state, work, file, batch), state.columns))
             crash_points.reach(crash_points.MERGING)
         written = files.close()
-        _check(work, provenance, written, footers)
+        if provenance is not None and not work.drops_fields(state):
+            checksum = provenance.checksum
+        _check(work, written, footers, None if provenance is None else checksum)
     return written
 
 
-def _check(work: Rewrite, provenance: Provenance | None, written: Sequence[WrittenFile], footers: Sequence[FileFooter]) -> None:
-    """Raises DataCorrupt unless the new files have the number of rows, the offsets and the checksum of the old ones."""
+def _proof_names(state: TableState, work: Rewrite, file: DataFile, batch: pa.RecordBatch) -> pa.Schema:
+    """Returns the names in the checksum of rows as a file has them."""
+    return proof_columns(with_ids_of(batch.schema, work.stored.by_schema.get(file.schema_id, state.numbered)), state.recorded)
+
+
+def _present(state: TableState, work: Rewrite, file: DataFile, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns rows of a file with the present columns if it has those of a former schema."""
+    return work.stored.present(batch, file.schema_id, state.numbered, lambda column, problem: _corrupt(work, file))
+
+
+def _check(work: Rewrite, written: Sequence[WrittenFile], footers: Sequence[FileFooter], checksum: int | None) -> None:
+    """Raises DataCorrupt unless the new files have the number of rows and the offsets of the old ones, and the rows their checksum."""
     same_rows = sum(file.rows for file in work.files) == sum(file.records for file in written)
     same_offsets = bool(written) and (written[0].min_sequence, written[-1].max_sequence) == (work.files[0].first, work.files[-1].last)
-    same_sum = provenance is None or provenance.checksum == sum_of(footer.checksum for footer in footers)
+    same_sum = checksum is None or checksum == sum_of(footer.checksum for footer in footers)
     if not (same_rows and same_offsets and same_sum):
         raise _corrupt(work, work.files[0])
 
@@ -188,7 +220,7 @@ def _rows_of_run(state: TableState, work: Rewrite, run: Sequence[DataFile], sche
             for batch in parquet.iter_batches(RUN_BATCH_ROWS, use_threads=False):
                 rows += batch.num_rows
                 meter.add(batch.num_rows)
-                yield pa.Table.from_batches([in_columns(batch, schema)])
+                yield pa.Table.from_batches([in_columns(_present(state, work, file, batch), schema)])
         if rows != file.rows:
             raise _corrupt(work, file)
 
@@ -196,10 +228,10 @@ def _rows_of_run(state: TableState, work: Rewrite, run: Sequence[DataFile], sche
 def in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Returns the rows in the columns of `schema`, with nulls in those that the batch lacks."""
     columns = []
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
-        column = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
-        columns.append(column if column.type == field.type else column.cast(field.type))
+    for target in schema:
+        index = batch.schema.get_field_index(target.name)
+        column = pa.nulls(batch.num_rows, target.type) if index < 0 else batch.column(index)
+        columns.append(column if column.type == target.type else column.cast(target.type))
     return pa.RecordBatch.from_arrays(cast(Any, columns), schema=schema)
 
 

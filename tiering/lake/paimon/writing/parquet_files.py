@@ -21,10 +21,11 @@ from tiering.lake.paimon.storage.local import LOCAL
 from tiering.lake.paimon.writing.payload import FilesPayload, WrittenFile, encode_files
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.writing.encodings import Encodings, choose_encodings
-from tiering.lake.writing.fitting import fit, fit_records
+from tiering.lake.writing.fitting import fit
 from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, FileStream, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance
 from tiering.lake.writing.row_guard import RowGuard
+from tiering.lake.writing.source_rows import Prepare
 from tiering.model.tables import OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
 
 TARGET_FILE_BYTES = 256 << 20
@@ -146,18 +147,15 @@ class ListedFile(OpenFile):
         self._storage.sync_file(self.stream)
 
 
-def log_writer(context: WriterInitContext, target: FilesPayload, files: ParquetFiles, guard: RowGuard) -> LogFilesWriter[WrittenFile]:
+def log_writer(
+    context: WriterInitContext, target: FilesPayload, files: ParquetFiles, guard: RowGuard, prepare: Prepare
+) -> LogFilesWriter[WrittenFile]:
     """Returns the `LakeWriter` of a split of a log table. `target`: the payload without its files."""
-    return LogFilesWriter(context, files, guard, lambda done: encode_files(replace(target, files=done)), _totals, with_milliseconds)
+    return LogFilesWriter(context, files, guard, lambda done: encode_files(replace(target, files=done)), _totals, prepare)
 
 
 def _totals(files: Sequence[WrittenFile]) -> tuple[int, int]:
     return sum(file.records for file in files), sum(file.size_bytes for file in files)
-
-
-def paimon_records(batch: pa.RecordBatch, columns: pa.Schema, context: WriterInitContext) -> pa.RecordBatch:
-    """Converts records of a log or a KV snapshot as `paimon_rows` does. Raises BucketStopped for a record that the table cannot hold."""
-    return fit_records(with_milliseconds(batch, columns), columns, context)
 
 
 def paimon_rows(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:

@@ -17,12 +17,12 @@ import pyarrow as pa
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.paimon.errors import lake_errors
-from tiering.lake.paimon.writing.parquet_files import paimon_records
 from tiering.lake.paimon.writing.payload import FilesPayload, encode_files
 from tiering.lake.paimon.writing.sorted_files import ROW_KINDS, SortedFiles
-from tiering.lake.writing.fitting import watched_schema
+from tiering.lake.writing.fitting import fit_records, watched_schema
 from tiering.lake.writing.keys import Mask, last_of_each_key
 from tiering.lake.writing.row_guard import ChangeGuard
+from tiering.lake.writing.source_rows import Prepare
 from tiering.lake.writing.spool import Spool
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
@@ -36,12 +36,15 @@ _KINDS = np.array([ROW_KINDS.get(kind, 0) for kind in ChangeType], np.int8)
 class PaimonPrimaryKeyWriter:
     """Implements `LakeWriter` for primary-key tables. `target`: the payload without files. `is_followed`: all changes are written too."""
 
-    def __init__(self, context: WriterInitContext, target: FilesPayload, files: SortedFiles, guard: ChangeGuard, is_followed: bool) -> None:
+    def __init__(
+        self, context: WriterInitContext, target: FilesPayload, files: SortedFiles, guard: ChangeGuard, is_followed: bool, prepare: Prepare
+    ) -> None:
         self._context = context
         self._target = target
         self._files = files
         self._guard = guard
         self._is_followed = is_followed
+        self._prepare = prepare
         self._spool = Spool(files.columns)
         self._watched = watched_schema(files.columns)
         self._kinds: list[npt.NDArray[np.int8]] = []
@@ -53,7 +56,8 @@ class PaimonPrimaryKeyWriter:
         index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
         if index < 0 or batch.column(index).type != CHANGE_TYPE_FIELD.type:
             raise InvalidData(f"the rows lack the column {CHANGE_TYPE_COLUMN!r}", column=CHANGE_TYPE_COLUMN)
-        watched, kinds = paimon_records(batch, self._watched, self._context), batch.column(index)
+        watched = fit_records(self._prepare(batch, self._watched), self._watched, self._context)
+        kinds = batch.column(index)
         self._guard.check_changes(watched, kinds, self._context.table.primary_key)
         rows = watched.select(self._files.columns.names)
         with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):

@@ -25,6 +25,7 @@ from tiering.lake.writing.statistics import FloatsWithoutStatistics
 from tiering.model.tables import ChangeType
 
 KEY_PREFIX, SEQUENCE, KIND = "_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND"
+KIND_FIELD = pa.field(KIND, pa.int8(), nullable=False)
 ROW_KINDS = {ChangeType.INSERT: 0, ChangeType.UPDATE_BEFORE: 1, ChangeType.UPDATE_AFTER: 2, ChangeType.DELETE: 3}
 """Paimon's numbers of the kinds (`RowKind`)."""
 TAKES_AWAY = pa.array([1, 3], pa.int8())
@@ -36,7 +37,7 @@ PART_BYTES = 32 << 20
 def sorted_schema(columns: pa.Schema, keys: Sequence[str]) -> pa.Schema:
     """Returns the columns of a data file, including those of the table."""
     fields = [pa.field(KEY_PREFIX + name, columns.field(name).type, nullable=False) for name in keys]
-    return pa.schema([*fields, pa.field(SEQUENCE, pa.int64(), False), pa.field(KIND, pa.int8(), False), *columns])
+    return pa.schema([*fields, pa.field(SEQUENCE, pa.int64(), False), KIND_FIELD, *columns])
 
 
 class _RunFile(ListedFile):
