@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import IntegerType, LongType, StringType
 
 from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
+from tiering.errors import SchemaDrift, SourceChanged
 from tiering.lake.iceberg.schema.columns import lake_columns
 from tiering.lake.rules.upkeep import small_files
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, same_fields
@@ -129,3 +131,72 @@ def test_files_of_former_columns_are_merged_with_later_ones_and_proved(
     assert len(table.inspect.files()) <= (1 if has_key else 2) * 2, "a merge that fails leaves the files as they are"
     world.cut_log()
     world.assert_exact()
+
+
+FOREIGN = [
+    ("renamed", "has the column 'qty' renamed to 'title'", "rename_column"),
+    ("dropped", "lacks the column 'qty', which it had before: it was dropped", None),
+    ("dropped and made anew", "has another column 'qty' than the one of the last round", None),
+    ("added", "has the column 'extra', which the source table does not have", "drop_column"),
+    ("required", "requires values in the column 'qty'", "drop_not_null"),
+    ("retyped", "has the column 'qty' as long; the source table has it as int", None),
+    ("nested renamed", "lacks the field 'place.zip'", None),
+    ("nested added", "has the field 'place.street', which the source table does not have", None),
+]
+
+
+def alter(world: EvolvingWorld, how: str) -> None:
+    """What another program does to the lake table."""
+    with world.iceberg(world.info).update_schema(allow_incompatible_changes=True) as schema:
+        match how:
+            case "renamed":
+                schema.rename_column("qty", "title")
+            case "dropped" | "dropped and made anew":
+                schema.delete_column("qty")
+            case "added":
+                schema.add_column("extra", StringType())
+            case "required":
+                schema.update_column("qty", required=True)
+            case "retyped":
+                schema.update_column("qty", field_type=LongType())
+            case "nested renamed":
+                schema.rename_column(("place", "zip"), "code")
+            case "nested added":
+                schema.add_column(("place", "street"), StringType())
+    if how == "dropped and made anew":
+        with world.iceberg(world.info).update_schema() as schema:
+            schema.add_column("qty", IntegerType())
+
+
+@pytest.mark.parametrize(("how", "message", "mend"), FOREIGN, ids=[how for how, _, _ in FOREIGN])
+def test_a_change_by_another_program_is_named_and_not_followed(world: EvolvingWorld, how: str, message: str, mend: str | None) -> None:
+    world.append(order(1))
+    world.tier_now()
+    alter(world, how)
+    schemas = len(world.iceberg(world.info).metadata.schemas)
+    world.change(AddColumn(pa.field("note", pa.string())))
+    with pytest.raises(SchemaDrift, match=message) as caught:
+        world.lake.ensure_table(world.info)
+    assert caught.value.ids.get("mend") == mend
+    assert len(world.iceberg(world.info).metadata.schemas) == schemas
+
+
+def test_the_same_change_in_source_and_lake_is_no_drift(world: EvolvingWorld) -> None:
+    world.append(order(1))
+    world.tier_now()
+    alter(world, "retyped")
+    world.change(ChangeType(("qty",), pa.int64()))
+    world.append(order(2, qty=1 << 40))
+    world.tier_now()
+    world.assert_exact()
+
+
+def test_a_tierer_with_older_columns_undoes_nothing(world: EvolvingWorld) -> None:
+    world.append(order(1))
+    world.tier_now()
+    older = world.info
+    world.change(RenameColumn(("qty",), "count"))
+    world.lake.ensure_table(world.info)
+    with pytest.raises(SourceChanged):
+        world.lake.ensure_table(older)
+    assert names(world)[1] == ("count", 2)
