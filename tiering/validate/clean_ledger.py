@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
@@ -17,6 +19,8 @@ from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.history import is_foreign_tiering
+from tiering.lake.schema.column_ids import proof_columns
+from tiering.model.schema.field_ids import all_fields, last_field_id
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean_footers import OURS_COLUMN
 from tiering.validate.duckdb_rows import quoted
@@ -94,12 +98,26 @@ def _too_many_or_former(expected: int, rows: int) -> str:
 
 
 def _sum_of_log(engine: Engine, bucket_range: BucketRange) -> RowSum:
-    return sum((RowSum(batch.num_rows, row_checksum(batch)) for batch in engine.log_batches(bucket_range)), RowSum())
+    names = _proof_names(engine)
+    return sum((RowSum(batch.num_rows, row_checksum(batch, names)) for batch in engine.log_batches(bucket_range)), RowSum())
 
 
 def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
-    own = ", ".join(quoted(name) for name in engine.own_columns)
-    return sum_of(row_checksum(batch) for batch in engine.batches(f"SELECT {own} FROM lake WHERE {scope.condition}", scope.parameters))
+    own, names = ", ".join(quoted(name) for name in engine.own_columns), _proof_names(engine)
+    rows = engine.batches(f"SELECT {own} FROM lake WHERE {scope.condition}", scope.parameters)
+    return sum_of(row_checksum(batch, names) for batch in rows)
+
+
+def _proof_names(engine: Engine) -> pa.Schema | None:
+    """Returns the names of the table's columns in checksums; None = their present names."""
+    if engine.fields is None:
+        return None
+    return proof_columns(pa.schema([engine.fields.columns.field(name) for name in engine.own_columns]), engine.fields.recorded)
+
+
+def _has_dropped_columns(engine: Engine) -> bool:
+    """Returns whether columns were dropped, whose values the marker's checksum may include, and the log no longer has."""
+    return last_field_id(engine.table.schema) > len(list(all_fields(engine.table.schema)))
 
 
 def _is_counted(bucket_range: BucketRange, proof: BucketProof | None) -> bool:
@@ -108,15 +126,24 @@ def _is_counted(bucket_range: BucketRange, proof: BucketProof | None) -> bool:
 
 
 def _compare_checksums(engine: Engine, report: Report, scope: Scope, in_lake: int, in_marker: int) -> None:
+    has_dropped = _has_dropped_columns(engine)
     if any(
         bucket_range.readable != (bucket_range.start, bucket_range.tiered)
         for bucket_range in scope.members
         if bucket_range.start < bucket_range.tiered
     ):
+        if has_dropped:
+            text = "columns were dropped, whose values the checksum in the marker includes, and the log does not hold all rows any more"
+            report.add("values", scope.name, None, f"{in_marker:016x}", f"{in_lake:016x}", text)
+            return
         text = "by the ledger of rounds alone: the log does not hold all of these rows any more"
         report.add("values", scope.name, in_lake == in_marker, f"{in_marker:016x}", f"{in_lake:016x}", text)
         return
     in_log = sum_of(_sum_of_log(engine, bucket_range).checksum for bucket_range in scope.members)
+    if has_dropped:
+        text = "by the log alone: columns were dropped, whose values the checksum in the marker includes"
+        report.add("values", scope.name, in_lake == in_log, f"{in_log:016x}", f"{in_lake:016x}", text)
+        return
     if in_log != in_marker:
         text = f"the marker's checksum is {in_marker:016x}: it is not that of the rows in the log"
     else:

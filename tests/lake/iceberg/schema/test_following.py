@@ -10,6 +10,7 @@ from pyiceberg.types import IntegerType, LongType, StringType
 
 from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
+from support.lakes.lake_proof import rewrite_by_hand
 from tiering.errors import SchemaDrift, SourceChanged
 from tiering.lake.iceberg.schema.columns import lake_columns
 from tiering.lake.rules.upkeep import small_files
@@ -200,3 +201,20 @@ def test_a_tierer_with_older_columns_undoes_nothing(world: EvolvingWorld) -> Non
     with pytest.raises(SourceChanged):
         world.lake.ensure_table(older)
     assert names(world)[1] == ("count", 2)
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["whole log", "cut log"])
+@pytest.mark.parametrize("changes", [(RenameColumn(("qty",), "count"),), (DropColumn(("qty",)),)], ids=["renamed", "dropped"])
+def test_rows_that_another_program_rewrote_after_a_change_are_proved(
+    tmp_path: Path, kind: LakeKind, changes: tuple[SchemaChange, ...], is_cut: bool
+) -> None:
+    world = EvolvingWorld(tmp_path, kind, pa.schema([ORDERS.field("id"), ORDERS.field("qty")]))
+    world.append({"id": 1, "qty": 1}, {"id": 2, "qty": 2})
+    world.tier_now()
+    world.change(*changes)
+    world.append({"id": 3, "count": 3})
+    world.tier_now()
+    rewrite_by_hand(world.lake_properties, world.path)
+    if is_cut:
+        world.cut_log()
+    world.assert_exact()
