@@ -147,7 +147,7 @@ FOREIGN = [
 
 
 def alter(world: EvolvingWorld, how: str) -> None:
-    """What another program does to the lake table."""
+    """Changes the lake table as another program does."""
     with world.iceberg(world.info).update_schema(allow_incompatible_changes=True) as schema:
         match how:
             case "renamed":
