@@ -24,7 +24,7 @@ from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
 from tiering.lake.paimon.reading.clean_rows import clean_rows, live_row_sums
-from tiering.lake.paimon.reading.file_lists import columns, file_lists, marker_at, source_fields
+from tiering.lake.paimon.reading.file_lists import columns, file_lists, has_other_columns, marker_at, source_fields
 from tiering.lake.paimon.reading.health import SizeReader, measure, partition_rows, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
 from tiering.lake.paimon.reading.row_scan import bucket_readers, row_readers
@@ -86,6 +86,7 @@ class PaimonLake:
     columns = staticmethod(columns)
     file_lists = staticmethod(file_lists)
     source_fields = staticmethod(source_fields)
+    has_other_columns = staticmethod(has_other_columns)
     marker_at = staticmethod(marker_at)
     partition_rows = staticmethod(partition_rows)
     row_readers = staticmethod(row_readers)

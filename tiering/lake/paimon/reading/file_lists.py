@@ -20,7 +20,7 @@ from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, ROW_KINDS, SEQUENCE
 from tiering.lake.schema.column_ids import source_in_lake_ids
-from tiering.model.schema.field_ids import field_id, with_metadata
+from tiering.model.schema.field_ids import all_fields, field_id, with_metadata
 from tiering.model.tables import PARTITION_SEPARATOR, SYSTEM_COLUMNS, ChangeType, TableInfo
 
 _LIVE = (ROW_KINDS[ChangeType.INSERT], ROW_KINDS[ChangeType.UPDATE_AFTER])
@@ -51,6 +51,17 @@ def source_fields(table: TableInfo, view: LakeView) -> SourceFields | None:
         return None
     system = [column for column in present if column.name in SYSTEM_COLUMNS]
     return SourceFields(pa.schema([*source_in_lake_ids(table.schema, schema.numbered, recorded), *system]), recorded)
+
+
+def has_other_columns(table: TableInfo, view: LakeView, snapshot_id: int) -> bool:
+    """Compares the source's columns with those of the snapshot's schema. Implements `FollowingLake.has_other_columns`."""
+    loaded = cast(LoadedTable, view.handle)
+    fields, snapshot = source_fields(table, view), loaded.snapshot(snapshot_id)
+    if fields is None:
+        return False
+    schema = None if snapshot is None else loaded.schema.version(int(snapshot.document["schemaId"]))
+    names = {} if schema is None else {field_id(field): field.name for field in all_fields(schema.numbered_all)}
+    return any(names.get(field_id(field)) != field.name for field in all_fields(fields.columns))
 
 
 def file_lists(view: LakeView, snapshot_id: int | None, copies_in: Path | None = None) -> FileLists:
