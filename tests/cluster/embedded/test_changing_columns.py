@@ -220,7 +220,7 @@ class Story:
 
 
 @pytest.mark.parametrize("is_keyed", [False, True], ids=["log", "primary key"])
-@pytest.mark.parametrize("seed", range(examples(6)))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_rows_of_all_versions_of_the_columns_are_read_with_the_present_ones(tmp_path: Path, seed: int, is_keyed: bool) -> None:
     story = Story(tmp_path, seed, is_keyed)
     try:
