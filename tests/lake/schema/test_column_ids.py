@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.clusters.memory_cluster import log_table
 from support.values.schemas import change_of, types
-from tiering.errors import InvalidArgument, MarkerCorrupt, SourceChanged
+from tiering.errors import InvalidArgument, SchemaDrift, SourceChanged
 from tiering.lake.schema.column_ids import ColumnIds, FollowedColumns, followed_columns, lake_columns_of_source, proof_columns, same_fields
 from tiering.model.schema.changes import (
     AddColumn,
@@ -249,7 +249,7 @@ def _check_reading(source: pa.Schema, lake: Lake, held: set[int]) -> None:
 
 def test_a_text_that_is_not_the_property_is_refused() -> None:
     for text in ("", "1", "0;1:1", "x/0;1:1", "0/0;1:1,", "0/0;1:1*", "0/0;-1:1", "0/0;1:1;", "0/0;1:1;{1}"):
-        with pytest.raises(MarkerCorrupt):
+        with pytest.raises(SchemaDrift):
             ColumnIds.parse(text)
     assert ColumnIds.parse("3/7;") == ColumnIds(3, (), 7)
 

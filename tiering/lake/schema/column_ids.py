@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.errors import MarkerCorrupt, SourceChanged
+from tiering.errors import SchemaDrift, SourceChanged
 from tiering.lake.column_names import folded_name
 from tiering.model.schema.changes import FieldPath, can_widen
 from tiering.model.schema.field_ids import (
@@ -87,7 +87,7 @@ class ColumnIds:
 
     @staticmethod
     def parse(text: str) -> ColumnIds:
-        """Returns the ids whose `text` this is. Raises MarkerCorrupt for any other text."""
+        """Returns the ids whose `text` this is. Raises SchemaDrift for any other text."""
         match = _TEXT.fullmatch(text)
         matches = [_RUN.fullmatch(run) for run in match["runs"].split(",")] if match is not None and match["runs"] else []
         if match is None or None in matches:
@@ -112,8 +112,12 @@ class ColumnIds:
             )
 
 
-def _unreadable(text: str) -> MarkerCorrupt:
-    return MarkerCorrupt(f"the property {COLUMN_IDS} of the lake table is {text[:60]!r}, which cannot be read")
+def _unreadable(text: str) -> SchemaDrift:
+    return SchemaDrift(
+        f"the property {COLUMN_IDS} of the lake table is {text[:60]!r}, which cannot be read",
+        hint="Remove the property from the lake table: ALTER TABLE ... UNSET TBLPROPERTIES. Its columns are then found by their names, and "
+        "the next round writes the property again. The rows stay in the log until then.",
+    )
 
 
 def same_fields(source: pa.Schema, lake: pa.Schema, schema_id: int, source_schema_id: int = 0) -> ColumnIds:
