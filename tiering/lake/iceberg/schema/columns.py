@@ -152,6 +152,6 @@ def _id(field: pa.Field[Any]) -> int:
 
 
 def recorded_ids(properties: Mapping[str, str]) -> ColumnIds | None:
-    """Returns the ids in the lake table's property; None if it has none. Raises MarkerCorrupt."""
+    """Returns the ids in the lake table's property; None if it has none. Raises SchemaDrift."""
     text = properties.get(COLUMN_IDS)
     return None if text is None else ColumnIds.parse(text)

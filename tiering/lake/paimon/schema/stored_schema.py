@@ -60,7 +60,7 @@ class StoredSchema:
 
     @property
     def column_ids(self) -> ColumnIds | None:
-        """The fields of the source that the columns hold; None if the table does not record them. Raises MarkerCorrupt."""
+        """The fields of the source that the columns hold; None if the table does not record them. Raises SchemaDrift."""
         text = self.table.options.get(COLUMN_IDS)
         return None if text is None else ColumnIds.parse(text)
 
