@@ -25,6 +25,7 @@ from tiering.errors import (
 )
 from tiering.lake.table_options import ENABLED
 from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo
 from tiering.union_read.plan import base_without_coordinator
 from tiering.union_read.streams.batches import StreamedTable, StreamOptions
@@ -282,6 +283,21 @@ def test_a_column_that_a_user_renames_while_the_lake_part_is_read_is_an_error(wo
 
     with pytest.raises(SchemaDrift, match="'number'"):
         orders.read(end)
+
+
+def test_a_column_that_became_another_one_since_the_stream_began_is_an_error(world: LakeWorld) -> None:
+    table = world.table("orders", buckets=1)
+    world.append(table, 0, 10)
+    orders = query(world, table)
+    orders.run(5)
+    world.storage.alter_table(table.path, {}, [AddColumn(pa.field("later", pa.int64())), DropColumn(("text",))])
+    orders.run(2)
+    assert orders.rows == list(range(7))
+
+    world.storage.alter_table(table.path, {}, [RenameColumn(("id",), "number"), RenameColumn(("later",), "id")])
+    with pytest.raises(SourceChanged, match=r"'id' .* is another column"):
+        orders.run(2)
+    assert orders.rows == list(range(7))
 
 
 def test_partitions_come_and_go(world: LakeWorld) -> None:

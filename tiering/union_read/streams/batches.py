@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
+from tiering.cluster.capabilities import FormerColumns
 from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
 from tiering.model.names import CHANGELOG_SUFFIX, sql_name
 from tiering.model.reading.scans import ReadMoment, ReadScan
@@ -49,6 +50,7 @@ from tiering.union_read.streams.planning import (
     batch_between,
     begin_at,
     check_continues,
+    check_same_columns,
     check_same_table,
     next_offset,
 )
@@ -111,7 +113,8 @@ class StreamedTable:
         if options.starting_offsets != EARLIEST:
             return begin_at(table, options.starting_offsets, self._log(table, None))
         if options.changelog:
-            return StreamOffset(table.table_id, {bucket: ends.log_start for bucket, ends in self._log(table, None).items()})
+            starts = {bucket: ends.log_start for bucket, ends in self._log(table, None).items()}
+            return StreamOffset(table.table_id, starts, schema_id=table.schema_id)
         base = self.checked_base(table) if table.lake_enabled else NO_LAKE
         log = self._log(table, None)
         buckets = {
@@ -122,7 +125,7 @@ class StreamedTable:
         for bucket, offset in buckets.items():
             check_reachable(table, bucket, offset, log[bucket])
         if base.view is None or base.view.head is None:
-            return StreamOffset(table.table_id, buckets)
+            return StreamOffset(table.table_id, buckets, schema_id=table.schema_id)
         if base.moved_back:
             raise InvalidArgument(
                 f"a stream of {table.path} cannot begin with the lake copy: another tiering service may have left rows of the bucket "
@@ -132,7 +135,7 @@ class StreamedTable:
             )
         files = self._readers_at(table, base.view.head, ReadScan())
         lake = LakePart(base.view.head, len(files), mark=mark_of(base.view, base.view.head))
-        return StreamOffset(table.table_id, buckets, lake if files else None)
+        return StreamOffset(table.table_id, buckets, lake if files else None, schema_id=table.schema_id)
 
     def _log(self, table: TableInfo, start: StreamOffset | None) -> Log:
         """Returns the log of the existing buckets. `start` None: of all buckets, because those that are missing would be read from 0.
@@ -163,6 +166,8 @@ class StreamedTable:
         """
         table = self.cluster.table(options.path)
         check_same_table(table, end)
+        if isinstance(self.cluster, FormerColumns) and end.schema_id not in (0, table.schema_id):
+            check_same_columns(table, self.cluster.columns_at(table.table_id, end.schema_id), scan.columns or table.schema.names)
         batch = batch_between(start, end)
         lake = self._lake_readers(table, batch.lake, scan)
         first = 0 if batch.lake is None else batch.lake.files_done

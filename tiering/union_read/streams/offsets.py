@@ -47,6 +47,8 @@ class StreamOffset:
     vanished: Offsets = field(default_factory=dict)
     """Per bucket the next log offset to read, if the cluster no longer lists the bucket's partition. Partition ids are never reused, so
     such a bucket returns only if the list was out of date. Then it is read from here."""
+    schema_id: int = 0
+    """`TableInfo.schema_id` when the stream began; 0 = unknown. The stream means its columns by the names that they had then."""
 
     def next_in(self, bucket: BucketKey) -> int:
         """Returns the next log offset of the bucket to read."""
@@ -68,6 +70,8 @@ def _fields(offset: StreamOffset) -> dict[str, Any]:
         fields["begin"] = _fields(offset.begin)
     if offset.vanished:
         fields["vanished"] = _named(offset.vanished)
+    if offset.schema_id:
+        fields["schema"] = offset.schema_id
     return fields
 
 
@@ -96,6 +100,7 @@ def _offset(fields: dict[str, Any]) -> StreamOffset:
         None if lake is None else _lake_part(lake),
         None if begin is None else _offset(begin),
         _of_buckets(fields.get("vanished", {})),
+        _natural(fields.get("schema", 0)),
     )
 
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from tiering.errors import InvalidArgument, LogBehindLake, LogTruncated, TableMismatch
+import pyarrow as pa
+
+from tiering.errors import InvalidArgument, LogBehindLake, LogTruncated, SourceChanged, TableMismatch
+from tiering.model.schema.field_ids import children, identity
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 from tiering.union_read.streams.offsets import RESTART_HINT, LakePart, StreamOffset
 
@@ -52,13 +56,14 @@ class Batch:
 def begin_at(table: TableInfo, starting_offsets: str, log: Log) -> StreamOffset:
     """Returns where a stream begins that reads no lake copy: `latest`, or JSON of offsets per bucket. Raises InvalidArgument."""
     if starting_offsets == LATEST:
-        return StreamOffset(table.table_id, {bucket: ends.log_end for bucket, ends in log.items()})
+        return StreamOffset(table.table_id, {bucket: ends.log_end for bucket, ends in log.items()}, schema_id=table.schema_id)
     offsets = _named_offsets(starting_offsets)
     if offsets.keys() != log.keys():
         missing, unknown = (_names(keys) for keys in (log.keys() - offsets.keys(), offsets.keys() - log.keys()))
         problem = f"lacks the buckets {missing}" if missing else f"names buckets that do not exist: {unknown}"
         raise InvalidArgument(f"`startingOffsets` of the stream of {table.path} {problem}", hint=JSON_HINT, table_path=table.path)
-    return StreamOffset(table.table_id, {bucket: _resolved(table, bucket, offsets[bucket], ends) for bucket, ends in log.items()})
+    buckets = {bucket: _resolved(table, bucket, offsets[bucket], ends) for bucket, ends in log.items()}
+    return StreamOffset(table.table_id, buckets, schema_id=table.schema_id)
 
 
 def _named_offsets(text: str) -> dict[BucketKey, int]:
@@ -87,6 +92,25 @@ def _resolved(table: TableInfo, bucket: BucketKey, offset: int, ends: BucketOffs
 
 def _names(buckets: Collection[BucketKey]) -> str:
     return ", ".join(str(bucket) for bucket in sorted(buckets, key=BucketKey.sort_key)[:10])
+
+
+def check_same_columns(table: TableInfo, former: pa.Schema, columns: Sequence[str]) -> None:
+    """Raises SourceChanged if one of `columns` now is another column than the one of that name in `former`, or has another one in it."""
+    for name in columns:
+        before, present = former.get_field_index(name), table.schema.get_field_index(name)
+        if before >= 0 and present >= 0 and not _is_same_field(former.field(before), table.schema.field(present)):
+            raise SourceChanged(
+                f"the column {name!r} of {table.path} is another column than the one of that name when the stream began",
+                hint=RESTART_HINT,
+                table_path=table.path,
+                column=name,
+            )
+
+
+def _is_same_field(before: pa.Field[Any], present: pa.Field[Any]) -> bool:
+    fields = {field.name: field for field in children(present.type)}
+    pairs = [(field, fields[field.name]) for field in children(before.type) if field.name in fields]
+    return identity(before) == identity(present) and all(_is_same_field(*pair) for pair in pairs)
 
 
 def check_continues(table: TableInfo, start: StreamOffset, log: Log, *, fail_on_data_loss: bool) -> None:
@@ -153,7 +177,7 @@ def next_offset(start: StreamOffset, log: Log, file_records: Sequence[int], limi
     before = {**start.vanished, **start.buckets}
     ends = {bucket: start.next_in(bucket) + read[bucket] for bucket in log if bucket in before or read[bucket]}
     vanished = sorted(before.keys() - log.keys(), key=BucketKey.sort_key)[-MAX_VANISHED:]
-    return StreamOffset(start.table_id, ends, vanished={bucket: before[bucket] for bucket in vanished})
+    return StreamOffset(start.table_id, ends, vanished={bucket: before[bucket] for bucket in vanished}, schema_id=start.schema_id)
 
 
 def _files_of_batch(file_records: Sequence[int], max_records: int | None) -> int:
