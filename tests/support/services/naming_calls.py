@@ -119,6 +119,9 @@ def _answer(service: GuardedService, channel: grpc.Channel, method: str, fields:
 def without_names(text: str, named: Named) -> str:
     """The answer without the words of the question."""
     path, table_id = named
-    for word, placeholder in ((path.table_name, "TABLE"), (f"id {table_id}", "id ID"), (f"'{path.database_name}'", "'DATABASE'")):
+    database = path.database_name
+    words = {path.table_name: "TABLE", f"id {table_id}": "id ID", f"'{database}'": "'DATABASE'"}
+    words |= {f"database {database} ": "database DATABASE ", f'"{database}"': '"DATABASE"'}
+    for word, placeholder in words.items():
         text = text.replace(word, placeholder)
     return text.replace(f"{path.database_name}.TABLE", "DATABASE.TABLE")

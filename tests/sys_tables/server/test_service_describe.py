@@ -180,7 +180,7 @@ def test_every_option_that_a_table_may_have_is_shown(run: Run) -> None:
         "iceberg.write.metadata.metrics.column.password": "none",
         "table.log.ttl": "7 d",
     }
-    secrets = {"table.signing": "hunter2", "iceberg.s3.secret-access-key": "hunter2"}
+    secrets = {"table.datalake.iceberg.signing": "hunter2", "signing": "hunter2", "iceberg.s3.secret-access-key": "hunter2"}
 
     async def scenario() -> None:
         async with serving(MemoryCoordinator([table_info("d.t", properties=options | secrets)])) as client:
