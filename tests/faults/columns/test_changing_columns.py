@@ -11,10 +11,10 @@ import pytest
 
 from support.depth import examples
 from support.evolving.stories import EvolvingStory
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, LakeKind
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN, LakeKind
 from tiering.lake.rules.upkeep import small_files
 
-KINDS = (ICEBERG, ICEBERG_CLEAN)
+KINDS = (ICEBERG, ICEBERG_CLEAN, PAIMON, PAIMON_CLEAN)
 STORIES = 3
 """Stories of each kind of table in CI."""
 
