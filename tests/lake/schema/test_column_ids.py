@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from support.clusters.memory_cluster import log_table
 from support.values.schemas import change_of, types
 from tiering.errors import InvalidArgument, SchemaDrift, SourceChanged
-from tiering.lake.schema.column_ids import ColumnIds, FollowedColumns, followed_columns, lake_columns_of_source, proof_columns, same_fields
+from tiering.lake.schema.column_ids import (
+    ColumnIds,
+    FollowedColumns,
+    followed_columns,
+    ids_of_table,
+    lake_columns_of_source,
+    proof_columns,
+    same_fields,
+)
 from tiering.model.schema.changes import (
     AddColumn,
     After,
@@ -58,7 +66,7 @@ class Lake:
 
     def __init__(self, source: pa.Schema, *, keep_dropped: bool = True) -> None:
         self.columns = created(source, 101)
-        self.recorded: ColumnIds | None = same_fields(source, self.columns, 0)
+        self.recorded: ColumnIds | None = same_fields(replace(log_table(), schema=source), self.columns)
         self.last_id = max(field_id(field) or 0 for field in all_fields(self.columns))
         self._keep_dropped = keep_dropped
 
@@ -248,23 +256,30 @@ def _check_reading(source: pa.Schema, lake: Lake, held: set[int]) -> None:
 
 
 def test_a_text_that_is_not_the_property_is_refused() -> None:
-    for text in ("", "1", "0;1:1", "x/0;1:1", "0/0;1:1,", "0/0;1:1*", "0/0;-1:1", "0/0;1:1;", "0/0;1:1;{1}"):
+    for text in ("", "1", "0/0;1:1", "x/0/1;1:1", "0/0/1;1:1,", "0/0/1;1:1*", "0/0/1;-1:1", "0/0/1;1:1;", "0/0/1;1:1;{1}"):
         with pytest.raises(SchemaDrift):
             ColumnIds.parse(text)
-    assert ColumnIds.parse("3/7;") == ColumnIds(3, (), 7)
+    assert ColumnIds.parse("3/7/9;") == ColumnIds(3, (), 7, table_id=9)
 
 
 def test_an_older_schema_of_the_source_does_not_undo_what_the_lake_follows() -> None:
-    recorded = ColumnIds.parse("2/5;1:1*12,14:20")
-    assert recorded.text() == "2/5;1:1*12,14:20"
+    recorded = ColumnIds.parse("2/5/1;1:1*12,14:20")
+    assert recorded.text() == "2/5/1;1:1*12,14:20"
     recorded.check_source(replace(log_table(), schema_id=5))
     with pytest.raises(SourceChanged, match="follows the columns of the source's schema 5, but this round was planned with its schema 4"):
         recorded.check_source(replace(log_table(), schema_id=4))
 
 
+def test_the_ids_of_a_table_that_was_created_again_do_not_count() -> None:
+    recorded = ColumnIds.parse("2/5/1;1:1*12")
+    assert ids_of_table(recorded, log_table(1)) is recorded
+    assert ids_of_table(recorded, log_table(2)) is None
+    assert ids_of_table(None, log_table(1)) is None
+
+
 def test_a_type_that_the_lake_holds_as_it_is_stays() -> None:
     source, lake = schema(at=pa.timestamp("us")), created(schema(at=pa.timestamp("ms")), 1)
-    recorded = same_fields(source, lake, 0)
+    recorded = same_fields(replace(log_table(), schema=source), lake)
     assert followed_columns(source, lake, recorded, 1, lake_type).misfit is not None
     followed = followed_columns(source, lake, recorded, 1, lake_type, holds_type=lambda former, target: former.id == target.id)
     assert (followed.misfit, followed.changes, followed.columns) == (None, (), lake)

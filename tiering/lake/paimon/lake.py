@@ -42,7 +42,7 @@ from tiering.lake.paimon.table_state import TableState
 from tiering.lake.paimon.upkeep.planning import merge_small_files, plan_upkeep
 from tiering.lake.rules.base_check import is_of_another
 from tiering.lake.rules.hints import absent_hint, absent_table
-from tiering.lake.schema.column_ids import lake_columns_of_source
+from tiering.lake.schema.column_ids import ids_of_table, lake_columns_of_source
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.model.upkeep import ExpiryOrder, UpkeepOrder
@@ -138,10 +138,7 @@ class PaimonLake:
         return ()
 
     def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
-        schema = cast(LoadedTable, view.handle).schema
-        if schema.column_ids is not None:
-            schema.column_ids.check_source(table)
-        return check_drift(table, schema).changes
+        return check_drift(table, cast(LoadedTable, view.handle).schema).changes
 
     def check_fit(self, table: TableInfo) -> None:
         if (loaded := self._load(table.path)) is not None:
@@ -241,10 +238,8 @@ class PaimonLake:
         columns too.
         """
         for _ in range(EVOLVE_ATTEMPTS):
-            if (recorded := loaded.schema.column_ids) is not None:
-                recorded.check_source(table)
             followed = check_drift(table, loaded.schema)
-            is_recorded = recorded is not None or not followed.pairs
+            is_recorded = ids_of_table(loaded.schema.column_ids, table) is not None or not followed.pairs
             if (is_recorded and not followed.changes) or is_of_another(table, view_of(loaded)):
                 return loaded
             with lake_errors(f"change the columns of the lake table {table.path}", table_path=table.path), opened_table(loaded) as folder:

@@ -42,7 +42,7 @@ from tiering.model.tables import TableInfo
 
 COLUMN_IDS = "lakeward.column-ids"
 """Name of the lake table's property, whose value is `ColumnIds.text`."""
-_TEXT = re.compile(r"(?P<schema>\d+)/(?P<source>\d+);(?P<runs>[^;]*)(;(?P<names>\{.*\}))?", re.ASCII | re.DOTALL)
+_TEXT = re.compile(r"(?P<schema>\d+)/(?P<source>\d+)/(?P<table>\d+);(?P<runs>[^;]*)(;(?P<names>\{.*\}))?", re.ASCII | re.DOTALL)
 _RUN = re.compile(r"(\d+):(\d+)(?:\*(\d+))?", re.ASCII)
 
 LakeType = Callable[[pa.DataType], pa.DataType]
@@ -56,7 +56,7 @@ class ColumnIds:
     """The fields of a lake table: pairs of a source's and a lake's field id, in the order that the source's fields had.
 
     `schema_id` is the id of the lake table's schema with which the pairs were written. `source_schema_id` is the `TableInfo.schema_id` of
-    the source then.
+    the source then, and `table_id` its table id: the ids say nothing about the columns of a table that was created again.
     """
 
     schema_id: int
@@ -64,6 +64,7 @@ class ColumnIds:
     source_schema_id: int = 0
     proof_names: Mapping[int, str] = dataclass_field(default_factory=dict)
     """The names of lake fields in checksums of rows (`proof_columns`), by field id, unless it is their present name."""
+    table_id: int = 0
 
     @property
     def lake_ids(self) -> Mapping[int, int]:
@@ -71,9 +72,10 @@ class ColumnIds:
         return dict(self.pairs)
 
     def text(self) -> str:
-        """Returns the value of the property, such as `0/3;1:1*12,14:20;{"20": "qty"}`.
+        """Returns the value of the property, such as `0/3/7;1:1*12,14:20;{"20": "qty"}`.
 
-        The schema ids are 0 and 3. The fields are twelve fields from 1 on, and the field 14 as 20, whose name in checksums is `qty`.
+        The schema ids are 0 and 3, and the table id is 7. The fields are twelve fields from 1 on, and the field 14 as 20, whose name in
+        checksums is `qty`.
         """
         runs: list[list[int]] = []
         for source, lake in self.pairs:
@@ -83,7 +85,7 @@ class ColumnIds:
                 runs.append([source, lake, 1])
         pairs = ",".join(f"{source}:{lake}" + (f"*{count}" if count > 1 else "") for source, lake, count in runs)
         names = {str(number): name for number, name in self.proof_names.items()}
-        return f"{self.schema_id}/{self.source_schema_id};{pairs}" + (f";{json.dumps(names)}" if names else "")
+        return f"{self.schema_id}/{self.source_schema_id}/{self.table_id};{pairs}" + (f";{json.dumps(names)}" if names else "")
 
     @staticmethod
     def parse(text: str) -> ColumnIds:
@@ -100,7 +102,7 @@ class ColumnIds:
             names = {int(number): str(name) for number, name in json.loads(match["names"] or "{}").items()}
         except ValueError as error:
             raise _unreadable(text) from error
-        return ColumnIds(int(match["schema"]), tuple(pairs), int(match["source"]), names)
+        return ColumnIds(int(match["schema"]), tuple(pairs), int(match["source"]), names, int(match["table"]))
 
     def check_source(self, table: TableInfo) -> None:
         """Raises SourceChanged if the lake table already follows a newer schema of the source than that of `table`."""
@@ -120,10 +122,15 @@ def _unreadable(text: str) -> SchemaDrift:
     )
 
 
-def same_fields(source: pa.Schema, lake: pa.Schema, schema_id: int, source_schema_id: int = 0) -> ColumnIds:
+def ids_of_table(recorded: ColumnIds | None, table: TableInfo) -> ColumnIds | None:
+    """Returns the recorded ids; None if they are those of another table of this name."""
+    return None if recorded is None or recorded.table_id != table.table_id else recorded
+
+
+def same_fields(table: TableInfo, lake: pa.Schema) -> ColumnIds:
     """Returns the ids of a new lake table, whose columns were created from those of the source and have the same names and order."""
-    pairs = zip(_ids(source), _ids(lake), strict=True)
-    return ColumnIds(schema_id, tuple(pairs), source_schema_id)
+    pairs = zip(_ids(table.schema), _ids(lake), strict=True)
+    return ColumnIds(0, tuple(pairs), table.schema_id, table_id=table.table_id)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_the_property_of_a_new_lake_table_names_its_ids(world: EvolvingWorld) ->
     world.append(order(1))
     world.tier_now()
     iceberg = world.iceberg(world.info)
-    expected = same_fields(world.info.schema, lake_columns(iceberg.schema()), 0, 1)
+    expected = same_fields(world.info, lake_columns(iceberg.schema()))
     assert ColumnIds.parse(iceberg.properties[COLUMN_IDS]) == expected
     assert len(iceberg.metadata.schemas) == 1
     world.assert_exact()

@@ -102,8 +102,8 @@ def test_one_schema_file_has_all_changes_and_the_ids(kit: PaimonKit) -> None:
     table.change(RenameColumn(("qty",), "quantity"), ChangeComment(("price",), "net"), DropColumn(("place",)))
     table.add({"id": 2, "quantity": 7})
     first, second = documents(kit, table)
-    assert first["options"][COLUMN_IDS] == "0/1;1:0*4,5:6,6:4*2,8:536864767,9:536877055*2,11:7*2"
-    assert second["options"][COLUMN_IDS].startswith("1/2;")
+    assert first["options"][COLUMN_IDS] == "0/1/7;1:0*4,5:6,6:4*2,8:536864767,9:536877055*2,11:7*2"
+    assert second["options"][COLUMN_IDS].startswith("1/2/7;")
     named = {field["id"]: (field["name"], field["type"], field.get("description")) for field in second["fields"]}
     assert named[1] == ("quantity", "INT NOT NULL", None)
     assert named[2] == ("price", "DECIMAL(9, 2)", "net")
@@ -146,7 +146,7 @@ def test_a_table_of_an_older_version_gets_the_ids_and_follows(kit: PaimonKit) ->
     table.change(RenameColumn(("qty",), "quantity"), AddColumn(pa.field("qty", pa.string())))
     kit.lake.ensure_table(table.table)
     assert [row["quantity"] for row in table.by_readers()] == [5]
-    assert documents(kit, table)[1]["options"][COLUMN_IDS].startswith("1/2;")
+    assert documents(kit, table)[1]["options"][COLUMN_IDS].startswith("1/2/7;")
 
 
 @pytest.mark.parametrize(

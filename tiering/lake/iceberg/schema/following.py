@@ -31,7 +31,7 @@ from tiering.lake.iceberg.schema.drift import (
 )
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate, schema_id_of
 from tiering.lake.iceberg.schema.types import iceberg_type
-from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, matched_fields
+from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, ids_of_table, matched_fields
 from tiering.lake.table_options import ON_DROP_COLUMN, OnDropColumn
 from tiering.model.schema.field_ids import field_id, last_field_id
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo
@@ -45,7 +45,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
     """
     if not last_field_id(table.schema):
         return _additions(metadata, missing_columns(table, metadata))
-    recorded = recorded_ids(metadata.properties)
+    recorded = ids_of_table(recorded_ids(metadata.properties), table)
     expected = check_form(table, metadata)
     if recorded is None:
         check_ids(table, metadata)
@@ -69,7 +69,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
     if recorded is not None and not followed.changes:
         return None
     target = iceberg_schema(followed.columns, schema) if followed.changes else schema
-    ids = ColumnIds(schema_id_of(target, metadata), followed.pairs, table.schema_id, followed.proof_names)
+    ids = ColumnIds(schema_id_of(target, metadata), followed.pairs, table.schema_id, followed.proof_names, table.table_id)
     return SchemaUpdate(target, followed.changes, {COLUMN_IDS: ids.text()})
 
 

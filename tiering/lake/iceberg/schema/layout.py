@@ -214,7 +214,7 @@ def _column_ids(table: TableInfo, schema: Schema) -> dict[str, str]:
     """
     if not last_field_id(table.schema):
         return {}
-    ids = same_fields(table.schema, lake_columns(assign_fresh_schema_ids(schema)), 0, table.schema_id)
+    ids = same_fields(table, lake_columns(assign_fresh_schema_ids(schema)))
     return {COLUMN_IDS: ids.text()}
 
 

@@ -16,7 +16,7 @@ from tiering.lake.paimon.schema.layout import BUCKET, BUCKET_KEY, SYSTEM_FIELDS,
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.schema.types import holds, lake_type
 from tiering.lake.rules.hints import keeping_table_hint, new_table_hint, tier_call
-from tiering.lake.schema.column_ids import FollowedColumns, followed_columns, matched_fields
+from tiering.lake.schema.column_ids import FollowedColumns, followed_columns, ids_of_table, matched_fields
 from tiering.lake.table_options import ON_DROP_COLUMN, OnDropColumn
 from tiering.model.schema.field_ids import first_name, has_field_ids
 from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
@@ -26,16 +26,18 @@ def check_drift(table: TableInfo, schema: StoredSchema) -> FollowedColumns:
     """Returns the columns that this lake table shall have after its source; they are the present ones if `changes` is empty.
 
     Raises SchemaDrift naming the first column or option that was changed by another program, or the first column that the lake table cannot
-    follow.
+    follow. Raises SourceChanged if the lake table already follows newer columns of the source.
     """
     layout = table_layout(table, schema.layout)
     _check_options(table.path, layout, schema)
     if schema.layout.has_row_offsets:
         for column in SYSTEM_FIELDS:
             _check_system_column(table.path, column, schema)
-    recorded = schema.column_ids
+    recorded = ids_of_table(schema.column_ids, table)
     if recorded is None:
         _check_unrecorded(table, schema)
+    else:
+        recorded.check_source(table)
     former = None if recorded is None else schema.version(recorded.schema_id)
     followed = followed_columns(
         table.schema,

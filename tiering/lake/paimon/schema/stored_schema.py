@@ -102,7 +102,7 @@ def first_schema(table: TableInfo, layout: TableLayout, options: dict[str, str])
     if has_field_ids(table.schema):
         own = first.fields[: len(table.schema)]
         with_comments(own, table.schema)
-        first.options[COLUMN_IDS] = same_fields(table.schema, numbered_columns(own), 0, table.schema_id).text()
+        first.options[COLUMN_IDS] = same_fields(table, numbered_columns(own)).text()
     return _text(first)
 
 
@@ -119,7 +119,8 @@ def next_schema(table: TableInfo, schema: StoredSchema, followed: FollowedColumn
     if followed.pairs:
         ids = renumbered(followed.columns, numbered_columns(own))
         pairs = tuple((source_id, ids[lake_id]) for source_id, lake_id in followed.pairs)
-        options[COLUMN_IDS] = ColumnIds(schema.schema_id + 1, pairs, table.schema_id, followed.proof_names).text()
+        recorded = ColumnIds(schema.schema_id + 1, pairs, table.schema_id, followed.proof_names, table.table_id)
+        options[COLUMN_IDS] = recorded.text()
     following = TableSchema(
         TableSchema.CURRENT_VERSION,
         schema.schema_id + 1,
