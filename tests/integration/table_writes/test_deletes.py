@@ -91,3 +91,10 @@ def test_rows_of_a_log_table_are_not_deleted(spark: SparkSession, service: Deplo
     service.create(TablePath("sales", "kept"), freshness="1 h")
 
     assert "cannot delete rows of fluss.sales.kept: it has no primary key" in complaint(spark, "DELETE FROM fluss.sales.kept WHERE id = 1")
+
+
+def test_merge_is_refused_and_changes_nothing(spark: SparkSession, table: str) -> None:
+    before = ids(spark, table)
+    merge = f"MERGE INTO {table} t USING (SELECT 5L AS n) s ON t.id = s.n WHEN MATCHED THEN DELETE"
+    assert "MERGE INTO TABLE" in complaint(spark, merge)
+    assert ids(spark, table) == before
