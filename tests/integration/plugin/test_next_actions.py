@@ -106,8 +106,8 @@ def test_a_column_that_drifted(world: LakeWorld, sql: Sql, break_it: Callable[[S
     prove_whole(source)
 
 
-def test_a_column_that_is_too_narrow(world: LakeWorld, sql: Sql) -> None:
-    """A user created the lake table before the first round."""
+def test_a_column_that_is_too_narrow_needs_no_statement(world: LakeWorld, sql: Sql) -> None:
+    """A user created the lake table before the first round, which widens the column."""
     source = Source(world, False, False)
     layout = table_layout(source.info)
     narrow = [field.model_copy(update={"field_type": IntegerType()}) if field.name == "id" else field for field in layout.schema.fields]
@@ -115,8 +115,6 @@ def test_a_column_that_is_too_narrow(world: LakeWorld, sql: Sql) -> None:
     catalog.create_namespace_if_not_exists("sales")
     catalog.create_table("sales.orders", Schema(*narrow), partition_spec=layout.spec, sort_order=layout.sort_order)
     source.write()
-    fail(source, "SchemaDrift")
-    assert follow(world, sql) == ["ALTER TABLE lake.sales.orders ALTER COLUMN id TYPE bigint"]
     prove_whole(source)
 
 

@@ -29,7 +29,7 @@ class FlussDatabase(FlussCluster):
         self._memory_of_folder = FlussMemory(folder)
         super().__init__(connection, FlussClient(connection), settings_of(servers), self._memory_of_folder)
         self._database = database
-        self._writer = writer
+        self._shared_writer = writer
 
     def close(self) -> None:
         super().close()
@@ -44,34 +44,34 @@ class FlussDatabase(FlussCluster):
         return super().tables(database_name or self._database)
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        self._writer.check_options(properties)
+        self._shared_writer.check_options(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        self._writer.create_database(name, ignore_if_exists)
+        self._shared_writer.create_database(name, ignore_if_exists)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         try:
-            self._writer.create_table(path, spec, ignore_if_exists)
+            self._shared_writer.create_table(path, spec, ignore_if_exists)
         except ClusterUnavailable:  # the coordinator of 0.9.1 at times never hears of a table, which then gets no leader
             restart_coordinators()
-            self._writer.create_table(path, spec, ignore_if_exists=True)
+            self._shared_writer.create_table(path, spec, ignore_if_exists=True)
         return self.table(path)
 
     def drop_table(self, path: TablePath) -> None:
-        self._writer.drop_table(path)
+        self._shared_writer.drop_table(path)
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], changes: Sequence[SchemaChange] = ()) -> TableInfo:
-        self._writer.alter_table(path, set_properties, changes)
+        self._shared_writer.alter_table(path, set_properties, changes)
         return self.table(path)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        self._writer.drop_partition(path, partition_name)
+        self._shared_writer.drop_partition(path, partition_name)
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        return self._writer.append(path, rows, writer_id, sequence)
+        return self._shared_writer.append(path, rows, writer_id, sequence)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        return self._writer.upsert(path, rows, writer_id, sequence)
+        return self._shared_writer.upsert(path, rows, writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        return self._writer.delete(path, keys, writer_id, sequence)
+        return self._shared_writer.delete(path, keys, writer_id, sequence)
