@@ -33,7 +33,8 @@ def test_every_privilege_has_a_row_for_each_kind_of_resource() -> None:
 def test_a_row_has_what_needs_its_privilege_and_nothing_else() -> None:
     assert row("WRITE on a table or database").endswith(
         "|  |  | `EmbeddedCluster.Append`, `EmbeddedCluster.CreateDatabase`, `EmbeddedCluster.CreateTable`, `EmbeddedCluster.Delete`, "
-        "`EmbeddedCluster.Upsert` |"
+        "`EmbeddedCluster.Upsert`, `TableDefinitions.AddPartitions`, `TableDefinitions.CreateDatabase`, "
+        "`TableDefinitions.CreateTable`, `TableWrites.OpenWrite` |"
     )
     assert "`validation_results` (`details`)" in row("SELECT on a table or database")
     assert "`sweep_lake`" in row("OPERATE on a table or database")
