@@ -66,6 +66,10 @@ class Day:
         """A date, exactly."""
         return Day(day.toordinal() - _EPOCH_ORDINAL)
 
+    def as_date(self) -> date:
+        """Raises ValueError outside the years 1 to 9999."""
+        return date.fromordinal(_EPOCH_ORDINAL + self.days)
+
 
 Value = str | int | float | bool | Instant | Day | None
 """A literal of a statement; None is NULL."""

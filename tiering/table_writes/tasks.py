@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,16 +91,11 @@ def run_task(data: bytes, task: int, rows: Iterable[pa.RecordBatch]) -> int:
     if first is None:
         return 0
     with _writer(argument, work, task) as writer:
-        fitted = (_as_stored(batch, schema) for batch in _chained(first, batches))
+        fitted = (_as_stored(batch, schema) for batch in itertools.chain([first], batches))
         for sequence, batch in enumerate(cut_batches(fitted, writer.limits)):
             writer.write(sequence, batch)
             written += batch.num_rows
     return written
-
-
-def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from others
 
 
 def _as_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

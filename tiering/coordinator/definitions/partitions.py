@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from tiering.model.tables import PARTITION_SEPARATOR, Partition, TableInfo
 from tiering.rpc.v1 import definitions_pb2 as pb
 from tiering.wire.procedure_calls import literal_from_pb
 
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _PIECE_BYTES = 1 << 20
 
 
@@ -39,7 +37,7 @@ def _text(table: TableInfo, column: str, literal: Any) -> str:
     value = literal_from_pb(literal)
     if value is None:
         raise InvalidData(f"partition column {column!r}: a partition has no NULL", column=column)
-    plain = date.fromordinal(_EPOCH_ORDINAL + value.days) if isinstance(value, Day) else value
+    plain = value.as_date() if isinstance(value, Day) else value
     return partition_values(column, pa.array([plain], table.schema.field(column).type))[0]
 
 

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from tiering.model.schema.field_ids import (
     field_id,
     first_name,
     with_children,
+    with_inner,
     with_metadata,
     without_field_ids,
 )
@@ -66,7 +68,7 @@ class ColumnIds:
     """The names of lake fields in checksums of rows (`proof_columns`), by field id, unless it is their present name."""
     table_id: int = 0
 
-    @property
+    @cached_property
     def lake_ids(self) -> Mapping[int, int]:
         """The lake's ids by the source's ids."""
         return dict(self.pairs)
@@ -174,7 +176,7 @@ def followed_columns(
     if recorded is not None:
         follower.check_dropped(source, lake, recorded)
         follower.check_renamed(lake, recorded_lake)
-        follower.follows_order = _has_new_order(source, lake, recorded)
+        follower.follows_order = _has_new_order(source, recorded)
     columns = pa.schema(follower.fields(list(source), list(lake), ()))
     names = _proof_names(lake, columns, {} if recorded is None else recorded.proof_names)
     return FollowedColumns(
@@ -201,11 +203,9 @@ def source_in_lake_ids(source: pa.Schema, lake: pa.Schema, recorded: ColumnIds |
     matches = matched_fields(source, lake, recorded)
 
     def renumbered(field: pa.Field[Any], parent: FieldPath) -> pa.Field[Any]:
-        path, kind = (*parent, field.name), field.type
-        if kind.num_fields:
-            kind = with_children(kind, [renumbered(inner, path) for inner in children(kind)])
+        path = (*parent, field.name)
         number = matches.get(path)
-        return with_metadata(field.with_type(kind), {FIELD_ID: None if number is None else str(number)})
+        return with_metadata(with_inner(field, lambda inner: renumbered(inner, path)), {FIELD_ID: None if number is None else str(number)})
 
     return pa.schema([renumbered(field, ()) for field in source])
 
@@ -221,11 +221,9 @@ def proof_columns(lake: pa.Schema, recorded: ColumnIds | None) -> pa.Schema:
 
 
 def _named_for_proof(field: pa.Field[Any], names: Mapping[int, str]) -> pa.Field[Any]:
-    kind = field.type
-    if kind.num_fields:
-        kind = with_children(kind, [_named_for_proof(inner, names) for inner in children(kind)])
     number = field_id(field)
-    return field.with_type(kind).with_name(field.name if number is None else names.get(number, field.name))
+    name = field.name if number is None else names.get(number, field.name)
+    return with_inner(field, lambda inner: _named_for_proof(inner, names)).with_name(name)
 
 
 def _proof_names(before: pa.Schema, after: pa.Schema, recorded: Mapping[int, str]) -> Mapping[int, str]:
@@ -394,7 +392,8 @@ class _Follower:
         places = {field_id(field): place for place, field in enumerate(lake)}
         present = [places[field_id(field)] for field in target if field_id(field) in places]
         target_ids = [field_id(field) for field in (*target, *kept)]
-        now = [field_id(field) for field in lake if field_id(field) in target_ids]
+        staying = frozenset(target_ids)
+        now = [field_id(field) for field in lake if field_id(field) in staying]
         if not parent and not self.follows_order and present != sorted(present):
             return sorted((*target, *kept), key=lambda field: places.get(field_id(field), len(places)))
         if now != [number for number in target_ids if number in places]:
@@ -405,11 +404,11 @@ class _Follower:
         self.misfit = self.misfit or (_text(path), difference)
 
 
-def _has_new_order(source: pa.Schema, lake: pa.Schema, recorded: ColumnIds) -> bool:
+def _has_new_order(source: pa.Schema, recorded: ColumnIds) -> bool:
     """Whether the order of the source's columns differs from that with which the ids were recorded."""
-    columns = [field_id(field) for field in source]
-    before = [number for number, _ in recorded.pairs if number in columns]
-    return [number for number in columns if number in before] != before
+    columns = dict.fromkeys(field_id(field) for field in source)
+    before = dict.fromkeys(number for number, _ in recorded.pairs if number in columns)
+    return [number for number in columns if number in before] != [*before]
 
 
 def _paths(kind: pa.Schema | pa.DataType, parent: FieldPath = ()) -> Iterator[tuple[FieldPath, int]]:
@@ -436,10 +435,7 @@ def _pairs(source: pa.Schema, columns: pa.Schema, recorded: ColumnIds | None) ->
 
 def _renumbered(field: pa.Field[Any], numbers: Mapping[int, int], unused: Iterator[int]) -> pa.Field[Any]:
     number = numbers.get(field_id(field) or 0) or next(unused)
-    kind = field.type
-    if kind.num_fields:
-        kind = with_children(kind, [_renumbered(inner, numbers, unused) for inner in children(kind)])
-    return with_metadata(field.with_type(kind), {FIELD_ID: str(number)})
+    return with_metadata(with_inner(field, lambda inner: _renumbered(inner, numbers, unused)), {FIELD_ID: str(number)})
 
 
 def _text(path: FieldPath) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.model.schema.field_ids import FIELD_ID, children, with_children, with_metadata
+from tiering.model.schema.field_ids import FIELD_ID, with_inner, with_metadata
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 """Key by which pyarrow names the field id in a field's metadata."""
@@ -18,7 +18,5 @@ def stored_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def _stored_field(field: pa.Field[Any]) -> pa.Field[Any]:
-    kind, number = field.type, (field.metadata or {}).get(FIELD_ID_KEY)
-    if kind.num_fields:
-        kind = with_children(kind, [_stored_field(inner) for inner in children(kind)])
-    return with_metadata(field.with_type(kind), {FIELD_ID: None if number is None else number.decode()})
+    number = (field.metadata or {}).get(FIELD_ID_KEY)
+    return with_metadata(with_inner(field, _stored_field), {FIELD_ID: None if number is None else number.decode()})

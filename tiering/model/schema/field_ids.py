@@ -7,7 +7,7 @@ ids, and of tables of older versions, have none: there a field is identified by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import pyarrow as pa
@@ -57,10 +57,7 @@ def with_metadata(field: pa.Field[Any], changes: Mapping[bytes, str | None]) -> 
 
 def without_field_ids(field: pa.Field[Any]) -> pa.Field[Any]:
     """Returns the field without ids and first names, nested fields included; comments stay."""
-    kind = field.type
-    if kind.num_fields:
-        kind = with_children(kind, [without_field_ids(inner) for inner in children(kind)])
-    return with_metadata(field.with_type(kind), {FIELD_ID: None, FIRST_NAME: None})
+    return with_metadata(with_inner(field, without_field_ids), {FIELD_ID: None, FIRST_NAME: None})
 
 
 def without_metadata(schema: pa.Schema) -> pa.Schema:
@@ -69,10 +66,7 @@ def without_metadata(schema: pa.Schema) -> pa.Schema:
 
 
 def _without_metadata(field: pa.Field[Any]) -> pa.Field[Any]:
-    kind = field.type
-    if kind.num_fields:
-        kind = with_children(kind, [_without_metadata(inner) for inner in children(kind)])
-    return pa.field(field.name, kind, field.nullable)
+    return pa.field(field.name, with_inner(field, _without_metadata).type, field.nullable)
 
 
 def has_field_ids(schema: pa.Schema) -> bool:
@@ -137,6 +131,12 @@ def with_children(kind: pa.DataType, fields: list[pa.Field[Any]]) -> pa.DataType
         # pyarrow takes fields here, as its documentation says, but its stubs only have types.
         return cast(pa.DataType, cast(Any, pa).map_(*fields))
     return pa.list_(fields[0])
+
+
+def with_inner(field: pa.Field[Any], change: Callable[[pa.Field[Any]], pa.Field[Any]]) -> pa.Field[Any]:
+    """Returns the field with `change` of each field directly in it. The field's own name, metadata and NOT NULL stay."""
+    inner = children(field.type)
+    return field.with_type(with_children(field.type, [change(child) for child in inner])) if inner else field
 
 
 class _Ids:

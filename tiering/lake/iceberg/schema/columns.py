@@ -16,7 +16,17 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 from tiering.errors import UnsupportedType
 from tiering.lake.iceberg.schema.types import arrow_type, iceberg_type
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, source_in_lake_ids
-from tiering.model.schema.field_ids import COMMENT, FIELD_ID, children, comment, field_id, last_field_id, with_children, with_metadata
+from tiering.model.schema.field_ids import (
+    COMMENT,
+    FIELD_ID,
+    children,
+    comment,
+    field_id,
+    last_field_id,
+    with_children,
+    with_inner,
+    with_metadata,
+)
 from tiering.model.tables import SYSTEM_COLUMNS
 
 ABSENT_FIELD_ID = 2_000_000_000
@@ -94,11 +104,8 @@ def projection(columns: pa.Schema) -> Schema:
 
 
 def _numbered(field: pa.Field[Any], unused: Iterator[int]) -> pa.Field[Any]:
-    kind = field.type
-    if kind.num_fields:
-        kind = with_children(kind, [_numbered(inner, unused) for inner in children(kind)])
-    number = field_id(field)
-    return with_metadata(field.with_type(kind), {FIELD_ID: str(next(unused) if number is None else number)})
+    numbered, number = with_inner(field, lambda inner: _numbered(inner, unused)), field_id(field)
+    return with_metadata(numbered, {FIELD_ID: str(next(unused) if number is None else number)})
 
 
 def source_columns(schema: pa.Schema) -> pa.Schema:
@@ -107,11 +114,8 @@ def source_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def _commented(field: pa.Field[Any], *, keeps: bool) -> pa.Field[Any]:
-    kind = field.type
-    if kind.num_fields:
-        is_struct = isinstance(kind, pa.StructType)
-        kind = with_children(kind, [_commented(inner, keeps=is_struct) for inner in children(kind)])
-    return with_metadata(field.with_type(kind), {} if keeps else {COMMENT: None})
+    is_struct = isinstance(field.type, pa.StructType)
+    return with_metadata(with_inner(field, lambda inner: _commented(inner, keeps=is_struct)), {} if keeps else {COMMENT: None})
 
 
 def lake_type(kind: pa.DataType) -> pa.DataType:
