@@ -41,6 +41,7 @@ from tiering.wire.server_guard import (
     REFLECTIONS,
     REQUEST_BYTES,
     TABLE_READS,
+    TABLE_WRITES,
     TIERERS,
     WATCHES,
     FailureLog,
@@ -149,7 +150,7 @@ def test_calls_of_programs_wait_in_the_room_of_calls() -> None:
 
 
 def test_the_rooms_together_are_smaller_than_the_service_and_a_connection_has_streams_beyond_its_calls() -> None:
-    rooms = (CALLS, READS, TABLE_READS, TIERERS, CLUSTER, DEFINITIONS, LISTINGS, CHECKS, WATCHES, REFLECTIONS)
+    rooms = (CALLS, READS, TABLE_READS, TABLE_WRITES, TIERERS, CLUSTER, DEFINITIONS, LISTINGS, CHECKS, WATCHES, REFLECTIONS)
     assert sum(room.total for room in rooms) < MAX_CALLS
     assert sum(room.held_bytes for room in rooms) <= 512 << 20
     assert all(room.held_bytes // room.share >= request_limit_of(room) for room in rooms)

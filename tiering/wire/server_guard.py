@@ -93,7 +93,7 @@ REFLECTIONS = CallLimit("reflections", 64, 16, 4 << 20)
 MAX_STREAMS = 640
 """HTTP/2 streams of one connection: more than CALLS, READS and TABLE_READS together, so that a SELECT finds one while CALLs wait."""
 
-MAX_CALLS = 4_608
+MAX_CALLS = 5_120
 """Calls of every kind and client; the rooms together have fewer, so that only calls that are being refused can fill it."""
 
 _ROOMS = {

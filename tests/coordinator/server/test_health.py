@@ -80,6 +80,7 @@ def test_reflection_tells_every_service_and_every_message() -> None:
             "tiering.rpc.v1.TieringControl",
             "tiering.rpc.v1.TableReads",
             "tiering.rpc.v1.TableDefinitions",
+            "tiering.rpc.v1.TableWrites",
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
             "grpc.reflection.v1.ServerReflection",

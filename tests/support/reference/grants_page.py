@@ -52,10 +52,17 @@ def render() -> str:
 
 def _rows() -> Iterator[list[str]]:
     meanings = attribute_docs(inspect.getsource(Privilege))
-    yield _row("none, not even an identity", "Check the health of the service.", lambda line: not line.identified)
+    yield _row(
+        "none, not even an identity",
+        "Check the health of the service.",
+        lambda line: not line.identified and line.on is not PrivilegeTarget.TICKET,
+    )
     yield _row("none", "Connect, and learn what the service offers.", lambda line: line.identified and line.on is PrivilegeTarget.NOTHING)
-    by_ticket = "Renew, plan and close a read. To renew and plan, its caller must still have SELECT on the table."
-    yield _row("the ticket of a read, and none", by_ticket, lambda line: line.on is PrivilegeTarget.TICKET)
+    by_ticket = (
+        "Renew, plan and close a read. To renew and plan, its caller must still have SELECT on the table. "
+        "Write the rows of a statement, and count them. To write, the statement's user must still have WRITE on the table."
+    )
+    yield _row("the ticket of a read or of a write, and none", by_ticket, lambda line: line.on is PrivilegeTarget.TICKET)
     forwarding = _list(_short(rpc) for rpc, line in RPCS.items() if line.on in _DECIDED_ELSEWHERE)
     yield ["that of the system table or procedure in the call", "Read system tables, and make CALLs.", "", "", forwarding]
     for privilege in TABLE_PRIVILEGES:
