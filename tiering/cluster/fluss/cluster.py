@@ -32,9 +32,6 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import Offsets, TableBucket, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
-_SET, _DELETE = 0, 1
-"""`op_type` of AlterTable."""
-
 
 class FlussCluster(FlussSource):
     """A `ClusterOwner` with `AssigningCluster`, `DefiningCluster`, `TableOptionSetting` and `LakeCommitCleanUp`.
@@ -113,10 +110,7 @@ class FlussCluster(FlussSource):
             self._table_options = self._memory.table_options()
         elif table.properties.get(name) != value:
             request = fluss.AlterTableRequest(table_path=path_to_pb(path), ignore_if_not_exists=False)
-            if value is None:
-                request.config_changes.add(config_key=name, op_type=_DELETE)
-            else:
-                request.config_changes.add(config_key=name, config_value=table_options.in_fluss_words(name, value), op_type=_SET)
+            request.config_changes.append(table_options.option_change(name, value))
             self._client.coordinator(request)
         return self.table(path)
 

@@ -12,7 +12,10 @@ from tiering.errors import InvalidArgument
 from tiering.lake.iceberg_options import check_table_options, check_text
 from tiering.lake.table_options import ENABLED, FRESHNESS, TABLE_OPTIONS, FlussSupport
 from tiering.name_matching import nearest_names
+from tiering.rpc.fluss import fluss_pb2 as pb
 
+_SET, _DELETE = 0, 1
+"""`op_type` of an option in AlterTable."""
 LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (*(option.name for option in TABLE_OPTIONS.values() if option.on_fluss is FlussSupport.ALTERABLE), LOCAL_SEGMENTS)
 """Options that Fluss 0.9.1 can alter. It refuses any other `table.` option, so such an option is refused here, with that reason."""
@@ -95,6 +98,13 @@ def check_own(options: Mapping[str, str]) -> None:
     """Raises InvalidArgument for an invalid value of one of Lakeward's options, whose values Fluss does not check."""
     for name in sorted(OWN & options.keys()):
         TABLE_OPTIONS[name].of(options)
+
+
+def option_change(name: str, value: str | None) -> pb.PbAlterConfig:
+    """Returns the part of an AlterTable request that sets an option, or resets it to Fluss's default with None."""
+    if value is None:
+        return pb.PbAlterConfig(config_key=name, op_type=_DELETE)
+    return pb.PbAlterConfig(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
 
 
 def in_fluss_words(name: str, value: str) -> str:

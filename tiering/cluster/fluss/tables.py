@@ -76,8 +76,8 @@ class FlussTables:
     def hidden_reason(self, table_id: int, path: TablePath) -> str | None:
         """Returns why ListTables leaves out this table although it exists; None = it was dropped.
 
-        Fluss lists only what its user may describe. Without that privilege the answer is an error of its own, also for a dropped table. So
-        a table whose drop cannot be seen counts as existing. Implements `HidingCatalog.hidden_reason`.
+        Fluss lists only what its user may describe. Without the privilege it answers with an authorization error, even for a dropped table.
+        So such a table counts as existing. Implements `HidingCatalog.hidden_reason`.
         """
         try:
             is_same = self._describe(path).table_id == table_id

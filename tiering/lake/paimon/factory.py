@@ -58,7 +58,7 @@ class PaimonTieringFactory:
         ]
         hashes = [(state.bucket_keys, partial(bucket_ids_of, bucket_count=state.total_buckets))] if state.bucket_keys else []
         places = RowPlaces(scalars, hashes)
-        prepare = partial(state.prepared, context.table.schema)
+        prepare = state.prepare(context.table.schema)
         if not state.primary_key:
             rows = ParquetFiles(place, state.columns, provenance, state.target_bytes)
             return log_writer(context, target, rows, RowGuard(context, places), prepare)

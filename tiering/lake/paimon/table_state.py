@@ -17,7 +17,7 @@ from tiering.lake.paimon.writing.parquet_files import TARGET_FILE_BYTES, FilePla
 from tiering.lake.paimon.writing.sorted_files import KIND_FIELD
 from tiering.lake.schema.column_ids import ColumnIds, proof_columns
 from tiering.lake.writing.provenance import Provenance, file_prefix
-from tiering.lake.writing.source_rows import in_lake_columns
+from tiering.lake.writing.source_rows import Prepare, in_lake_columns
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class TableState:
         names = proof_columns(self.numbered, self.recorded)
         return Provenance(context, pa.schema([KIND_FIELD, *names]) if self.primary_key else names)
 
-    def prepared(self, source: pa.Schema, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-        """Returns a batch of a split with the columns of the lake table, those that the source does not have any more as NULL."""
-        return with_milliseconds(in_lake_columns(source, self.of_source)(batch, columns), columns)
+    def prepare(self, source: pa.Schema) -> Prepare:
+        """Returns the function that gives batches of a split the columns of the lake table. A column that the source dropped is NULL."""
+        in_columns = in_lake_columns(source, self.of_source)
+        return lambda batch, columns: with_milliseconds(in_columns(batch, columns), columns)

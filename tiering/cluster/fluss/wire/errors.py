@@ -90,7 +90,7 @@ _HINTS = {
     LAKE_TABLE_EXISTS: "The lake still has a table with that name, from a former table: rename or drop it in the lake's catalog first.",
     AUTHENTICATION: "Check the user's name, FLUSS_PASSWORD in the environment, and whether this listener of the cluster requires a login.",
     47: "Leave out the user's name: this listener of the Fluss cluster accepts no login.",
-    AUTHORIZATION: "Grant the Fluss user this privilege (ACLs of the Fluss cluster). Nothing of the table is changed meanwhile.",
+    AUTHORIZATION: "Grant the Fluss user this privilege (ACLs of the Fluss cluster). Lakeward changes nothing in the table until then.",
 }
 
 
@@ -116,7 +116,7 @@ def _missing_privilege(message: str) -> tuple[str, str] | None:
     text = f"the Fluss user {name!r} lacks the privilege {operation} on the {resource_kind.lower()} {resource!r}"
     hint = (
         f"Grant it in Fluss: CALL sys.add_acl(resource => '{granted}', permission => 'ALLOW', principal => '{kind}:{name}', "
-        f"operation => '{operation}') in Flink SQL, in Fluss's catalog. Nothing of the table is changed meanwhile."
+        f"operation => '{operation}') in Flink SQL, in Fluss's catalog. Lakeward changes nothing in the table until then."
     )
     return text, hint
 

@@ -19,7 +19,7 @@ from tiering.model.tables import TableInfo, TablePath
 class FlussDefinitions:
     """Implements `TableDefinitions` with a writer, which it does not close. `set_own_option` keeps an option of a table."""
 
-    def __init__(self, writer: FlussWriter, set_own_option: Callable[[TablePath, str, str | None], object]) -> None:
+    def __init__(self, writer: FlussWriter, set_own_option: Callable[[TablePath, str, str | None], TableInfo]) -> None:
         self._writer = writer
         self._set_own_option = set_own_option
 
@@ -48,8 +48,8 @@ class FlussDefinitions:
     ) -> TableInfo:
         """Changes Fluss's options and columns in one request, and then the options that the coordinator keeps.
 
-        All values are checked before. If the coordinator ends in between, the statement may be repeated: the columns that Fluss can add
-        stay as they are, so that `change_id` is not needed.
+        Checks all values first. The statement can be repeated after a crash, because adding an existing column changes nothing. So
+        `change_id` is not used.
         """
         of_fluss = {name: value for name, value in set_properties.items() if is_of_fluss(name)}
         if of_fluss and changes:
@@ -58,11 +58,11 @@ class FlussDefinitions:
             )
         for name, value in set_properties.items():
             check_option(name, value)
-        table = self._writer.alter_table(path, of_fluss, changes)
+        table = self._writer.alter_table(path, of_fluss, changes) if of_fluss or changes else None
         for name, value in set_properties.items():
             if name not in of_fluss:
-                self._set_own_option(path, name, value)
-        return table
+                table = self._set_own_option(path, name, value)
+        return table or self._writer.table(path)
 
     def add_partitions(self, path: TablePath, names: Sequence[str]) -> None:
         self._writer.create_partitions(path, names)

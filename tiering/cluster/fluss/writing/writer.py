@@ -21,7 +21,15 @@ from tiering.cluster.column_types import storable_schema
 from tiering.cluster.fluss.log.schemas import PLAIN_TYPES
 from tiering.cluster.fluss.settings import FlussConnection, FlussSettings
 from tiering.cluster.fluss.source import FlussSource
-from tiering.cluster.fluss.table_options import ALTERABLE, check_option, check_own, in_fluss_words, is_of_fluss, nearest_known
+from tiering.cluster.fluss.table_options import (
+    ALTERABLE,
+    check_option,
+    check_own,
+    in_fluss_words,
+    is_of_fluss,
+    nearest_known,
+    option_change,
+)
 from tiering.cluster.fluss.wire.api import path_to_pb
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import OVERLOOKED
@@ -36,8 +44,8 @@ from tiering.model.schema.changes import AddColumn, SchemaChange
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, BucketOffsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
-_SET, _DELETE, _LAST = 0, 1, 0
-"""AlterTable: `op_type` of an option, position of a column."""
+_LAST = 0
+"""AlterTable: position of a column."""
 MAX_WRITE_BYTES = 64 << 20
 """Maximum size of one write, which waits for all its acknowledgements, and reads the offsets before and after it."""
 UNKNOWN_SCHEMA = "Invalid schema id"
@@ -133,10 +141,7 @@ class FlussWriter(FlussSource):
                     hint=f"Set it with `lakeward set-option`. Fluss can alter {', '.join(ALTERABLE)}.",
                 )
             check_option(name, value)
-            if value is None:
-                options.config_changes.add(config_key=name, op_type=_DELETE)
-            else:
-                options.config_changes.add(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
+            options.config_changes.append(option_change(name, value))
         for field in _new_columns(table, changes):
             described = type_json(field.name, field.type)
             columns.add_columns.add(column_name=field.name, data_type_json=described, column_position_type=_LAST)

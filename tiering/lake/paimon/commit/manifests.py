@@ -259,9 +259,9 @@ class Manifests:
         values = partition_values(keys, self.loaded.schema.columns, payload.partition)
         partition = GenericRow(list(values), self._table.partition_keys_fields)
         key_fields = list(self._table.trimmed_primary_keys_fields)
+        schema = self.loaded.schema.version(payload.schema_id) or self.loaded.schema
         for file in payload.files:
             if file.is_changelog is is_changelog:
-                schema = self.loaded.schema.version(payload.schema_id) or self.loaded.schema
                 meta = _file_meta(file, payload, schema, key_fields)
                 yield ManifestEntry(ADD, partition, payload.bucket, payload.total_buckets, meta)
 

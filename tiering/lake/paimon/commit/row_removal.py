@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
@@ -199,26 +199,27 @@ def _rows_that_stay(
             if provenance is not None:
                 provenance.take_offsets(file.offsets[~mask])
             first = 0
+            present = _present(target, file)
             with target.loaded.storage.opened_file(file.path) as source, pq.ParquetFile(source) as parquet:
                 for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
                     stays = batch.filter(pa.array(~mask[first : first + batch.num_rows]))
                     first += batch.num_rows
                     if stays.num_rows:
-                        files.add(paimon_rows(_present(target, file, stays), target.columns))
+                        files.add(paimon_rows(present(stays), target.columns))
         return files.close()
 
 
-def _present(target: _Target, file: _File, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows of a file with the present columns."""
-    schema_id, now = int(file.entry.file.schema_id), target.loaded.schema
-    if schema_id == now.schema_id:
-        return rows
+def _present(target: _Target, file: _File) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Returns the function that gives rows of a file the present columns."""
+    schema_id = int(file.entry.file.schema_id)
+    if schema_id == target.loaded.schema.schema_id:
+        return lambda rows: rows
     stored = FileColumns({schema_id: schema_of_files(target.loaded, schema_id).numbered_all})
 
     def misfit(column: str, problem: str) -> LakewardError:
         return drift(target.table.path, column, f"has the file {file.path.name}, whose column {column!r} has {problem}")
 
-    return stored.present(rows, schema_id, target.state.numbered, misfit)
+    return lambda rows: stored.present(rows, schema_id, target.state.numbered, misfit)
 
 
 def _payload(

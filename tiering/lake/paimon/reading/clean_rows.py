@@ -212,6 +212,8 @@ class _FileReader:
         self._recorded = loaded.schema.column_ids
         self._source = with_field_ids(table.schema)
         self._columns = self._with_lake_types(self._source)
+        self._stored_columns: dict[tuple[int, bool], FileColumns] = {}
+        """The result of `_stored` by schema id and `for_proof`."""
 
     @property
     def is_followed(self) -> bool:
@@ -285,6 +287,8 @@ class _FileReader:
     def _stored(self, entry: Any, *, for_proof: bool = False) -> FileColumns:
         """Returns the columns of a file, with their names in checksums if `for_proof`. Raises SchemaDrift if its schema does not exist."""
         number = int(entry.file.schema_id)
+        if (number, for_proof) in self._stored_columns:
+            return self._stored_columns[number, for_proof]
         schema = self._loaded.schema.version(number)
         if schema is None:
             raise self._unreadable(entry, f"of the schema {number}, which does not exist")
@@ -292,8 +296,8 @@ class _FileReader:
         if self._recorded is None and any(present.get(name) != field_id for name, field_id in schema.field_ids.items()):
             raise self._unreadable(entry, "which has a column that was renamed or dropped since")
         columns = proof_columns(schema.numbered_all, self._recorded) if for_proof else schema.numbered_all
-        lake, versions = self._loaded.schema.numbered_all, {number: columns}
-        return FileColumns(versions_of_source(self._source, lake, self._recorded, versions))
+        versions = versions_of_source(self._source, self._loaded.schema.numbered_all, self._recorded, {number: columns})
+        return self._stored_columns.setdefault((number, for_proof), FileColumns(versions))
 
     def _with_lake_types(self, source: pa.Schema) -> pa.Schema:
         """Returns the source's columns in the types in which files of the lake table have them, or will have them if they are new."""

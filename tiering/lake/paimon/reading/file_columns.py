@@ -53,8 +53,9 @@ class FileColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=requested)
 
     def present(self, rows: pa.RecordBatch, schema_id: int, present: pa.Schema, misfit: Misfit) -> pa.RecordBatch:
-        """Returns rows of a file with the columns `present` behind its columns that are not the table's; unchanged for a file of another
-        schema than those of this object.
+        """Returns rows of a file with the columns `present`. Columns of the file that the table does not have come first.
+
+        Rows of a schema that is not in `by_schema` are returned unchanged.
         """
         if schema_id not in self.by_schema:
             return rows

@@ -115,16 +115,17 @@ def _check_system_column(path: TablePath, column: pa.Field[Any], schema: StoredS
 
 
 def _check_unrecorded(table: TableInfo, schema: StoredSchema) -> None:
-    """Checks a lake table that does not record the ids of its columns: there another program's change can only be told by names. A source
-    without ids only gets new columns.
+    """Checks a lake table that does not record the ids of its columns. Without them, only names reveal a change by another program. A
+    source without ids only gets new columns.
     """
+    has_ids = has_field_ids(table.schema)
     matches = matched_fields(table.schema, schema.numbered, None)
     for column in table.schema:
         name = column.name
         if (name,) not in matches:
             if first_name(column) in schema.former_names:
                 raise drift(table.path, name, f"lacks the column {name!r}, which it had before: it was dropped")
-        elif not has_field_ids(table.schema):
+        elif not has_ids:
             _check_unchanged(table, column, schema)
 
 

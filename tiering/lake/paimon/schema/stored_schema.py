@@ -33,7 +33,7 @@ class StoredSchema:
     table: TableSchema
     versions: Mapping[int, bytes] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def former_names(self) -> frozenset[str]:
         """The names of all columns of earlier versions."""
         texts = (text for number, text in self.versions.items() if number < self.schema_id)
@@ -58,7 +58,7 @@ class StoredSchema:
         """All columns, with the ids of all fields."""
         return numbered_columns(self.table.fields)
 
-    @property
+    @cached_property
     def column_ids(self) -> ColumnIds | None:
         """The fields of the source that the columns hold; None if the table does not record them. Raises SchemaDrift."""
         text = self.table.options.get(COLUMN_IDS)
@@ -71,21 +71,24 @@ class StoredSchema:
 
     def version(self, schema_id: int) -> StoredSchema | None:
         """Returns this schema or an earlier one; None if it does not exist. Raises the errors of pypaimon for a damaged file."""
-        if schema_id == self.schema_id:
-            return self
-        text = self.versions.get(schema_id)
-        return None if text is None else _parsed(schema_id, text, self.versions)
+        if schema_id not in self._parsed_versions and (text := self.versions.get(schema_id)) is not None:
+            self._parsed_versions[schema_id] = _parsed(schema_id, text, self.versions)
+        return self._parsed_versions.get(schema_id)
+
+    @cached_property
+    def _parsed_versions(self) -> dict[int, StoredSchema]:
+        """The versions that `version` has parsed: readers ask for the schema of each file."""
+        return {self.schema_id: self}
 
 
-def read_schema(folder: TableFolder, schema_id: int | None = None) -> StoredSchema | None:
-    """Returns the newest schema, or the one with an id; None if it does not exist. Raises the errors of pypaimon for a damaged file."""
+def read_schema(folder: TableFolder) -> StoredSchema | None:
+    """Returns the newest schema; None if there is none. Raises the errors of pypaimon for a damaged file."""
     numbers = folder.numbers(SCHEMA)
-    if not numbers or (schema_id is not None and schema_id not in numbers):
+    if not numbers:
         return None
-    number = numbers[-1] if schema_id is None else schema_id
-    contents = {version: folder.read(f"{SCHEMA}/schema-{version}") for version in numbers if version <= number}
+    contents = {version: folder.read(f"{SCHEMA}/schema-{version}") for version in numbers}
     versions = {version: content for version, content in contents.items() if content is not None}
-    return _parsed(number, versions[number], versions)
+    return _parsed(numbers[-1], versions[numbers[-1]], versions)
 
 
 def _parsed(schema_id: int, text: bytes, versions: Mapping[int, bytes]) -> StoredSchema:

@@ -141,30 +141,31 @@ def _write_log_files(
     """
     place, provenance = state.place(context, work.partition, work.paimon_bucket), state.provenance(context)
     files = ParquetFiles(place, state.columns, provenance, state.target_bytes)
-    checksum = 0
+    checksum, drops_fields = 0, provenance is not None and work.drops_fields(state)
     with files.aborted_on_error():
         for start, stop in (run for footer in footers for run in footer.runs):
             cast(Provenance, provenance).take_offsets(np.arange(start, stop))
-        if provenance is not None and (work.drops_fields(state) or any(footer.folded is not None for footer in footers)):
+        if provenance is not None and (drops_fields or any(footer.folded is not None for footer in footers)):
             provenance.folded = sum_of(footer.written_checksum for footer in footers)
         for file in work.files:
             with open_data_file(state.storage, state.root / file.path) as parquet:
+                names = _proof_names(state, work, file, parquet.schema_arrow)
                 for batch in parquet.iter_batches(_LOG_BATCH_ROWS, use_threads=False):
                     meter.add(batch.num_rows)
-                    if provenance is not None and work.drops_fields(state):
-                        checksum = sum_of((checksum, row_checksum(batch, _proof_names(state, work, file, batch))))
+                    if drops_fields:
+                        checksum = sum_of((checksum, row_checksum(batch, names)))
                     files.add(paimon_rows(_present(state, work, file, batch), state.columns))
             crash_points.reach(crash_points.MERGING)
         written = files.close()
-        if provenance is not None and not work.drops_fields(state):
+        if provenance is not None and not drops_fields:
             checksum = provenance.checksum
         _check(work, written, footers, None if provenance is None else checksum)
     return written
 
 
-def _proof_names(state: TableState, work: Rewrite, file: DataFile, batch: pa.RecordBatch) -> pa.Schema:
-    """Returns the names in the checksum of rows as a file has them."""
-    return proof_columns(with_ids_of(batch.schema, work.stored.by_schema.get(file.schema_id, state.numbered)), state.recorded)
+def _proof_names(state: TableState, work: Rewrite, file: DataFile, columns: pa.Schema) -> pa.Schema:
+    """Returns the names in the checksum of the rows of a file, which has these columns."""
+    return proof_columns(with_ids_of(columns, work.stored.by_schema.get(file.schema_id, state.numbered)), state.recorded)
 
 
 def _present(state: TableState, work: Rewrite, file: DataFile, batch: pa.RecordBatch) -> pa.RecordBatch:
