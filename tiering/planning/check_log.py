@@ -18,6 +18,9 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 Traces = Mapping[tuple[BucketKey, int], str]
 """Traces by (bucket, offset): a text that identifies the last record below that offset."""
 
+NAMED_GAPS = 10
+"""Number of buckets whose gaps an error names one by one. A message has at most 2,048 characters."""
+
 
 def check_bucket_counts(table: TableInfo, partitions: Iterable[Partition]) -> None:
     """Raises InvalidArgument if a partition has another number of buckets than its table (Fluss 1.0), and the buckets are chosen by a key.
@@ -35,10 +38,6 @@ def check_bucket_counts(table: TableInfo, partitions: Iterable[Partition]) -> No
         table_path=table.path,
         partition=other.partition_name,
     )
-
-
-NAMED_GAPS = 10
-"""Number of buckets whose gaps an error names one by one. A message has at most 2,048 characters."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,11 @@ def check_gaps(table: TableInfo, gaps: Sequence[LogGap]) -> None:
 def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
     """Raises LogTruncated or LogBehindLake if a log with the records `[log_start, log_end)` does not have offset `tiered` next."""
     check_gaps(table, log_gaps({bucket: tiered}, {bucket: log}, {bucket.partition_id: None}))
+    check_not_behind(table, bucket, tiered, log)
+
+
+def check_not_behind(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
+    """Raises LogBehindLake if the log ends before offset `tiered`."""
     if tiered > log.log_end:
         raise LogBehindLake(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",

@@ -16,7 +16,7 @@ from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import AssignedBacklog, TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
-from tiering.planning.check_log import check_gaps, check_reachable, log_gaps
+from tiering.planning.check_log import check_gaps, check_not_behind, log_gaps
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Bytes of the log that one task reads: some seconds of work. Spark's cost per task is small beside that, and a lost task is repeated
@@ -90,7 +90,7 @@ def plan_round(
         snapshot = None if bucket in tiered else _first_snapshot(table, bucket, log, (snapshots or {}).get(bucket))
         first = log.log_start if snapshot is None else snapshot.log_offset
         stands = tiered.get(bucket, TieredRange(first, first))
-        check_reachable(table, bucket, stands.tiered, log)
+        check_not_behind(table, bucket, stands.tiered, log)
         starts[bucket], bases[bucket] = stands.start, stands.tiered
         backlog_offset = None if backlog is None else backlog.offset_of(bucket, log.log_end)
         if snapshot is not None:

@@ -85,7 +85,7 @@ DEPLOYMENT_FAULTS = (
         "ends-stale", "The cluster answers with a stale end of a log.", "log_rereads: an error of the log counts only at the last reading"
     ),
     fault("bucket-without-ends", "The cluster's answer lacks one of a table's buckets.", "plan_splits._check_all_told"),
-    fault("log-cut", "Retention removes records that were not tiered yet.", "check_log.check_reachable, reconcile_lake('accept')"),
+    fault("log-cut", "Retention removes records that were not tiered yet.", "check_log.check_gaps, reconcile_lake('accept')"),
     fault("log-rewritten", "The cluster loses its newest records, and writes others at their offsets.", "check_log.check_same_log"),
     fault(
         "kv-snapshot-superseded",

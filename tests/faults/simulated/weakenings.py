@@ -192,7 +192,7 @@ WEAKENINGS = (
     Weakening("cluster-record-lost", "tiering.round.steps.steps_to_write.base_read", acks_nothing),
     Weakening("ends-stale", "tiering.round.runner.LOG_REREADS", 0),
     Weakening("bucket-without-ends", "tiering.planning.plan_splits._check_all_told", nothing),
-    Weakening("log-cut", "tiering.planning.plan_splits.check_reachable", nothing),
+    Weakening("log-cut", "tiering.planning.plan_splits.check_gaps", nothing),
     Weakening("log-rewritten", "tiering.round.steps.steps_to_write.check_same_log", nothing),
     Weakening("table-dropped", TABLES + "drop", nothing),
     Weakening("table-recreated", BASE_CHECK + "_check_identity", nothing),
