@@ -19,12 +19,13 @@ SNAPSHOTS_AT = 2
 SEEDS = 6
 
 
-def meet_alone(folder: Path, fault_number: int, times: int = 1) -> None:
+def meet_alone(folder: Path, fault_number: int, times: int = 1, skipped_seeds: int = 0) -> None:
     """A story of rows and rounds in which the fault happens. Kinds of lakes take turns."""
     fault = FAULTS[fault_number]
     kinds = [kind for kind in LAKE_KINDS if kind.format in fault.formats]
-    for seed in itertools.count(fault_number):
-        assert seed < fault_number + SEEDS, f"{fault.name} cannot happen"
+    first_seed = fault_number + skipped_seeds
+    for seed in itertools.count(first_seed):
+        assert seed < first_seed + SEEDS, f"{fault.name} cannot happen"
         if meet_in_story(folder / str(seed), seed, kinds[fault_number % len(kinds)], fault, times):
             return
 

@@ -29,7 +29,7 @@ def in_ci(weakenings: list[Weakening]) -> list[Any]:
 def test_a_part_that_is_taken_out_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weakening: Weakening) -> None:
     weakening.weaken(monkeypatch)
     with pytest.raises(weakening.fails_with):
-        meet_alone(tmp_path, NUMBERS[weakening.fault], weakening.times)
+        meet_alone(tmp_path, NUMBERS[weakening.fault], weakening.times, weakening.skipped_seeds)
 
 
 @pytest.mark.parametrize("weakening", in_ci(IN_TESTS), ids=lambda weakening: weakening.fault)
