@@ -12,9 +12,15 @@ import google_crc32c
 import pyarrow as pa
 from pyarrow import ipc
 
+VERSIONS = (0, 1, 2)
+"""Known versions of record batches."""
+MAGIC_PLACE = 12
+"""The position of the version in a record batch."""
 HEADER_BYTES = {0: 48, 1: 52, 2: 56}
 CRC_PLACES = {0: 21, 1: 21, 2: 25}
 """The position of the checksum in a record batch of each version."""
+UNPROTECTED_BYTES = {0: range(13, 21), 1: range(13, 21), 2: range(13, 25)}
+"""Commit time and leader epoch of a record batch of each version, which its checksum does not cover."""
 LEADER_EPOCH = 4
 
 

@@ -277,13 +277,13 @@ class ScriptedCluster(ScriptedFluss):
         answer = pb.FetchLogResponse()
         for of_table in request.tables_req:
             part = answer.tables_resp.add(table_id=of_table.table_id)
-            for wanted in of_table.buckets_req:
-                bucket = api.bucket_of(wanted)
+            for bucket_request in of_table.buckets_req:
+                bucket = api.bucket_of(bucket_request)
                 content = part.buckets_resp.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id)
                 try:
                     table = self._by_id(of_table.table_id, "READ")
-                    self._check_routing(table, bucket.partition_id, wanted)
-                    self._fetch(table, bucket, wanted.fetch_offset, content)
+                    self._check_routing(table, bucket.partition_id, bucket_request)
+                    self._fetch(table, bucket, bucket_request.fetch_offset, content)
                 except Refused as refusal:
                     content.error_code, content.error_message = refusal.code, str(refusal)
         return answer

@@ -23,6 +23,12 @@ from tiering.model.reading.scans import ReadScan
 from tiering.model.tables import BucketKey, TableInfo
 
 
+def numbered_rows(start: int, count: int) -> pa.RecordBatch:
+    """Returns rows `start .. start+count-1` of SCHEMA."""
+    numbers = range(start, start + count)
+    return pa.RecordBatch.from_pydict({"id": list(numbers), "text": [f"row {number}" for number in numbers]}, schema=SCHEMA)
+
+
 class ScriptedFlussWorld(LakeWorld):
     """One coordinator and one tierer of ours on `fluss`."""
 
@@ -49,9 +55,7 @@ class ScriptedFlussWorld(LakeWorld):
 
     def write(self, table: ScriptedTable, start: int, count: int, bucket: BucketKey = FIRST) -> None:
         """Rows `start .. start+count-1` of SCHEMA into one bucket."""
-        numbers = range(start, start + count)
-        rows = {"id": list(numbers), "text": [f"row {number}" for number in numbers]}
-        self.fluss.append(table, pa.RecordBatch.from_pydict(rows, schema=SCHEMA), bucket)
+        self.fluss.append(table, numbered_rows(start, count), bucket)
 
     def lake_ids(self, table: TableInfo) -> list[int]:
         """The ids in the lake table, sorted."""
@@ -75,7 +79,7 @@ class ScriptedFlussWorld(LakeWorld):
         return sorted(ids)
 
     def take_for_dead(self) -> None:
-        """Our tierer is silent for so long that its round has failed, and the back-off behind that is over, too."""
+        """Advances the clock until our tierer's round has failed and its back-off has ended."""
         for _ in range(2):
             self.clock.advance(600)
             tick(self.coordinator)

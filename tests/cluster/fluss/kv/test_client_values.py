@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,12 +14,6 @@ from support.values.fluss_values import ROW_TYPES, fluss_rows
 from tiering.cluster.fluss.kv.snapshot_reader import ValueDecoder, ValueFormat
 from tiering.cluster.fluss.log.packed_rows import RowEncoding
 from tiering.model.tables import TablePath
-
-
-@pytest.fixture(scope="module")
-def formats() -> Iterator[FlussFormats]:
-    with FlussFormats() as formats:
-        yield formats
 
 
 @pytest.mark.parametrize("layout_version", [1, 2])

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clusters.fluss_log import CRC_PLACES, HEADER_BYTES, record_batch, schema_json
+from support.clusters.fluss_log import CRC_PLACES, HEADER_BYTES, MAGIC_PLACE, UNPROTECTED_BYTES, VERSIONS, record_batch, schema_json
 from support.values.any_values import build, columns
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.rows import TARGET_BATCH_ROWS, LogChunk, RowFormat, rows_of
@@ -28,10 +28,6 @@ from tiering.model.tables import BucketKey, TablePath
 PATH, BUCKET = TablePath("sales", "orders"), BucketKey(7, 3)
 PLACE = LogPlace(PATH, BUCKET, "tablet-1:9123")
 COMMIT_MS = 1_700_000_000_000
-UNPROTECTED_BYTES = {0: range(13, 21), 1: range(13, 21), 2: range(13, 25)}
-"""Commit time and leader epoch of a record batch of each version, which its checksum does not cover."""
-MAGIC_PLACE = 12
-VERSIONS = (0, 1, 2)
 
 
 def split(start: int, stop: int) -> TieringLogSplit:

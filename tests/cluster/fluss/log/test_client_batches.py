@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clusters.fluss_log import schema_json
+from support.clusters.fluss_log import MAGIC_PLACE, UNPROTECTED_BYTES, VERSIONS, schema_json
 from support.fluss_client.client_jar import COMPRESSIONS, FlussFormats
 from support.values.any_values import bits
 from support.values.fluss_values import ARROW_TYPES, ROW_TYPES, fluss_rows
@@ -25,15 +25,7 @@ from tiering.model.tables import BucketKey, TablePath
 
 PATH, BUCKET = TablePath("sales", "orders"), BucketKey(None, 3)
 PLACE = LogPlace(PATH, BUCKET, "tablet-1:9123")
-VERSIONS = (0, 1, 2)
-MAGIC_PLACE = 12
 MAX_BYTES = 1 << 30
-
-
-@pytest.fixture(scope="module")
-def formats() -> Iterator[FlussFormats]:
-    with FlussFormats() as formats:
-        yield formats
 
 
 def change_types(count: int) -> st.SearchStrategy[list[int] | None]:
@@ -137,7 +129,7 @@ def test_no_flipped_bit_makes_another_row(formats: FlussFormats, data: st.DataOb
     whole = data.draw(fluss_rows(ARROW_TYPES, least=1, columns_at_most=2))
     kinds = data.draw(change_types(whole.num_rows))
     log = bytearray(formats.batch(whole, 0, version, commit_ms=5, change_types=kinds, has_statistics=version > 0))
-    place = data.draw(st.integers(0, len(log) - 1).filter(lambda place: not 13 <= place < (25 if version == 2 else 21)))
+    place = data.draw(st.integers(0, len(log) - 1).filter(lambda place: place not in UNPROTECTED_BYTES[version]))
     log[place] ^= 1 << data.draw(st.integers(0, 7))
     expected = DataCorrupt if log[MAGIC_PLACE] in VERSIONS else UnsupportedLogVersion
     became_longer = 8 <= place < 12

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from support.clusters.fluss_log import packed_record_batch, schema_json
+from support.clusters.fluss_log import MAGIC_PLACE, VERSIONS, packed_record_batch, schema_json
 from support.clusters.fluss_rows import encode_row
 from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
 from tiering.cluster.fluss.log.packed_rows import RowEncoding
@@ -22,8 +22,6 @@ PATH, BUCKET = TablePath("sales", "orders"), BucketKey(None, 0)
 PLACE = LogPlace(PATH, BUCKET, "tablet-1:9123")
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 ROWS = [(1, "a"), (2, None), (3, "much longer")]
-VERSIONS = (0, 1, 2)
-MAGIC_PLACE = 12
 KINDS = [ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.DELETE]
 
 

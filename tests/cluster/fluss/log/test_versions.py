@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.clusters.fluss_log import record_batch
+from support.clusters.fluss_log import MAGIC_PLACE, record_batch
 from support.clusters.memory_cluster import log_table
 from support.scripted.source import scripted_source
 from tiering.cluster.capabilities import ProjectingReader
@@ -27,7 +27,6 @@ SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 B0 = BucketKey(None, 0)
 ROWS = 100
 VERSIONS = (0, 1, 0, 2, 1, 2)
-MAGIC_PLACE = 12
 COMMIT_MS = 1_700_000_000_000
 
 
@@ -57,11 +56,11 @@ def served(table: TableInfo, log: Sequence[bytes]) -> Iterator[FlussSource]:
     starts = [0, *accumulate(map(len, log))]
 
     def fetch(request: pb.FetchLogRequest) -> pb.FetchLogResponse:
-        (wanted,) = request.tables_req[0].buckets_req
+        (bucket_request,) = request.tables_req[0].buckets_req
         answer = pb.FetchLogResponse()
         of_table = answer.tables_resp.add(table_id=table.table_id)
-        start = starts[wanted.fetch_offset // ROWS]
-        of_table.buckets_resp.add(bucket_id=0, records=b"".join(log)[start : start + wanted.max_fetch_bytes])
+        start = starts[bucket_request.fetch_offset // ROWS]
+        of_table.buckets_resp.add(bucket_id=0, records=b"".join(log)[start : start + bucket_request.max_fetch_bytes])
         return answer
 
     def list_offsets(request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:

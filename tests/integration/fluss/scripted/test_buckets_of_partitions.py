@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from support.background import tick
 from support.scripted.cluster import ScriptedTable
@@ -21,13 +18,6 @@ from tiering.model.tables import BucketKey
 from tiering.procedures.explain_tiering import ExplainTiering
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("region", pa.string())])
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ScriptedFlussWorld]:
-    world = ScriptedFlussWorld(tmp_path, "0.9")
-    yield world
-    world.close()
 
 
 def _write(world: ScriptedFlussWorld, table: ScriptedTable, region: str, buckets: int, start: int) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -17,12 +14,7 @@ from tiering.model.tables import BucketKey
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string())])
 
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ScriptedFlussWorld]:
-    world = ScriptedFlussWorld(tmp_path)
-    yield world
-    world.close()
+pytestmark = pytest.mark.parametrize("release", ["1.0"])
 
 
 def _rows(day: str, *ids: int) -> pa.RecordBatch:

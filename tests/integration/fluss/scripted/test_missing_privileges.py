@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -15,14 +12,9 @@ from tiering.coordinator.observing import discovery
 from tiering.errors import ClusterAccessDenied
 from tiering.model.tables import TableInfo
 
+pytestmark = pytest.mark.parametrize("release", ["0.9", "1.0"])
+
 GRANT = "CALL sys.add_acl(resource => 'cluster.sales.{}', permission => 'ALLOW', principal => 'User:lakeward', operation => '{}')"
-
-
-@pytest.fixture(params=["0.9", "1.0"])
-def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ScriptedFlussWorld]:
-    world = ScriptedFlussWorld(tmp_path, request.param)
-    yield world
-    world.close()
 
 
 def test_a_table_that_may_not_be_described_any_more_keeps_its_state_and_shows_what_to_grant(world: ScriptedFlussWorld) -> None:

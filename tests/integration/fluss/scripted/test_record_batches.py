@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pyarrow as pa
 import pytest
 
 from support.background import tick
+from support.clusters.fluss_log import MAGIC_PLACE
 from support.on_call import call
 from support.scripted.cluster import FIRST, ScriptedTable
-from support.scripted.world import ScriptedFlussWorld
-from support.worlds.lake_world import SCHEMA
+from support.scripted.world import ScriptedFlussWorld, numbered_rows
 from support.worlds.validated import check, faults
 from tiering.errors import UnsupportedLogVersion
 from tiering.model.rounds import RoundState
 
 STATISTICS = {"table.statistics.columns": "*"}
-MAGIC_PLACE = 12
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ScriptedFlussWorld]:
-    world = ScriptedFlussWorld(tmp_path, "0.9")
-    yield world
-    world.close()
-
-
-def _rows(start: int, count: int) -> pa.RecordBatch:
-    numbers = range(start, start + count)
-    return pa.RecordBatch.from_pydict({"id": list(numbers), "text": [f"row {number}" for number in numbers]}, schema=SCHEMA)
 
 
 def _write(world: ScriptedFlussWorld, table: ScriptedTable, start: int, version: int, count: int = 10) -> None:
     """One record batch; those of the versions 1 and 2 have statistics."""
-    world.fluss.append(table, _rows(start, count), version=version, statistics=b"\1 some statistics" if version and count else b"")
+    world.fluss.append(table, numbered_rows(start, count), version=version, statistics=b"\1 some statistics" if version and count else b"")
 
 
 def test_a_table_gets_statistics_after_an_upgrade_and_its_lake_stays_exact(world: ScriptedFlussWorld) -> None:
@@ -95,8 +78,8 @@ def test_a_table_with_a_later_version_waits_alone_and_continues_after_the_upgrad
     _write(world, orders, 10, version=1)
     _write(world, orders, 20, version=2)
     _write(world, others, 10, version=2)
-    start, stop, known = orders.logs[FIRST][-1]
-    later = bytearray(known)
+    start, stop, readable_batch = orders.logs[FIRST][-1]
+    later = bytearray(readable_batch)
     later[MAGIC_PLACE] = 3
     orders.logs[FIRST][-1] = (start, stop, bytes(later))
     outcomes = world.outcomes()
@@ -109,7 +92,7 @@ def test_a_table_with_a_later_version_waits_alone_and_continues_after_the_upgrad
     assert world.fluss.recorded(orders) == {FIRST: 10}
     assert world.lake_ids(info) == list(range(10))
     assert info.table_id not in world.outcomes()
-    orders.logs[FIRST][-1] = (start, stop, known)  # what an upgraded Lakeward reads
+    orders.logs[FIRST][-1] = (start, stop, readable_batch)  # what an upgraded Lakeward reads
     call(world.coordinator, "CALL fluss.sys.retry_tiering('sales.orders')")
     assert world.outcomes()[info.table_id] is None
     assert world.lake_ids(info) == list(range(30))
