@@ -13,7 +13,7 @@ import pytest
 
 from support.clusters.embedded import PATH, ManualClock, make_table, scan, split_of
 from support.depth import examples
-from support.schema.changing_columns import Columns, Field, made_field
+from support.schema.changing_columns import Columns, Field, random_field
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import AppendedRange
@@ -55,7 +55,7 @@ class Story:
         self.root, self.clock, self.is_keyed = root, ManualClock(), is_keyed
         keys = [Field("id", "int64", nullable=False), Field("region", "string", nullable=False)]
         strict = Field("strict", "int8", nullable=False)
-        self.columns = Columns([*keys, strict, *(made_field(self.chance) for _ in range(3))], fixed={*KEYS})
+        self.columns = Columns([*keys, strict, *(random_field(self.chance) for _ in range(3))], fixed={*KEYS})
         self.id, self.region = (key.identity for key in keys)
         self.storage = EmbeddedStorage(root, self.clock)
         self.table = make_table(

@@ -202,14 +202,14 @@ def test_a_lake_follows_any_sequence_of_changes(data: st.DataObject) -> None:
         lake.follow(source)
     number, proof_names = 0, proof_names_of(lake)
     for _ in range(data.draw(st.integers(1, 4))):
-        held = {field_id(field) for field in all_fields(source)}
+        former_ids = {field_id(field) for field in all_fields(source)}
         for _ in range(data.draw(st.integers(0, 4))):
             number += 1
             try:
                 source = changed_schema(source, [data.draw(change_of(source, number))])
             except InvalidArgument:
                 continue
-        _check_reading(source, lake, {number for number in held if number is not None})
+        _check_reading(source, lake, {number for number in former_ids if number is not None})
         before = {field_id(field) for field in all_fields(lake.columns)}
         lake.follow(source)
         assert lake.follow(source).changes == ()
@@ -246,13 +246,13 @@ def test_the_name_in_checksums_stays_and_is_never_given_again() -> None:
     assert ColumnIds.parse(lake.recorded.text()) == lake.recorded
 
 
-def _check_reading(source: pa.Schema, lake: Lake, held: set[int]) -> None:
+def _check_reading(source: pa.Schema, lake: Lake, former_ids: set[int]) -> None:
     """A reader of the lake before it followed sees each field that it has under the source's present name."""
     columns = lake_columns_of_source(source, lake.columns, lake.recorded)
     empty = pa.RecordBatch.from_pylist([], schema=columns)
     assert converted_rows(empty, columns, source).schema.equals(source)
     present = {field_id(field) for field in all_fields(columns)}
-    assert {field_id(field) for field in all_fields(source)} & held <= present
+    assert {field_id(field) for field in all_fields(source)} & former_ids <= present
 
 
 def test_a_text_that_is_not_the_property_is_refused() -> None:

@@ -11,9 +11,7 @@ import pyarrow as pa
 
 from support.lakes.paimon_kit import B0, KeyedRounds, PaimonKit
 from tiering.lake.base import LakeView
-from tiering.lake.paimon.reading.loading import LoadedTable
 from tiering.lake.paimon.reading.row_scan import bucket_readers, row_readers
-from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.model.schema.changes import SchemaChange, changed_schema
 from tiering.model.schema.field_ids import children, with_field_ids
 from tiering.model.schema.row_conversion import converted_rows
@@ -57,10 +55,6 @@ class EvolvingTable:
     @property
     def view(self) -> LakeView:
         return self.kit.view(self.table)
-
-    @property
-    def stored(self) -> StoredSchema:
-        return cast(LoadedTable, self.view.handle).schema
 
     def by_pypaimon(self) -> list[Row]:
         """The rows with the fields that the source has; the lake follows the source already."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import LakeKind
+from support.values.schemas import paths
 from tiering.errors import InvalidArgument
 from tiering.model.schema.changes import (
     AddColumn,
@@ -28,13 +29,14 @@ from tiering.model.schema.changes import (
 from tiering.model.schema.field_ids import children
 
 PLAIN = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.date32(), pa.decimal128(9, 2))
-WIDER: dict[pa.DataType, pa.DataType] = {
+NEXT_WIDER: dict[pa.DataType, pa.DataType] = {
     pa.int8(): pa.int16(),
     pa.int16(): pa.int32(),
     pa.int32(): pa.int64(),
     pa.float32(): pa.float64(),
     pa.decimal128(9, 2): pa.decimal128(20, 2),
 }
+"""The next wider type. Steps are smaller than those of `WIDER_TYPES`, so that a story can widen a column several times."""
 STEPS = 20
 KEYS = 6
 
@@ -83,10 +85,11 @@ class EvolvingStory:
             self.world.change(*(self._drawn_change() for _ in range(self._random.choice((1, 1, 2)))))
 
     def _drawn_change(self) -> SchemaChange:
-        columns = pa.struct(list(self.world.info.schema))
-        path, field, siblings = self._random.choice([place for place in _paths(columns) if place[0] != ("id",)] or _paths(columns))
+        places = paths(pa.struct(list(self.world.info.schema)))
+        path, field = self._random.choice([place for place in places if place[0] != ("id",)] or places)
+        siblings = [other[-1] for other, _ in places if other[:-1] == path[:-1]]
         self._number += 1
-        structs = [(), *(inner for inner, other, _ in _paths(columns) if isinstance(other.type, pa.StructType))]
+        structs = [(), *(inner for inner, other in places if isinstance(other.type, pa.StructType))]
         names = [*(f"n{place}" for place in range(4)), "Order", "a b", 'q"t', "\U0001f600"]
         position = self._random.choice((None, After(None), After(self._random.choice(siblings))))
         match self._random.choice(("add", "drop", "rename", "widen", "move", "comment", "null")):
@@ -97,8 +100,8 @@ class EvolvingStory:
                 return DropColumn(path)
             case "rename":
                 return RenameColumn(path, self._random.choice(names))
-            case "widen" if field.type in WIDER:
-                return ChangeType(path, WIDER[field.type])
+            case "widen" if field.type in NEXT_WIDER:
+                return ChangeType(path, NEXT_WIDER[field.type])
             case "comment":
                 return ChangeComment(path, self._random.choice((None, 'it\'s a "comment"')))
             case "null":
@@ -132,14 +135,3 @@ class EvolvingStory:
         if pa.types.is_decimal(kind):
             return Decimal(draw.randint(-(10**9) + 1, 10**9 - 1)).scaleb(-2)
         return date(2000, 1, 1) + timedelta(draw.randint(0, 9999)) if pa.types.is_date(kind) else draw.choice(("", "a", "text"))
-
-
-def _paths(kind: pa.DataType, parent: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], pa.Field[Any], list[str]]]:
-    """Returns the path of each field of a struct, the field, and the names of the struct's fields."""
-    places: list[tuple[tuple[str, ...], pa.Field[Any], list[str]]] = []
-    for field in children(kind):
-        path = (*parent, field.name)
-        if isinstance(kind, pa.StructType):
-            places.append((path, field, [other.name for other in children(kind)]))
-        places += _paths(field.type, path)
-    return places

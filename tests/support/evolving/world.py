@@ -179,7 +179,7 @@ class EvolvingWorld(InlineDeployment):
         """The rows of the lake table, as another program reads them."""
         return lake_by_hand(self.lake_format, self.lake_properties).rows(self.path)
 
-    def read_rows(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def read_rows(self) -> list[dict[str, Any]]:
         """The lake's rows as a fresh read sees them, with the present columns of the source."""
         table, view = self.info, self.view(self.info)
         assert isinstance(self.lake, RowScan)
@@ -189,7 +189,7 @@ class EvolvingWorld(InlineDeployment):
             if table.primary_key
             else self.lake.row_readers(table, view, view.head)
         )
-        return [row for reader in readers for batch in reader.read(names or table.schema.names) for row in batch.to_pylist()]
+        return [row for reader in readers for batch in reader.read(table.schema.names) for row in batch.to_pylist()]
 
     def assert_exact(self) -> None:
         """The lake has the rows of the model, and `validate` proves it."""

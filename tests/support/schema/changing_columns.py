@@ -128,7 +128,7 @@ class Columns:
 
     def _added(self, chance: random.Random) -> SchemaChange | None:
         path, fields = chance.choice(list(self._structs()))
-        new = made_field(chance, depth=len(path))
+        new = random_field(chance, depth=len(path))
         if len(fields) > 7:
             return None
         if chance.random() < 0.5:
@@ -147,7 +147,7 @@ class Columns:
 
     def _renamed(self, chance: random.Random) -> SchemaChange:
         path, _, chosen = self._chosen(chance)
-        former, chosen.name = chosen.name, made_name()
+        former, chosen.name = chosen.name, new_name()
         return RenameColumn((*path, former), chosen.name)
 
     def _widened(self, chance: random.Random) -> SchemaChange | None:
@@ -178,17 +178,17 @@ class Columns:
         return MoveColumn((*path, chosen.name), position)
 
 
-def made_name() -> str:
+def new_name() -> str:
     return f"f{next(_identities)}"
 
 
-def made_field(chance: random.Random, depth: int = 0) -> Field:
+def random_field(chance: random.Random, depth: int = 0) -> Field:
     """A nullable field of any type."""
     kind = chance.choice([*_FLAT, *(["struct", "list"] * 2 if depth < 3 else [])])
     children = []
     if kind == "struct":
-        children = [made_field(chance, depth + 1) for _ in range(chance.randrange(1, 3))]
+        children = [random_field(chance, depth + 1) for _ in range(chance.randrange(1, 3))]
     elif kind == "list":
-        children = [made_field(chance, depth + 1)]
+        children = [random_field(chance, depth + 1)]
         children[0].name = "element"
-    return Field(made_name(), kind, children)
+    return Field(new_name(), kind, children)

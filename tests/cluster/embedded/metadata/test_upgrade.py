@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from support.clusters.embedded import PATH, ManualClock, cities, make_table, order_ids, orders, scan, scan_all
 from tiering.clock import RandomIds
+from tiering.cluster.embedded.kv.primary_key_tables import KV_STATE_RECREATED
 from tiering.cluster.embedded.kv.state import state_file
 from tiering.cluster.embedded.metadata import database
 from tiering.cluster.embedded.metadata.database import FILE_NAME, FIRST_SCHEMA, FORMAT_VERSION
@@ -197,4 +198,4 @@ def test_a_primary_key_table_of_format_5_keeps_its_rows_snapshots_and_state(tmp_
         (snapshot,) = storage.kv_snapshots(table).values()
         split = TieringSnapshotSplit(PATH, BucketKey(None, 0), None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
         assert [batch["town"].to_pylist() for batch in storage.reader(table, split).read()] == [["a", "b"]]
-    assert "kv_state_made_anew" not in [line["event"] for line in logs]
+    assert KV_STATE_RECREATED not in [line["event"] for line in logs]

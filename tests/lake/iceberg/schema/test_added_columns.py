@@ -275,7 +275,7 @@ def forget_former_schemas(kit: Any, table: TableInfo) -> None:
         json.dump(document, file)
 
 
-@pytest.mark.parametrize("how", ["dropped and made anew", "renamed", "required"])
+@pytest.mark.parametrize("how", ["dropped and recreated", "renamed", "required"])
 def test_files_that_were_written_before_a_column_changed_are_not_committed(kit: Any, how: str) -> None:
     table = kit.table()
     base = kit.tier(table, "r1", {B0: 10})
@@ -287,7 +287,7 @@ def test_files_that_were_written_before_a_column_changed_are_not_committed(kit: 
             schema.update_column("name", required=True)
         else:
             schema.delete_column("name")
-    if how == "dropped and made anew":
+    if how == "dropped and recreated":
         with kit.catalog().load_table(str(table.path)).update_schema() as schema:
             schema.add_column("name", StringType())
     with pytest.raises(CommitOutcomeUnknown):

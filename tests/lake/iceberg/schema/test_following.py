@@ -137,7 +137,7 @@ def test_files_of_former_columns_are_merged_with_later_ones_and_proved(
 FOREIGN = [
     ("renamed", "has the column 'qty' renamed to 'title'", "rename_column"),
     ("dropped", "lacks the column 'qty', which it had before: it was dropped", None),
-    ("dropped and made anew", "has another column 'qty' than the one of the last round", None),
+    ("dropped and recreated", "has another column 'qty' than the one of the last round", None),
     ("added", "has the column 'extra', which the source table does not have", "drop_column"),
     ("required", "requires values in the column 'qty'", "drop_not_null"),
     ("retyped", "has the column 'qty' as long; the source table has it as int", None),
@@ -152,7 +152,7 @@ def alter(world: EvolvingWorld, how: str) -> None:
         match how:
             case "renamed":
                 schema.rename_column("qty", "title")
-            case "dropped" | "dropped and made anew":
+            case "dropped" | "dropped and recreated":
                 schema.delete_column("qty")
             case "added":
                 schema.add_column("extra", StringType())
@@ -164,7 +164,7 @@ def alter(world: EvolvingWorld, how: str) -> None:
                 schema.rename_column(("place", "zip"), "code")
             case "nested added":
                 schema.add_column(("place", "street"), StringType())
-    if how == "dropped and made anew":
+    if how == "dropped and recreated":
         with world.iceberg(world.info).update_schema() as schema:
             schema.add_column("qty", IntegerType())
 

@@ -68,6 +68,8 @@ from tiering.redaction.redact import redact
 
 MAX_OPEN_STATES = 8
 """Maximum number of open states, each of which may take `kv_state.MEMORY_LIMIT`. The least recently used ones are closed."""
+KV_STATE_RECREATED = "kv_state_recreated"
+"""Log event: a KV state could not be used and is built again from the log."""
 
 _log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
@@ -315,7 +317,7 @@ class PrimaryKeyTables:
         except duckdb.OutOfMemoryException as error:
             raise ClusterUnavailable(f"a write to {table.path} does not fit the memory: {error}", hint="Write fewer rows.") from error
         except (duckdb.Error, pa.ArrowException) as error:
-            _log.warning("kv_state_made_anew", table=str(table.path), error=str(error))
+            _log.warning(KV_STATE_RECREATED, table=str(table.path), error=str(error))
         try:
             self.forget(table.table_id)
             return work(self._current(table))
