@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support.running.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment, started
 
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """A coordinator that runs; tierers are the test's."""
-    deployment = Deployment(tmp_path)
-    try:
-        deployment.start_coordinator()
+    with started(Deployment(tmp_path)) as deployment:
         yield deployment
-    finally:
-        deployment.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.running.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment, started
 from support.running.processes import Process, wait_for
 from support.services.certificates import Authority
 from support.services.served import at_uri
@@ -29,12 +29,8 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Com
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A coordinator without a tierer."""
-    deployment = Deployment(tmp_path_factory.mktemp("service"))
-    try:
-        deployment.start_coordinator()
+    with started(Deployment(tmp_path_factory.mktemp("service"))) as deployment:
         yield deployment
-    finally:
-        deployment.close()
 
 
 @pytest.fixture

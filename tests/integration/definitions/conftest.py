@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.running.cluster_of_processes import Deployment
+from support.running import spark_sessions
+from support.running.cluster_of_processes import Deployment, started
 from support.running.spark_sessions import plugin_properties, spark_session
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A coordinator and a tierer."""
-    deployment = Deployment(tmp_path_factory.mktemp("service"))
-    try:
-        deployment.start_coordinator()
-        deployment.start_inline_tierer("tierer")
+    with started(Deployment(tmp_path_factory.mktemp("service")), tierer=True) as deployment:
         yield deployment
-    finally:
-        deployment.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +31,4 @@ def spark(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def complaint(spark: SparkSession) -> Callable[[str], str]:
     """Runs a statement that is refused, and returns the error message."""
-
-    def refused(sql: str) -> str:
-        with pytest.raises(AnalysisException) as raised:
-            spark.sql(sql).collect()
-        return str(raised.value)
-
-    return refused
+    return partial(spark_sessions.complaint, spark)

@@ -8,11 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from support.running.cluster_of_processes import Deployment
-from support.running.spark_sessions import plugin_properties
+from support.running.spark_sessions import plugin_properties, sql_shell
 
 PATIENCE_S = 300
 STEP = "=== "
@@ -132,8 +131,7 @@ def shell(service: Deployment, tmp_path: Path) -> list[str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
-    confs = [part for name, value in properties.items() for part in ("--conf", f"{name}={value}")]
-    return [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master", "local[2]", *confs]
+    return sql_shell(properties, "local[2]")
 
 
 def test_tables_live_in_the_sql_shell_from_create_to_drop(shell: list[str], tmp_path: Path) -> None:

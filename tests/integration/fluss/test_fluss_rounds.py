@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 from support.clusters.fluss_tables import FlussTables
 from support.fresh.served_read import served_read
 from support.lakes.lake_proof import lake_rows, marker_of
-from support.running.cluster_of_processes import rows
+from support.running.cluster_of_processes import rows, started
 from support.running.fluss_deployment import LAKE, FlussDeployment, make_orders
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
@@ -29,12 +29,8 @@ COUNT = 300
 @pytest.fixture
 def deployment(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussDeployment]:
     """A coordinator that runs; tierers are the test's."""
-    deployment = FlussDeployment(tmp_path, servers=fluss.bootstrap_servers)
-    try:
-        deployment.start_coordinator()
+    with started(FlussDeployment(tmp_path, servers=fluss.bootstrap_servers)) as deployment:
         yield deployment
-    finally:
-        deployment.close()
 
 
 def test_a_log_table_is_tiered_exactly_and_the_cluster_knows_how_far(deployment: FlussDeployment, tables: FlussTables) -> None:

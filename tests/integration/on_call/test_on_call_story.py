@@ -9,6 +9,7 @@ import getpass
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -299,12 +300,9 @@ def keep(folder: Path, page: str) -> Path:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwelveTables]:
-    deployment = TwelveTables(tmp_path_factory.mktemp("on-call"))
-    try:
+    with closing(TwelveTables(tmp_path_factory.mktemp("on-call"))) as deployment:
         deployment.start()
         yield deployment
-    finally:
-        deployment.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from support.running.spark_sessions import complaint
 from support.services.hostile import TABLE, HostileCatalog, answers, hostile_service
 
 Session = Callable[..., SparkSession]
@@ -25,12 +25,6 @@ def service() -> Iterator[Service]:
 @pytest.fixture
 def spark(service: Service, session: Session) -> SparkSession:
     return session(service[0], **LIMITS)
-
-
-def complaint(spark: SparkSession, sql: str) -> str:
-    with pytest.raises(AnalysisException) as raised:
-        spark.sql(sql).collect()
-    return str(raised.value)
 
 
 def test_no_answer_takes_the_drivers_memory(service: Service, spark: SparkSession) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 from support.running.processes import wait_for
+from support.running.spark_sessions import sql_shell
 from support.values.own_procedure import procedure
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
 from sys_tables.declare.procedure import Call
@@ -79,10 +79,10 @@ def run(command: list[str], folder: Path, **environment: str) -> subprocess.Comp
 
 
 def test_the_sql_shell_reads_calls_and_ends(properties: dict[str, str], tmp_path: Path) -> None:
-    confs = [part for name, value in properties.items() for part in ("--conf", f"{name}={value}")]
-    shell = [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master", "local[1]", *confs]
-
-    ended = run([*shell, "-e", "SELECT table_name, status FROM sys.lake_tiering_status; CALL sys.who(); SELECT * FROM sys.nope"], tmp_path)
+    ended = run(
+        [*sql_shell(properties), "-e", "SELECT table_name, status FROM sys.lake_tiering_status; CALL sys.who(); SELECT * FROM sys.nope"],
+        tmp_path,
+    )
 
     assert "Flights\tTiered" in ended.stdout, ended.stderr
     assert f"\n{pwd.getpwuid(os.getuid()).pw_name}\n" in ended.stdout

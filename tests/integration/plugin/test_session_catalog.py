@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.running.spark_sessions import sessions_started_with
+from support.running.spark_sessions import complaint, sessions_started_with
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
 from tiering.cli.spark.properties import SESSION_CATALOG, SESSION_CATALOG_CLASS
 
@@ -43,12 +42,6 @@ def plain(jvm: SparkSession) -> Iterator[SparkSession]:
 
 def column_of(spark: SparkSession, sql: str, name: str) -> list[Any]:
     return [row[name] for row in spark.sql(sql).collect()]
-
-
-def complaint(spark: SparkSession, sql: str) -> str:
-    with pytest.raises(AnalysisException) as raised:
-        spark.sql(sql).collect()
-    return str(raised.value)
 
 
 def test_sys_is_one_of_the_databases(server: Any, connect: Connect, jobs: Jobs) -> None:

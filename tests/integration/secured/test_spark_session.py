@@ -10,11 +10,10 @@ from pathlib import Path
 import grpc
 import pytest
 from cryptography import x509
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from support.running.cluster_of_processes import Deployment
-from support.running.spark_sessions import spark_session
+from support.running.spark_sessions import complaint, spark_session
 from support.services.certificates import DAY, Authority
 from tiering.access.tokens import add_token, new_token, revoke_token
 from tiering.cli.commands.token import tokens_path
@@ -74,12 +73,6 @@ def spark(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with spark_session(folder, {"spark.driver.extraClassPath": jars}) as session:
         yield session
     patch.undo()
-
-
-def complaint(spark: SparkSession, sql: str) -> str:
-    with pytest.raises(AnalysisException) as raised:
-        spark.sql(sql).collect()
-    return str(raised.value)
 
 
 def test_a_session_with_a_token_over_tls_reads_and_is_who_its_token_says(secured: Secured, spark: SparkSession) -> None:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from support.running.cluster_of_processes import Deployment
+from support.running.spark_sessions import complaint
 from tiering.model.tables import TablePath
 
 EVERY_TYPE = pa.schema(
@@ -42,12 +43,6 @@ array(TIMESTAMP '1969-12-31 23:59:59.999999'), map('k', 1.5, 'n', NULL), struct(
 
 def rows(spark: SparkSession, statement: str) -> list[Row]:
     return spark.sql(statement).collect()
-
-
-def complaint(spark: SparkSession, statement: str) -> str:
-    with pytest.raises(PySparkException) as raised:
-        spark.sql(statement)
-    return str(raised.value)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +101,11 @@ def test_every_type_is_stored_as_it_is(spark: SparkSession, service: Deployment)
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
-    differing = {column: (value, wanted) for column, value, wanted in zip(row.__fields__, row, expected, strict=True) if value != wanted}
+    differing = {
+        column: (value, expected_value)
+        for column, value, expected_value in zip(row.__fields__, row, expected, strict=True)
+        if value != expected_value
+    }
     assert set(differing) <= {"attributes", "place"}  # a literal's decimals and the names of a struct's fields differ
     assert row.attributes == {"k": Decimal("1.500"), "n": None}
     assert tuple(row.place) == tuple(expected[-1])
@@ -197,6 +196,6 @@ def test_no_rows_are_no_write(spark: SparkSession, service: Deployment) -> None:
 def test_what_cannot_be_written_is_refused_before_a_row_is_written(spark: SparkSession, stock: str, statement: str, expected: str) -> None:
     before = rows(spark, f"SELECT count(*) FROM {stock}")
 
-    assert expected in complaint(spark, statement.format(stock=stock))
+    assert expected in complaint(spark, statement.format(stock=stock), PySparkException)
 
     assert rows(spark, f"SELECT count(*) FROM {stock}") == before

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from support.running.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment, started
 from support.running.spark_sessions import plugin_properties, spark_session
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A coordinator and a tierer. Tables are created with a long freshness, so that rounds run only by `lakeward tier`."""
-    deployment = Deployment(tmp_path_factory.mktemp("service"))
-    try:
-        deployment.start_coordinator()
-        deployment.start_inline_tierer("tierer")
+    with started(Deployment(tmp_path_factory.mktemp("service")), tierer=True) as deployment:
         yield deployment
-    finally:
-        deployment.close()
 
 
 @pytest.fixture(scope="module")

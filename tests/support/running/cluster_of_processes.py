@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -204,6 +206,21 @@ class Deployment:
             process.kill()
         for port in self.held_ports:
             port.close()
+
+
+StartedDeployment = TypeVar("StartedDeployment", bound=Deployment)
+
+
+@contextmanager
+def started(deployment: StartedDeployment, *options: str, tierer: bool = False) -> Iterator[StartedDeployment]:
+    """Starts a coordinator with `options`, and an inline tierer if `tierer`. Ends all processes of the deployment at the end."""
+    try:
+        deployment.start_coordinator(*options)
+        if tierer:
+            deployment.start_inline_tierer("tierer")
+        yield deployment
+    finally:
+        deployment.close()
 
 
 def is_stopped(process: Process) -> bool:

@@ -9,9 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
+import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from tiering.cli.spark.properties import catalog_lake_properties, catalog_properties, plugin_jar
@@ -53,6 +55,19 @@ def spark_session(warehouse: Path, properties: Mapping[str, str], name: str = "t
         yield spark
     finally:
         end_jvm()
+
+
+def complaint(spark: SparkSession, sql: str, error: type[PySparkException] = AnalysisException) -> str:
+    """Runs a statement that must raise `error`, and returns its message."""
+    with pytest.raises(error) as raised:
+        spark.sql(sql).collect()
+    return str(raised.value)
+
+
+def sql_shell(properties: Mapping[str, str], master: str = "local[1]") -> list[str]:
+    """Returns the command of a spark-sql shell with `properties`."""
+    confs = [part for name, value in properties.items() for part in ("--conf", f"{name}={value}")]
+    return [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master", master, *confs]
 
 
 def end_jvm() -> None:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.clusters.fluss_tables import FlussTables
+from support.running.cluster_of_processes import started
 from support.running.fluss_deployment import FlussDeployment
 from support.running.spark_sessions import plugin_properties, spark_session
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
@@ -23,13 +24,8 @@ def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
 @pytest.fixture(scope="module")
 def service(fluss: LocalFlussCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlussDeployment]:
     """A coordinator and a tierer. Most tables have a long freshness, so that rounds run only by `lakeward tier`."""
-    deployment = FlussDeployment(tmp_path_factory.mktemp("service"), servers=fluss.bootstrap_servers)
-    try:
-        deployment.start_coordinator()
-        deployment.start_inline_tierer("tierer")
+    with started(FlussDeployment(tmp_path_factory.mktemp("service"), servers=fluss.bootstrap_servers), tierer=True) as deployment:
         yield deployment
-    finally:
-        deployment.close()
 
 
 @pytest.fixture(scope="module")

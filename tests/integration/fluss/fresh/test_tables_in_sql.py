@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from support.running.spark_sessions import complaint
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
@@ -19,12 +19,6 @@ def writer(fluss: LocalFlussCluster) -> Iterator[FlussWriter]:
     """Shows the tables as the cluster has them."""
     with fluss_writer(FlussConnection.parse(fluss.bootstrap_servers)) as opened:
         yield opened
-
-
-def complaint(spark: SparkSession, sql: str) -> str:
-    with pytest.raises(AnalysisException) as raised:
-        spark.sql(sql).collect()
-    return str(raised.value)
 
 
 def test_a_table_of_fluss_is_created_changed_and_dropped(fresh_spark: SparkSession, writer: FlussWriter) -> None:

@@ -7,25 +7,17 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from support.clusters.fluss_tables import FlussTables
+from support.running.cluster_of_processes import started
 from support.running.fluss_deployment import FlussDeployment
 from support.running.spark_sessions import plugin_properties, spark_session
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 
 
 @pytest.fixture(scope="module")
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
-@pytest.fixture(scope="module")
 def spark(fluss: LocalFlussCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    deployment = FlussDeployment(tmp_path_factory.mktemp("service"), servers=fluss.bootstrap_servers)
-    try:
-        deployment.start_coordinator()
-        with spark_session(tmp_path_factory.mktemp("warehouse"), plugin_properties(deployment)) as session:
-            yield session
-    finally:
-        deployment.close()
+    folder = tmp_path_factory.mktemp("service")
+    with (
+        started(FlussDeployment(folder, servers=fluss.bootstrap_servers)) as deployment,
+        spark_session(tmp_path_factory.mktemp("warehouse"), plugin_properties(deployment)) as session,
+    ):
+        yield session
