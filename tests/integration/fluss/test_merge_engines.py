@@ -6,7 +6,6 @@ Random changes come between rounds, some of which are fenced, lose their ack or 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
@@ -85,8 +84,7 @@ class Story:
 def test_the_lake_has_the_rows_of_the_tablet_servers(
     backend: FlussBackend, tmp_path: Path, engine: MergeEngine, kind: LakeKind, start: str
 ) -> None:
-    events: Counter[str] = Counter()
-    table = MergingTable(tmp_path, backend.with_lake_of(kind), engine, events)
+    table = MergingTable(tmp_path, backend.with_lake_of(kind), engine)
     try:
         story = Story(table, random.Random(None if SOAKS else crc32(f"{engine.name}, {kind.name}, {start}".encode())))
         story.write()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -103,7 +101,7 @@ class Write:
 
 
 class _Database(FlussDatabase):
-    """Makes tables with a merge engine, and hides KV snapshots from rounds until they are wanted.
+    """Makes tables with a merge engine, and hides KV snapshots from rounds until `show_kv_snapshots` is called.
 
     `layout`: of new lake tables. A cluster of 0.9.1 has no option for it.
     """
@@ -118,17 +116,20 @@ class _Database(FlussDatabase):
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         create_table(self._client, path, spec, self.engine.functions, self.engine.auto_increment)
         table = self.table(path)
-        if not self._has_leaders(table):
+        try:
+            self._wait_for_leaders(table, LEADER_SECONDS)
+        except AssertionError:
             restart_coordinators()  # the coordinator of 0.9.1 at times never hears of a table
-            wait_for(f"leaders of {path}", lambda: self._has_leaders(table))
+            self._wait_for_leaders(table)
         return table
 
-    def _has_leaders(self, table: TableInfo) -> bool:
-        deadline = time.monotonic() + LEADER_SECONDS
-        while time.monotonic() < deadline:
+    def _wait_for_leaders(self, table: TableInfo, seconds: float = 180) -> None:
+        def has_leaders() -> bool:
             with suppress(ClusterUnavailable):
                 return bool(self.offsets(table))
-        return False
+            return False
+
+        wait_for(f"leaders of {table.path}", has_leaders, seconds)
 
     def table(self, path: TablePath) -> TableInfo:
         table = super().table(path)
@@ -144,7 +145,6 @@ class MergingTable(TieredTable):
 
     backend: FlussBackend
     engine: MergeEngine
-    events: Counter[str] = field(default_factory=Counter)
 
     def _new_path(self) -> TablePath:
         """In a database that stays: the coordinator of 0.9.1 at times never hears of a table that is created just after a drop."""
@@ -171,10 +171,10 @@ class MergingTable(TieredTable):
 
         async def work(connection: Any) -> None:
             table = await connection.get_table(self._native_path)
-            for columns, alike in itertools.groupby(writes, key=lambda write: write.columns):
+            for columns, writes_of_columns in itertools.groupby(writes, key=lambda write: write.columns):
                 upsert = table.new_upsert()
                 writer = (upsert if columns is None else upsert.partial_update_by_name([*columns])).create_writer()
-                handles = [getattr(writer, write.verb)(write.row) for write in alike]
+                handles = [getattr(writer, write.verb)(write.row) for write in writes_of_columns]
                 await writer.flush()  # pyfluss refuses writes of other columns until then
                 for handle in handles:
                     await handle.wait()
@@ -212,7 +212,6 @@ class MergingTable(TieredTable):
             if record is None:
                 continue
             change = ChangeType(record.pop(CHANGE_TYPE_COLUMN))
-            self.events[change.name] += 1
             if change is ChangeType.DELETE:
                 rows.pop(record["id"])
             elif change is not ChangeType.UPDATE_BEFORE:

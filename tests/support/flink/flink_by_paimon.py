@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg
 from support.fluss_paimon.plugin import tiering_class_path
+from support.jvm_lines import ask_jvm
 from support.worlds.lake_world import LakeWorld
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java
@@ -41,15 +42,7 @@ class PaimonWriters:
 
     def say(self, *words: object) -> str:
         """The answer to a command of CleanTiering."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(map(str, words)) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("> "):
-                assert line.startswith("> ok"), line
-                return line.removeprefix("> ok").strip()
-        raise AssertionError("the JVM ended")
+        return ask_jvm(self._process, [*map(str, words)], AssertionError).strip()
 
 
 class FlinkByPaimon(FlinkOnIceberg):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from support.clusters.fluss_log import record_batch, schema_json
 from support.java_sources import compiled_jar
+from support.jvm_lines import ask_jvm
 from support.repository import ROOT
 from tiering.cli.fluss_server.jars import SERVER_JARS, server_folder
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
@@ -88,17 +89,8 @@ class FlussFormats:
         return [_bytes(word) for word in answer.split("\t")]
 
     def _answer(self, request: str, schema: pa.Schema, log: bytes, *options: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         words = (request, *(base64.b64encode(content).decode() for content in (schema_json(schema), log)), *options)
-        self._process.stdin.write("\t".join(words) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("> ok"):
-                return line.removeprefix("> ok").strip("\n").removeprefix(" ")
-            if line.startswith("> error"):
-                raise FlussClientError(line.removeprefix("> error ").strip())
-        raise FlussClientError("the JVM ended")
+        return ask_jvm(self._process, words, FlussClientError)
 
 
 def _word(value: bool) -> str:

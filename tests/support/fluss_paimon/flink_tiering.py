@@ -10,6 +10,7 @@ from types import TracebackType
 
 from support.clusters.fluss_tables import FlussTables
 from support.fluss_paimon.plugin import tiering_class_path
+from support.jvm_lines import ask_jvm
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java
 from tiering.model.tables import TableInfo
@@ -80,16 +81,7 @@ class FlinkTiering:
         return [row.split("\t") for row in answer.split("\t;\t")] if answer else []
 
     def _say(self, *words: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(words) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("> ok"):
-                return line.removeprefix("> ok").strip("\n").removeprefix(" ")
-            if line.startswith("> error"):
-                raise TieringError(line.removeprefix("> error ").strip())
-        raise TieringError("the JVM ended")
+        return ask_jvm(self._process, words, TieringError)
 
 
 def _word(value: Value) -> str:
