@@ -1,6 +1,5 @@
 package io.lakeward.spark.catalog;
 
-import io.lakeward.spark.define.Partitions;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.util.HashMap;
@@ -11,10 +10,6 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
-import org.apache.spark.sql.connector.expressions.Expressions;
-import org.apache.spark.sql.connector.expressions.NamedReference;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
@@ -24,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table of the store: the service describes it, and its copy in the lake has the rows. A table
  * without a readable copy is described, too; a query of its rows is an error with the reason.
  */
-final class DataTable extends ReadOnlyTable
+final class DataTable extends ServiceTable
     implements SupportsMetadataColumns, PartitionedTable {
 
   /** Property with the name of the lake's table. */
@@ -42,7 +37,6 @@ final class DataTable extends ReadOnlyTable
   /** Property that lists the columns which are not in the lake yet. */
   private static final String LAKE_LACKS = "lake.missing-columns";
 
-  private final DescribeTableResponse described;
   private final TableDefinition definition;
   private final StructType source;
   private final Optional<LakeCopy> copy;
@@ -58,7 +52,6 @@ final class DataTable extends ReadOnlyTable
       Map<String, String> lakeProperties) {
     super(definition.name(), definition.described().getComment(), schema);
     this.definition = definition;
-    this.described = definition.described();
     this.source = source;
     this.copy = copy;
     this.unreadable = unreadable;
@@ -105,7 +98,7 @@ final class DataTable extends ReadOnlyTable
   }
 
   private Map<String, String> shownProperties() {
-    Map<String, String> all = new HashMap<>(described.getPropertiesMap());
+    Map<String, String> all = new HashMap<>(definition.described().getPropertiesMap());
     all.putAll(lakeProperties);
     all.putAll(super.properties());
     all.values().removeIf(String::isEmpty);
@@ -123,43 +116,8 @@ final class DataTable extends ReadOnlyTable
   }
 
   @Override
-  public Partitions partitions() {
-    return definition.partitions();
-  }
-
-  /** The partition columns of the store: each value of them is a partition. */
-  @Override
-  public Transform[] partitioning() {
-    return described.getPartitionKeysList().stream()
-        .filter(key -> schema().getFieldIndex(key).isDefined())
-        .map(DataTable::quoted)
-        .map(Expressions::identity)
-        .toArray(Transform[]::new);
-  }
-
-  /** The primary key, which the store enforces; Spark neither checks nor relies on it. */
-  @Override
-  public Constraint[] constraints() {
-    return DefinitionCallers.showCreateTable() ? new Constraint[0] : primaryKey(described);
-  }
-
-  /** A column's name as Spark's expressions parse it: it may be a reserved word or have a dash. */
-  static String quoted(String column) {
-    return "`" + column.replace("`", "``") + "`";
-  }
-
-  /** The primary key as a constraint; empty for a log table. */
-  static Constraint[] primaryKey(DescribeTableResponse described) {
-    NamedReference[] key =
-        described.getPrimaryKeyList().stream()
-            .map(DataTable::quoted)
-            .map(Expressions::column)
-            .toArray(NamedReference[]::new);
-    return key.length == 0
-        ? new Constraint[0]
-        : new Constraint[] {
-          Constraint.primaryKey("primary_key", key).enforced(false).rely(false).build()
-        };
+  public TableDefinition definition() {
+    return definition;
   }
 
   /**
@@ -200,7 +158,7 @@ final class DataTable extends ReadOnlyTable
   }
 
   @Override
-  String whyReadOnly() {
+  String whyNotTruncated() {
     return "this name is for reading only";
   }
 

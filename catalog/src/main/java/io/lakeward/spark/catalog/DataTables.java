@@ -11,8 +11,8 @@ import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.CatalogOptions;
 import io.lakeward.spark.service.CatalogOptions.PlainName;
 import io.lakeward.spark.service.ServiceClient;
-import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import io.lakeward.spark.write.RowWriter;
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.lang.ref.SoftReference;
 import java.util.Collection;
 import java.util.Map;
@@ -40,11 +40,16 @@ final class DataTables {
       String user, String namespace, Map<String, DescribeTableResponse> tables) {}
 
   /** {@code catalog}: its name; {@code options}: its options. */
-  DataTables(String catalog, ServiceClient service, LakeCatalog lake, CatalogOptions options) {
+  DataTables(
+      String catalog,
+      ServiceClient service,
+      Definitions definitions,
+      LakeCatalog lake,
+      CatalogOptions options) {
     this.options = options;
     this.catalog = catalog;
     this.service = service;
-    this.definitions = new Definitions(service);
+    this.definitions = definitions;
     this.lake = lake;
   }
 

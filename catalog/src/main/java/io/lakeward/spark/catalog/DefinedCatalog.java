@@ -10,7 +10,9 @@ import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
@@ -19,7 +21,13 @@ import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
  * The methods of a catalog that define databases and tables. Each hands the change to the service.
  * Changes of system tables are refused here.
  */
-interface DefinedCatalog extends ReadOnlyCatalog {
+interface DefinedCatalog extends TableCatalog, SupportsNamespaces {
+
+  String SYSTEM_TABLES_ARE_READ_ONLY =
+      "system tables are read-only; what can be changed is changed by CALL, see SHOW PROCEDURES";
+
+  /** Whether a namespace, as the user typed it, has system tables. */
+  boolean isSystem(String[] namespace);
 
   Definitions definitions();
 
@@ -80,21 +88,14 @@ interface DefinedCatalog extends ReadOnlyCatalog {
       throw new LakewardException(
               ("cannot replace %s: its rows would be lost before the new table exists. Drop the table"
                       + " first, or give the new one another name")
-                  .formatted(name() + "." + text(ident.namespace(), "." + ident.name())))
+                  .formatted(fullName(ident)))
           .unchecked();
     }
-    return unchecked(
+    return LakewardException.unlessUnknown(
         () -> {
-          try {
-            Identifier spelled = spelled(ident);
-            definitions().dropTable(spelled.namespace()[0], spelled.name(), purge);
-            return true;
-          } catch (LakewardException error) {
-            if (error.isUnknown()) {
-              return false;
-            }
-            throw error;
-          }
+          Identifier spelled = spelled(ident);
+          definitions().dropTable(spelled.namespace()[0], spelled.name(), purge);
+          return null;
         });
   }
 
@@ -104,7 +105,7 @@ interface DefinedCatalog extends ReadOnlyCatalog {
     throw new LakewardException(
             ("cannot rename %s: a table of the streaming store keeps its name, by which its clients"
                     + " and its lake table know it. Create a table with the new name, and load it.")
-                .formatted(name() + "." + text(oldIdent.namespace(), "." + oldIdent.name())))
+                .formatted(fullName(oldIdent)))
         .unchecked();
   }
 
@@ -124,8 +125,8 @@ interface DefinedCatalog extends ReadOnlyCatalog {
   default void alterNamespace(String[] namespace, NamespaceChange... changes) {
     checkIsDatabase("alter", namespace);
     throw new LakewardException(
-            "cannot alter the database %s.%s: databases have no properties and no comment here"
-                .formatted(name(), text(namespace, "")))
+            "cannot alter the database %s: databases have no properties and no comment here"
+                .formatted(fullName(namespace)))
         .unchecked();
   }
 
@@ -142,29 +143,34 @@ interface DefinedCatalog extends ReadOnlyCatalog {
 
   private void checkIsDatabase(String action, String[] namespace) {
     if (isSystem(namespace)) {
-      throw refusal(action, namespace, "").unchecked();
+      throw refusal(action, fullName(namespace)).unchecked();
     }
     if (namespace.length != 1) {
       throw new LakewardException(
-              "cannot %s %s.%s: names in this catalog are namespace.table, with exactly one namespace"
-                  .formatted(action, name(), text(namespace, "")))
+              "cannot %s %s: names in this catalog are namespace.table, with exactly one namespace"
+                  .formatted(action, fullName(namespace)))
           .unchecked();
     }
   }
 
   private void checkIsData(String action, Identifier ident) {
     if (isSystem(ident.namespace())) {
-      throw refusal(action, ident.namespace(), "." + ident.name()).unchecked();
+      throw refusal(action, fullName(ident)).unchecked();
     }
   }
 
-  private LakewardException refusal(String action, String[] namespace, String suffix) {
+  /** The error for a statement that changes a system table, or a namespace that has them. */
+  default LakewardException refusal(String action, String fullName) {
     return new LakewardException(
-        "cannot %s %s.%s: %s"
-            .formatted(action, name(), text(namespace, suffix), SYSTEM_TABLES_ARE_READ_ONLY));
+        "cannot %s %s: %s".formatted(action, fullName, SYSTEM_TABLES_ARE_READ_ONLY));
   }
 
-  private static String text(String[] namespace, String suffix) {
-    return String.join(".", namespace) + suffix;
+  /** The name of a table as the user typed it, with the catalog. */
+  default String fullName(Identifier ident) {
+    return fullName(ident.namespace()) + "." + ident.name();
+  }
+
+  private String fullName(String[] namespace) {
+    return name() + "." + String.join(".", namespace);
   }
 }

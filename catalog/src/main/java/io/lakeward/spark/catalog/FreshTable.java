@@ -1,6 +1,5 @@
 package io.lakeward.spark.catalog;
 
-import io.lakeward.spark.define.Partitions;
 import io.lakeward.spark.fresh.FreshScanBuilder;
 import io.lakeward.spark.fresh.FreshSource;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
@@ -12,9 +11,6 @@ import java.util.function.Supplier;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
-import org.apache.spark.sql.connector.expressions.Expressions;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -26,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * puts it into the plan if it does not equal the former one, so two objects are never equal. Spark
  * finds a table of CACHE TABLE by name and id.
  */
-class FreshTable extends ReadOnlyTable implements PartitionedTable {
+class FreshTable extends ServiceTable implements PartitionedTable {
 
   /** Property of the service with the id of the table, which a table of the same name never has. */
   private static final String TABLE_ID = "table-id";
@@ -81,17 +77,8 @@ class FreshTable extends ReadOnlyTable implements PartitionedTable {
   }
 
   @Override
-  public Partitions partitions() {
-    return definition.partitions();
-  }
-
-  /** The partition columns of the store: each value of them is a partition. */
-  @Override
-  public Transform[] partitioning() {
-    return described.getPartitionKeysList().stream()
-        .map(DataTable::quoted)
-        .map(Expressions::identity)
-        .toArray(Transform[]::new);
+  public TableDefinition definition() {
+    return definition;
   }
 
   boolean hasPrimaryKey() {
@@ -104,13 +91,6 @@ class FreshTable extends ReadOnlyTable implements PartitionedTable {
         described.getPrimaryKeyList().stream()
             .map(name -> schema().apply(name))
             .toArray(StructField[]::new));
-  }
-
-  @Override
-  public Constraint[] constraints() {
-    return DefinitionCallers.showCreateTable()
-        ? new Constraint[0]
-        : DataTable.primaryKey(described);
   }
 
   /** The id in the store and the user, so that no user gets rows that another one has cached. */
@@ -138,7 +118,7 @@ class FreshTable extends ReadOnlyTable implements PartitionedTable {
   }
 
   @Override
-  String whyReadOnly() {
+  String whyNotTruncated() {
     return hasPrimaryKey()
         ? "rows are removed by their keys alone, with DELETE FROM ... WHERE"
         : "rows of a log table are never removed; the option table.log.ttl or DROP TABLE removes them";

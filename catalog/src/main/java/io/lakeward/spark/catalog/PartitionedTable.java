@@ -6,13 +6,34 @@ import io.lakeward.spark.define.Partitions;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 
-/** The methods of a table with which Spark shows, adds and drops partitions. */
+/**
+ * The methods of a table of the store with which Spark shows, adds and drops partitions, and shows
+ * the primary key.
+ */
 interface PartitionedTable extends SupportsAtomicPartitionManagement {
 
+  TableDefinition definition();
+
   /** The partitions of the table, which has no partition columns if it is not partitioned. */
-  Partitions partitions();
+  default Partitions partitions() {
+    return definition().partitions();
+  }
+
+  /** The partition columns of the store: each value of them is a partition. */
+  @Override
+  default Transform[] partitioning() {
+    return definition().partitioning(schema());
+  }
+
+  /** The primary key, which the store enforces; Spark neither checks nor relies on it. */
+  @Override
+  default Constraint[] constraints() {
+    return definition().constraints();
+  }
 
   @Override
   default StructType partitionSchema() {

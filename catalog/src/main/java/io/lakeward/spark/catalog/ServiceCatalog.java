@@ -78,7 +78,7 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
     this.service = new ServiceClient(name, parsed);
     this.definitions = new Definitions(service);
     LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
-    this.dataTables = new DataTables(name, service, lake, parsed);
+    this.dataTables = new DataTables(name, service, definitions, lake, parsed);
     this.resolver =
         new NameResolver(
             name,
@@ -216,7 +216,7 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
         () -> {
           String namespace = tableNamespace(ident);
           if (resolver.isSystem(namespace)) {
-            throw unwritable(ident);
+            throw refusal("write to", fullName(ident));
           }
           WritableTable table =
               dataTables.writable(SparkUser.served(), namespace, ident.name());
@@ -239,23 +239,13 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
   /** Whether the service has the table; its rows may still be unreadable. */
   @Override
   public boolean tableExists(Identifier ident) {
-    return unchecked(
+    return LakewardException.unlessUnknown(
         () -> {
-          try {
-            String namespace = tableNamespace(ident);
-            if (resolver.isSystem(namespace)) {
-              resolver.table(namespace, ident.name());
-            } else {
-              service.describeTable(
+          String namespace = tableNamespace(ident);
+          return resolver.isSystem(namespace)
+              ? resolver.table(namespace, ident.name())
+              : service.describeTable(
                   SparkUser.served(), namespace, TableName.of(ident.name()).table());
-            }
-            return true;
-          } catch (LakewardException error) {
-            if (error.isUnknown()) {
-              return false;
-            }
-            throw error;
-          }
         });
   }
 

@@ -9,18 +9,26 @@ import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What creates a table of the store again, for SHOW CREATE TABLE, and its partitions. A value.
+ * What creates a table of the store again, for SHOW CREATE TABLE, and its keys and partitions. A
+ * value.
  *
  * @param name with catalog and namespace
  * @param partitions of the table
  */
 record TableDefinition(String name, DescribeTableResponse described, Partitions partitions) {
 
-  /** The properties for the statement that Spark executes now; {@code shown} for all but one. */
+  /**
+   * The properties for the statement that Spark executes now; {@code shown}, except for
+   * SHOW CREATE TABLE.
+   */
   Map<String, String> properties(Supplier<Map<String, String>> shown) {
     if (!DefinitionCallers.showCreateTable()) {
       return shown.get();
@@ -37,8 +45,39 @@ record TableDefinition(String name, DescribeTableResponse described, Partitions 
   /** The columns for the statement that Spark executes now: with NOT NULL as they are defined. */
   Column[] columns(Column[] shown) {
     return DefinitionCallers.showCreateTable()
-        ? LakewardException.unchecked(() -> ReadOnlyTable.columns(schema()))
+        ? LakewardException.unchecked(() -> ServiceTable.columns(schema()))
         : shown;
+  }
+
+  /** The partition keys, without those that {@code schema} lacks. */
+  Transform[] partitioning(StructType schema) {
+    return described.getPartitionKeysList().stream()
+        .filter(key -> schema.getFieldIndex(key).isDefined())
+        .map(TableDefinition::quoted)
+        .map(Expressions::identity)
+        .toArray(Transform[]::new);
+  }
+
+  /**
+   * The primary key as a constraint for the statement that Spark executes now: empty for a log
+   * table, and for SHOW CREATE TABLE.
+   */
+  Constraint[] constraints() {
+    NamedReference[] key =
+        described.getPrimaryKeyList().stream()
+            .map(TableDefinition::quoted)
+            .map(Expressions::column)
+            .toArray(NamedReference[]::new);
+    return key.length == 0 || DefinitionCallers.showCreateTable()
+        ? new Constraint[0]
+        : new Constraint[] {
+          Constraint.primaryKey("primary_key", key).enforced(false).rely(false).build()
+        };
+  }
+
+  /** A column's name as Spark's expressions parse it: it may be a reserved word or have a dash. */
+  private static String quoted(String column) {
+    return "`" + column.replace("`", "``") + "`";
   }
 
   /** Spark prints texts in quotes and escapes quotes in them, but not the character that escapes. */

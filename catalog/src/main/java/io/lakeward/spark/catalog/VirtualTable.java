@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A system table. The service computes its rows for each read. */
-final class VirtualTable extends ReadOnlyTable {
+final class VirtualTable extends ServiceTable {
 
   private final RowSource source;
   private final ReadTableRequest request;
@@ -27,7 +27,7 @@ final class VirtualTable extends ReadOnlyTable {
   }
 
   @Override
-  String whyReadOnly() {
-    return ReadOnlyCatalog.SYSTEM_TABLES_ARE_READ_ONLY;
+  String whyNotTruncated() {
+    return DefinedCatalog.SYSTEM_TABLES_ARE_READ_ONLY;
   }
 }

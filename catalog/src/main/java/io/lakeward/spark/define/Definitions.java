@@ -7,12 +7,12 @@ import io.lakeward.rpc.v1.CreateTableStatement;
 import io.lakeward.rpc.v1.DropDatabaseStatement;
 import io.lakeward.rpc.v1.DropPartitionsStatement;
 import io.lakeward.rpc.v1.DropTableStatement;
-import io.lakeward.rpc.v1.PbTablePath;
 import io.lakeward.rpc.v1.ShowPartitionsRequest;
 import io.lakeward.spark.call.IdempotencyKeys;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.spark.service.SparkUser;
+import io.lakeward.spark.service.TablePaths;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
@@ -70,7 +70,7 @@ public final class Definitions {
       throws LakewardException, TableAlreadyExistsException {
     CreateTableStatement statement =
         CreateTableStatement.newBuilder()
-            .setTablePath(path(database, name))
+            .setTablePath(TablePaths.of(database, name))
             .setColumnsJson(Columns.json(info.columns()))
             .addAllPartitioning(Columns.partitioning(info.partitions()))
             .putAllProperties(info.properties())
@@ -88,7 +88,7 @@ public final class Definitions {
       throws LakewardException {
     AlterTableStatement.Builder statement =
         AlterTableStatement.newBuilder()
-            .setTablePath(path(database, name))
+            .setTablePath(TablePaths.of(database, name))
             .setCaller(SparkUser.current())
             .setIdempotencyKey(key("alter"));
     for (TableChange change : changes) {
@@ -102,7 +102,7 @@ public final class Definitions {
   public void dropTable(String database, String name, boolean purge) throws LakewardException {
     DropTableStatement statement =
         DropTableStatement.newBuilder()
-            .setTablePath(path(database, name))
+            .setTablePath(TablePaths.of(database, name))
             .setPurge(purge)
             .setCaller(SparkUser.current())
             .setIdempotencyKey(key("drop"))
@@ -115,7 +115,7 @@ public final class Definitions {
       throws LakewardException {
     AddPartitionsStatement statement =
         AddPartitionsStatement.newBuilder()
-            .setTablePath(path(database, name))
+            .setTablePath(TablePaths.of(database, name))
             .addAllPartitions(Columns.values(partitions, schema))
             .setCaller(SparkUser.current())
             .setIdempotencyKey(key("add-partitions"))
@@ -129,7 +129,7 @@ public final class Definitions {
       throws LakewardException {
     DropPartitionsStatement statement =
         DropPartitionsStatement.newBuilder()
-            .setTablePath(path(database, name))
+            .setTablePath(TablePaths.of(database, name))
             .addAllPartitions(Columns.values(partitions, schema))
             .setCaller(SparkUser.current())
             .setIdempotencyKey(key("drop-partitions"))
@@ -142,12 +142,8 @@ public final class Definitions {
   public InternalRow[] partitions(String database, String name, StructType schema)
       throws LakewardException {
     ShowPartitionsRequest request =
-        ShowPartitionsRequest.newBuilder().setTablePath(path(database, name)).build();
+        ShowPartitionsRequest.newBuilder().setTablePath(TablePaths.of(database, name)).build();
     return service.partitions(SparkUser.served(), request, schema);
-  }
-
-  private static PbTablePath path(String database, String name) {
-    return PbTablePath.newBuilder().setDatabaseName(database).setTableName(name).build();
   }
 
   private static String key(String kind) {

@@ -55,8 +55,7 @@ public final class LakewardException extends AnalysisException {
         parameters.updated(missing.parameter, VisibleText.of(name)));
   }
 
-  /** Whether this is the error for an unknown name. */
-  public boolean isUnknown() {
+  private boolean isUnknown() {
     return getCondition() != null;
   }
 
@@ -88,12 +87,30 @@ public final class LakewardException extends AnalysisException {
     }
   }
 
+  /** Does the work. Returns whether its names are known: false instead of the error for one. */
+  public static boolean unlessUnknown(Work<?> work) {
+    try {
+      work.run();
+      return true;
+    } catch (LakewardException error) {
+      if (error.isUnknown()) {
+        return false;
+      }
+      throw error.unchecked();
+    }
+  }
+
   /**
    * Throws this where Spark's interface declares nothing: AnalysisException is a checked exception
    * to Java only.
    */
   public RuntimeException unchecked() {
-    return LakewardException.<RuntimeException>sneak(this);
+    return unchecked(this);
+  }
+
+  /** Throws an error where Spark's interface declares nothing. */
+  public static RuntimeException unchecked(Throwable error) {
+    return LakewardException.<RuntimeException>sneak(error);
   }
 
   @SuppressWarnings("unchecked")

@@ -5,6 +5,7 @@ import io.lakeward.rpc.v1.PbTablePath;
 import io.lakeward.rpc.v1.ReadScan.Part;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.spark.service.TablePaths;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.SparkContext;
@@ -47,8 +48,7 @@ public final class FreshSource {
       LakeSnapshot lake) {
     this.service = service;
     this.user = user;
-    this.path =
-        PbTablePath.newBuilder().setDatabaseName(database).setTableName(table).build();
+    this.path = TablePaths.of(database, table);
     this.part = part;
     this.lake = lake;
   }
@@ -62,7 +62,7 @@ public final class FreshSource {
   }
 
   String table() {
-    return path.getDatabaseName() + "." + path.getTableName();
+    return TablePaths.text(path);
   }
 
   /** The batches of a stream of the rows, for a query with these options. */

@@ -8,6 +8,7 @@ import io.lakeward.rpc.v1.ReadScan;
 import io.lakeward.rpc.v1.ReadScan.Part;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.spark.service.TablePaths;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
@@ -94,8 +95,7 @@ final class StreamBatches {
 
   /** The readers of the tasks of a batch. */
   PartitionReaderFactory readers(StructType schema) {
-    return TaskReaders.of(
-        service.python(), schema, path.getDatabaseName() + "." + path.getTableName(), false);
+    return TaskReaders.of(service.python(), schema, TablePaths.text(path), false);
   }
 
   /** The tasks of the batch between two offsets, which return the columns of {@code schema}. */

@@ -73,13 +73,8 @@ record TaskReaders(
     try {
       return new Reader(readers.createReader(partition), table);
     } catch (Exception error) { // Scala declares no checked exceptions
-      throw TaskReaders.<RuntimeException>unchecked(translated(error, table));
+      throw LakewardException.unchecked(translated(error, table));
     }
-  }
-
-  @SuppressWarnings("unchecked")
-  private static <E extends Exception> RuntimeException unchecked(Exception error) throws E {
-    throw (E) error;
   }
 
   private record Reader(PartitionReader<InternalRow> rows, String table)

@@ -19,6 +19,7 @@ import io.lakeward.rpc.v1.OpenReadRequest;
 import io.lakeward.rpc.v1.OpenReadResponse;
 import io.lakeward.rpc.v1.OpenWriteRequest;
 import io.lakeward.rpc.v1.OpenWriteResponse;
+import io.lakeward.rpc.v1.PbTablePath;
 import io.lakeward.rpc.v1.PlanBatchRequest;
 import io.lakeward.rpc.v1.PlanReadRequest;
 import io.lakeward.rpc.v1.RenewReadRequest;
@@ -31,6 +32,7 @@ import io.lakeward.rpc.v1.TableDefinitionsGrpc.TableDefinitionsBlockingStub;
 import io.lakeward.rpc.v1.TableReadsGrpc;
 import io.lakeward.rpc.v1.TableReadsGrpc.TableReadsBlockingStub;
 import io.lakeward.rpc.v1.TableWritesGrpc;
+import io.lakeward.rpc.v1.TableWritesGrpc.TableWritesBlockingStub;
 import io.lakeward.rpc.v1.TieringControlGrpc;
 import io.lakeward.spark.connection.ServiceChannels;
 import io.lakeward.spark.error.LakewardException;
@@ -183,13 +185,11 @@ public final class ServiceClient {
   /** Fixes the moment of a read of a data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
   public OpenReadResponse openRead(String user, OpenReadRequest request)
       throws LakewardException {
-    String name =
-        request.getTablePath().getDatabaseName() + "." + request.getTablePath().getTableName();
     return read(
         TableReadsGrpc.newBlockingStub(channel),
         user,
         stub -> stub.openRead(request),
-        error -> errors.translate(error, name));
+        translatorFor(request.getTablePath()));
   }
 
   /** Extends the time for which the service holds what a read needs. */
@@ -235,24 +235,15 @@ public final class ServiceClient {
   /** Begins a statement that writes rows; an unknown table is TABLE_OR_VIEW_NOT_FOUND. */
   public OpenWriteResponse openWrite(String user, OpenWriteRequest request)
       throws LakewardException {
-    String name =
-        request.getTablePath().getDatabaseName() + "." + request.getTablePath().getTableName();
-    return read(
-        TableWritesGrpc.newBlockingStub(channel),
-        user,
-        stub -> stub.openWrite(request),
-        error -> errors.translate(error, name));
+    return ofWrites(
+        user, stub -> stub.openWrite(request), translatorFor(request.getTablePath()));
   }
 
   /** The number of records that a statement has in the log; empty if the cluster cannot tell. */
   public OptionalLong countWritten(String user, ByteString ticket) throws LakewardException {
     CountWrittenRequest request = CountWrittenRequest.newBuilder().setTicket(ticket).build();
     CountWrittenResponse written =
-        read(
-            TableWritesGrpc.newBlockingStub(channel),
-            user,
-            stub -> stub.countWritten(request),
-            errors::translate);
+        ofWrites(user, stub -> stub.countWritten(request), errors::translate);
     return written.hasRecords() ? OptionalLong.of(written.getRecords()) : OptionalLong.empty();
   }
 
@@ -269,6 +260,19 @@ public final class ServiceClient {
   private <T> T ofReads(String user, Rpc<TableReadsBlockingStub, T> rpc)
       throws LakewardException {
     return read(TableReadsGrpc.newBlockingStub(channel), user, rpc, errors::translate);
+  }
+
+  private <T> T ofWrites(
+      String user,
+      Rpc<TableWritesBlockingStub, T> rpc,
+      Function<StatusRuntimeException, LakewardException> translate)
+      throws LakewardException {
+    return read(TableWritesGrpc.newBlockingStub(channel), user, rpc, translate);
+  }
+
+  /** What translates the errors of a call about one data table. */
+  private Function<StatusRuntimeException, LakewardException> translatorFor(PbTablePath table) {
+    return error -> errors.translate(error, TablePaths.text(table));
   }
 
   /** Executes a procedure and waits for its result. */

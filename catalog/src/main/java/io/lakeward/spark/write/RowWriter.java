@@ -10,6 +10,7 @@ import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.fresh.PythonRunner;
 import io.lakeward.spark.scan.ScalaSequences;
 import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.spark.service.TablePaths;
 import java.io.IOException;
 import java.util.Base64;
 import java.util.List;
@@ -45,7 +46,7 @@ public final class RowWriter {
       ServiceClient service, String user, String database, String table, String fullName) {
     this.service = service;
     this.user = user;
-    this.path = PbTablePath.newBuilder().setDatabaseName(database).setTableName(table).build();
+    this.path = TablePaths.of(database, table);
     this.table = fullName;
   }
 
@@ -70,7 +71,7 @@ public final class RowWriter {
     /** The text in plans. */
     @Override
     public String description() {
-      return "LakewardWrite(%s.%s)".formatted(path.getDatabaseName(), path.getTableName());
+      return "LakewardWrite(%s)".formatted(TablePaths.text(path));
     }
   }
 

@@ -43,7 +43,7 @@ final class WriteErrors {
     }
     int start = message.indexOf(OF_LAKEWARD);
     if (start < 0 && records.isPresent() && records.getAsLong() == 0) {
-      throw WriteErrors.<RuntimeException>unchecked(error);
+      throw LakewardException.unchecked(error);
     }
     String reason = message.substring(start < 0 ? 0 : start + OF_LAKEWARD.length()).split("\n")[0];
     return new LakewardException(
@@ -58,10 +58,5 @@ final class WriteErrors {
         ? "The statement has written nothing to %s.".formatted(table)
         : "The log of %s has %d records of the statement, and they stay."
             .formatted(table, records.getAsLong());
-  }
-
-  @SuppressWarnings("unchecked")
-  private static <E extends Exception> RuntimeException unchecked(Exception error) throws E {
-    throw (E) error;
   }
 }

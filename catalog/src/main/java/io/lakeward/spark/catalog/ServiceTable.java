@@ -13,10 +13,11 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Name, comment and columns of a table that is only read. {@link ReadOnlyCatalog} refuses to load
- * it for a statement that writes, except for TRUNCATE, which is refused here.
+ * Name, comment and columns of a table that the service describes. Spark loads a table for TRUNCATE
+ * as it does for a query, so TRUNCATE is refused here. {@link ServiceCatalog} refuses the other
+ * statements that must not write the table when it loads the table for them.
  */
-abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
+abstract class ServiceTable implements SupportsRead, TruncatableTable {
 
   private final String name;
   private final String comment;
@@ -24,15 +25,15 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
   private final Column[] columns;
 
   /** {@code name} with catalog and namespace. */
-  ReadOnlyTable(String name, String comment, StructType schema) {
+  ServiceTable(String name, String comment, StructType schema) {
     this.name = name;
     this.comment = comment;
     this.schema = schema;
     this.columns = columns(schema);
   }
 
-  /** The reason why the table cannot be written, and what to do instead. */
-  abstract String whyReadOnly();
+  /** The reason why the table cannot be truncated, and what to do instead. */
+  abstract String whyNotTruncated();
 
   @Override
   public final String name() {
@@ -70,12 +71,12 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
 
   @Override
   public final boolean truncateTable() {
-    throw new LakewardException("cannot truncate " + name + ": " + whyReadOnly()).unchecked();
+    throw new LakewardException("cannot truncate " + name + ": " + whyNotTruncated()).unchecked();
   }
 
   /** The columns of a schema, with their comments. */
   static Column[] columns(StructType schema) {
-    return Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
+    return Arrays.stream(schema.fields()).map(ServiceTable::column).toArray(Column[]::new);
   }
 
   private static Column column(StructField field) {
