@@ -32,7 +32,7 @@ from running.processes import python_process
 from tiering.cli.processes.data_folder import open_data_folder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.metadata import table_rows
-from tiering.cluster.embedded.metadata.database import buckets, tables
+from tiering.cluster.embedded.metadata.database import buckets, table_schemas, tables
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
@@ -70,12 +70,13 @@ def make_tables(folder: Path, database: str, count: int, freshness: str, created
             copies = [
                 {**table_row, "table_id": None, "table_name": _name(number), "folded_name": _name(number)} for number in range(1, count)
             ]
-            kept = connection.execute(sa.select(buckets).where(buckets.c.table_id == first.table_id)).mappings().all()
             if copies:
                 connection.execute(sa.insert(tables), copies)
                 others = sa.select(tables.c.table_id).where(tables.c.database_name == database, tables.c.table_id != first.table_id)
                 ids = connection.scalars(others).all()
-                connection.execute(sa.insert(buckets), [{**bucket, "table_id": table_id} for table_id in ids for bucket in kept])
+                for part in (buckets, table_schemas):
+                    rows = connection.execute(sa.select(part).where(part.c.table_id == first.table_id)).mappings().all()
+                    connection.execute(sa.insert(part), [{**row, "table_id": table_id} for table_id in ids for row in rows])
     return time.perf_counter() - start
 
 

@@ -7,4 +7,4 @@ CALL fluss.sys.set_table_option('demo.flights', 'table.datalake.on-drop-column',
 -- Expected:
 -- | table | name | previous_value | value | outcome |
 -- | --- | --- | --- | --- | --- |
--- | demo.flights | table.datalake.on-drop-column | keep | drop | would_set |
+-- | demo.flights | table.datalake.on-drop-column | NULL | drop | would_set |

@@ -14,8 +14,9 @@ from upkeep.health import iceberg_table, paimon_table
 from upkeep.rows import SCHEMA
 from upkeep.world import AgingWorld
 
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import TablePath
-from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
+from tiering.validate.duckdb_rows import LakeColumns, live_rows
 
 
 def scan_seconds(world: AgingWorld, path: TablePath, copy: TablePath, times: int) -> dict[str, dict[str, float]]:

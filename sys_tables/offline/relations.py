@@ -27,6 +27,7 @@ from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
+from tiering.lake.schema.sql_text import quoted
 from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import CHANGELOG_SUFFIX, LAKE_SUFFIX, SYSTEM_DATABASE, table_path
@@ -35,7 +36,7 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIE
 from tiering.union_read.changelog import changelog_schema
 from tiering.union_read.plan import check_columns, check_mark
 from tiering.union_read.pushdown.pruning import matching_partitions
-from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted, unreadable_file
+from tiering.validate.duckdb_rows import LakeColumns, live_rows, unreadable_file
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"

@@ -24,9 +24,10 @@ from support.running.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import BaseMoved, CommitOutcomeUnknown
 from tiering.lake.base import Committable, LakeView
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import BucketKey
 from tiering.model.upkeep import UpkeepOrder, UpkeepStats
-from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
+from tiering.validate.duckdb_rows import LakeColumns, live_rows
 
 FULL = UpkeepOrder(full=True)
 

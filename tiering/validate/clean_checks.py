@@ -22,11 +22,11 @@ from tiering.lake.proof.file_footer import FileFooter, Run, merged, runs_text, s
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
 from tiering.lake.schema.changed_columns import file_columns
 from tiering.lake.schema.column_ids import proof_columns
+from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.clean_footers import FileFacts
 from tiering.validate.clean_ledger import chain_problem, check_scope, may_have_former_rows, rewritten_scopes
-from tiering.validate.duckdb_rows import quoted, text_literal
 from tiering.validate.engine import IS_FORMER, Engine, Scope
 from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN
@@ -176,7 +176,7 @@ def _checksum(engine: Engine, facts: FileFacts) -> int:
     names = None
     if engine.fields is not None:
         hidden = () if rule is None else (*rule.keys, rule.sequence)
-        stored = pa.schema([field for field in file_columns(facts.file) if field.name not in hidden])
+        stored = pa.schema([field for field in file_columns(facts.file, engine.fields.columns) if field.name not in hidden])
         names = proof_columns(stored, engine.fields.recorded)
     total = 0
     for batch in engine.batches(f"SELECT *{unproved} FROM read_parquet([{path}], hive_partitioning = false)", {}):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.proof.file_footer import PREFIX, FileFooter, FileIdentity, decode_footer
+from tiering.lake.schema.sql_text import text_literal
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
-from tiering.validate.duckdb_rows import RunQuery, text_literal
+from tiering.validate.duckdb_rows import RunQuery
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
 
 PARTITION_COLUMN = f"{RESERVED_PREFIX}partition"

@@ -20,10 +20,10 @@ from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.history import is_foreign_tiering
 from tiering.lake.schema.column_ids import proof_columns
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.schema.field_ids import all_fields, last_field_id
 from tiering.model.tables import BUCKET_COLUMN
 from tiering.validate.clean_footers import OURS_COLUMN
-from tiering.validate.duckdb_rows import quoted
 from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.log_checks import count_details

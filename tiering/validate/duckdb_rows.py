@@ -17,8 +17,7 @@ import pyarrow as pa
 from tiering.errors import DataCorrupt, InvalidArgument
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile, MergeRule
 from tiering.lake.schema.changed_columns import present_rows
-from tiering.lake.schema.sql_text import quoted as quoted
-from tiering.lake.schema.sql_text import text_literal as text_literal
+from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.library_guards.duckdb_guard import duckdb_reason, lock
 
 ROW_PLACE = ("filename", "file_row_number")
@@ -66,7 +65,8 @@ def live_rows(run: RunQuery, files: FileLists, requested: LakeColumns, table: ob
         reading.check_field_ids(files.data)
     source = reading.parquet(files.data) if requested.fields is None else reading.by_fields(requested.fields, files)
     present = [(row[0], row[1]) for row in run(f"DESCRIBE SELECT * FROM {source}", {})]
-    present = [column for column in present if requested.fields is None or column[0] not in ROW_PLACE]
+    if requested.fields is not None:  # DuckDB gives a column another name if an earlier one has its name
+        present = list(zip(reading.columns_by_fields(files), (kind for _, kind in present), strict=False))
     numbered = {column: f"d.c{number}" for number, (column, _) in enumerate(present)}
     expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in requested.types.items()}
     names = [*(f"c{number}" for number in range(len(present))), *(() if requested.fields is None else ROW_PLACE)]
@@ -137,8 +137,13 @@ class _Reading:
 
     def by_fields(self, fields: pa.Schema, files: FileLists) -> str:
         """Returns SQL for a relation of the data files, whose columns may have changed since, and ROW_PLACE."""
-        passed = [] if files.merge is None else [name for name in files.merge.columns if name not in self.requested.types]
-        return f"({present_rows(files.data, pa.schema([fields.field(name) for name in self.requested.types]), passed)})"
+        columns = pa.schema([fields.field(name) for name in self.requested.types])
+        return f"({present_rows(files.data, columns, self.columns_by_fields(files)[len(columns) :])})"
+
+    def columns_by_fields(self, files: FileLists) -> Sequence[str]:
+        """Returns the names of the columns of `by_fields` before ROW_PLACE: the requested ones, then others by which rows are merged."""
+        merged = () if files.merge is None else files.merge.columns
+        return [*self.requested.types, *(name for name in merged if name not in self.requested.types)]
 
     def _by_id(self, field_ids: Mapping[str, int], columns: Sequence[str] | None) -> str:
         fields = (

@@ -17,12 +17,12 @@ from tiering.cluster.base import SplitReader
 from tiering.cluster.skipping import reader_without
 from tiering.errors import LakewardError
 from tiering.lake.proof.file_footer import FileIdentity
+from tiering.lake.schema.sql_text import quoted
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
 from tiering.validate.clean_footers import OURS_COLUMN, PARTITION_COLUMN, FileFacts, make_footer_view, read_footers
-from tiering.validate.duckdb_rows import quoted
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
 from tiering.validate.subject import BucketRange, Subject

@@ -9,8 +9,9 @@ import pyarrow as pa
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import FileLists
 from tiering.lake.layouts import Layout
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import BUCKET_COLUMN, PARTITION_SEPARATOR, TableInfo
-from tiering.validate.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted
+from tiering.validate.duckdb_rows import LakeColumns, RunQuery, live_rows
 
 PLACE_COLUMN = f"{RESERVED_PREFIX}place"
 """Column with the name of a row's partition as the cluster joins it; "" without partitions. No column of a lake table begins with

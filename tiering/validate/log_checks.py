@@ -10,8 +10,8 @@ import numpy as np
 
 from tiering.counts import counted
 from tiering.lake.proof.file_footer import Run
+from tiering.lake.schema.sql_text import text_literal
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
-from tiering.validate.duckdb_rows import text_literal
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report, report_elsewhere

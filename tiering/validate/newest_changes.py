@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from tiering.errors import KvSnapshotGone, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.column_names import RESERVED_PREFIX
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.clean_footers import OURS_COLUMN
-from tiering.validate.duckdb_rows import quoted
 from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.subject import BucketRange

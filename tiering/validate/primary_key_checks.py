@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiering.counts import counted
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
 from tiering.validate.clean_footers import OURS_COLUMN
-from tiering.validate.duckdb_rows import quoted
 from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.newest_changes import (

@@ -16,6 +16,7 @@ from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.lake.file_lists import LakeFile, ReadableLake
+from tiering.lake.schema.changed_columns import is_older_map
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.tables import BUCKET_COLUMN, TablePath, TableType
 from tiering.procedures.validate_table import CheckResult
@@ -73,6 +74,8 @@ def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str
             _raise_if_expired(lake, subject)
             report.add("files", "table", False, details=details)
         except DataCorrupt as error:
+            if "lake_file" in error.ids:
+                _raise_if_expired(lake, subject)
             report.add("files" if "lake_file" in error.ids else "log", "table", False, details=error.message)
     return report.results
 
@@ -147,8 +150,8 @@ def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
         try:
             pq.read_metadata(file.path)
         except (pa.ArrowException, OSError, ValueError) as why:
-            if "Map keys must be annotated as required" in str(why):
-                continue  # older writers wrote it so, and only Arrow refuses it because it would convert the schema
+            if is_older_map(why):
+                continue
             return _unreadable(file, why)
     return None
 

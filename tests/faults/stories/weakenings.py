@@ -31,7 +31,7 @@ from tiering.lake.iceberg.commit.staging import AssertRefSnapshotId, SnapshotSta
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.rules import history
 from tiering.lake.rules.base_check import Base, CommitOutcome, ResolvedCommit
-from tiering.validate.duckdb_rows import quoted
+from tiering.lake.schema.sql_text import quoted
 
 Weaken = Callable[[pytest.MonkeyPatch], None]
 

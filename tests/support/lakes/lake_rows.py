@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 
 from support.lakes.lake_kit import LakeKit
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import TableInfo
-from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
+from tiering.validate.duckdb_rows import LakeColumns, live_rows
 
 
 def rows_by_duckdb(kit: LakeKit, table: TableInfo) -> pa.Table:

@@ -12,8 +12,9 @@ from support.readers.kinds import OwnReader
 from support.readers.questions import Question
 from tiering.lake.base import Lake
 from tiering.lake.file_lists import FIELD_ID_KEY, ReadableLake
+from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import TablePath
-from tiering.validate.duckdb_rows import LakeColumns, live_rows, quoted
+from tiering.validate.duckdb_rows import LakeColumns, live_rows
 
 
 def duckdb_reader(lake: Lake) -> OwnReader:

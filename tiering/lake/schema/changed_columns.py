@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tiering.errors import DataCorrupt
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.lake.schema.stored_columns import stored_columns
+from tiering.library_guards.duckdb_guard import lock
 from tiering.model.schema.field_ids import children, field_id, with_ids_of
+from tiering.redaction.redact import outside_text
 
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -30,23 +34,48 @@ _TYPES: dict[pa.DataType, str] = {
 """DuckDB's types. Files hold integers of 8 and 16 bits as integers of 32 bits."""
 
 
-def file_columns(file: LakeFile) -> pa.Schema:
-    """Returns the columns of a file with the lake's field ids. Raises OSError, pa.ArrowException."""
-    stored = pq.read_schema(file.path)
-    if file.fields is None:
+def file_columns(file: LakeFile, present: pa.Schema) -> pa.Schema:
+    """Returns the columns of a file with the lake's field ids. `present`: the lake's columns, for a file whose ids cannot be read.
+
+    Raises DataCorrupt (the file cannot be read).
+    """
+    fields = file.fields
+    try:
+        stored = pq.read_schema(file.path)
+    except (pa.ArrowException, OSError, ValueError) as why:
+        if not is_older_map(why):
+            reason = outside_text(f"the lake file {file.label} cannot be read: {why}")
+            raise DataCorrupt(reason, hint="Restore the file from a backup of the warehouse.", lake_file=file.path) from why
+        stored, fields = _columns_by_duckdb(file), fields or present
+    if fields is None:
         return stored_columns(stored)
-    numbered = {column.name: column for column in with_ids_of(stored, file.fields)}
+    numbered = {column.name: column for column in with_ids_of(stored, fields)}
     return pa.schema([numbered.get(column.name, column) for column in stored])
+
+
+def is_older_map(why: Exception) -> bool:
+    """Whether Arrow refuses a file only because its schema lets the keys of a map be NULL, as older writers wrote it."""
+    return "Map keys must be annotated as required" in str(why)
+
+
+def _columns_by_duckdb(file: LakeFile) -> pa.Schema:
+    """Returns the columns of a file without field ids."""
+    with duckdb.connect() as connection:
+        lock(connection, [file.path])
+        rows = connection.sql(f"SELECT * FROM read_parquet({text_literal(file.path)}, hive_partitioning = false) LIMIT 0")
+        schema: pa.Schema = rows.to_arrow_table().schema
+        return schema
 
 
 def present_rows(files: Sequence[LakeFile], present: pa.Schema, passed: Sequence[str] = ()) -> str:
     """Returns SQL for the rows of the files with the columns of `present`, which have the lake's field ids.
 
-    Behind them are the columns `passed`, which all files have under the same name, and `filename` and `file_row_number`.
+    Behind them are the columns `passed`, which all files have under the same name, and `filename` and `file_row_number`. Raises
+    DataCorrupt (a file cannot be read).
     """
     shapes: dict[str, tuple[pa.Schema, list[LakeFile]]] = {}
     for file in files:
-        stored = file_columns(file)
+        stored = file_columns(file, present)
         shapes.setdefault(stored.to_string(show_field_metadata=True), (stored, []))[1].append(file)
     return " UNION ALL ".join(_select(stored, group, present, passed) for stored, group in shapes.values())
 
