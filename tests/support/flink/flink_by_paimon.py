@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg
 from support.fluss_paimon.plugin import tiering_class_path
-from support.jvm_lines import ask_jvm
+from support.spark.jvm_lines import ask_jvm
 from support.worlds.lake_world import LakeWorld
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java

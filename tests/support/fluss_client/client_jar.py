@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from support.clusters.fluss_log import record_batch, schema_json
 from support.java_sources import compiled_jar
-from support.jvm_lines import ask_jvm
 from support.repository import ROOT
+from support.spark.jvm_lines import ask_jvm
 from tiering.cli.fluss_server.jars import SERVER_JARS, server_folder
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.maven_jars import MavenJar, fetch_jars, fetch_with_maven

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from support.clusters.fluss_tables import FlussTables
 from support.fluss_paimon.plugin import tiering_class_path
-from support.jvm_lines import ask_jvm
+from support.spark.jvm_lines import ask_jvm
 from tiering.cli.fluss_server.java_process import JVM_OPTIONS
 from tiering.cli.spark.java import require_java
 from tiering.model.tables import TableInfo

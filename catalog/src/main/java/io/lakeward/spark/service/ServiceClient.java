@@ -270,7 +270,7 @@ public final class ServiceClient {
     return read(TableWritesGrpc.newBlockingStub(channel), user, rpc, translate);
   }
 
-    /** Returns the translation of the errors of a call about one data table. */
+  /** Returns the translation of the errors of a call about one data table. */
   private Function<StatusRuntimeException, LakewardException> translatorFor(PbTablePath table) {
     return error -> errors.translate(error, TablePaths.text(table));
   }
