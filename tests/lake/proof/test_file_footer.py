@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import random
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,7 +13,17 @@ import pyarrow as pa
 import pytest
 
 from tiering.lake.base import WriterInitContext
-from tiering.lake.proof.file_footer import FileFooter, decode_footer, encode_footer, merged, without
+from tiering.lake.proof.file_footer import (
+    MOST_PLAIN_RUNS,
+    FileFooter,
+    Run,
+    decode_footer,
+    encode_footer,
+    merged,
+    offsets_text,
+    parse_runs,
+    without,
+)
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.provenance import Provenance
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
@@ -37,7 +50,7 @@ def test_a_footer_comes_back() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("lakeward.footer", "2"),
+        ("lakeward.footer", "3"),
         ("lakeward.table", "x/uuid"),
         ("lakeward.bucket", "first"),
         ("lakeward.offsets", "0-100"),
@@ -54,6 +67,51 @@ def test_a_footer_that_cannot_be_read_says_so(key: str, value: str | None) -> No
     texts = {name: text for name, text in {**encode_footer(FOOTER), key: value}.items() if text is not None}
     with pytest.raises(ValueError, match=r"it|its|invalid|not enough"):
         decode_footer(texts)
+
+
+def random_runs(rng: random.Random, count: int) -> tuple[Run, ...]:
+    """Returns runs in order; some are neighbours, and some are far apart."""
+    runs, reached = [], rng.choice((0, 1, 1 << 40))
+    for _ in range(count):
+        start = reached + rng.choice((0, 1, rng.randrange(1, 30), rng.randrange(1, 1 << 20)))
+        reached = start + rng.choice((1, 1, rng.randrange(1, 1 << 16)))
+        runs.append((start, reached))
+    return tuple(runs)
+
+
+def test_many_runs_come_back_from_a_compact_footer() -> None:
+    rng = random.Random(40)
+    for count in (0, 1, MOST_PLAIN_RUNS, MOST_PLAIN_RUNS + 1, *(rng.randrange(2 * MOST_PLAIN_RUNS, 5_000) for _ in range(50))):
+        runs = random_runs(rng, count)
+        footer = replace(FOOTER, runs=runs, rows=sum(stop - start for start, stop in runs))
+        texts = encode_footer(footer)
+        is_compact = count > MOST_PLAIN_RUNS
+        assert (texts["lakeward.footer"], texts["lakeward.offsets"].startswith("z1:")) == (("2", True) if is_compact else ("1", False))
+        assert decode_footer(texts) == footer
+
+
+def test_the_compact_form_is_small() -> None:
+    rng = random.Random(8)
+    offsets = [offset for offset in range(800_000) if rng.randrange(8) == 3]  # one of the values of bucket(8, ...)
+    runs = merged((offset, offset + 1) for offset in offsets)
+    assert len(offsets_text(runs)) < 1.5 * len(runs)
+
+
+def test_a_damaged_compact_form_says_so() -> None:
+    runs = random_runs(random.Random(1), 1_000)
+    rows = sum(stop - start for start, stop in runs)
+    texts = encode_footer(replace(FOOTER, runs=runs, rows=rows))
+    text = texts["lakeward.offsets"]
+    bomb = "z1:" + base64.b64encode(zlib.compress(bytes(1 << 26), 9)).decode()
+    backwards = "z1:" + base64.b64encode(zlib.compress(np.array([5, -3], "<i8").tobytes())).decode()
+    for damaged in (text[:-8], text[:100] + "=" + text[100:], "z1:", "z2:" + text[3:], bomb, backwards, offsets_text(runs[:-1])):
+        with pytest.raises(ValueError, match=r"it|invalid|Incorrect|padding|Only base64"):
+            decode_footer({**texts, "lakeward.offsets": damaged})
+    for most in (-1, 0, 999):
+        with pytest.raises(ValueError, match="at most"):
+            parse_runs(text, most)
+    with pytest.raises(ValueError, match=f"for {10**30} rows"):
+        decode_footer({**texts, "lakeward.rows": str(10**30)})
 
 
 def test_files_of_a_split_share_its_runs_and_the_rest_has_no_rows() -> None:

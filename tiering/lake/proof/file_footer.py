@@ -1,12 +1,13 @@
-"""The footer of a file of a clean lake table, which describes its rows: Parquet key-value metadata, ASCII. Version 1.
+"""The footer of a file of a clean lake table, which describes its rows: Parquet key-value metadata, ASCII.
 
 Position-delete files of primary-key tables have it too; their rows are paths and positions.
 
-lakeward.footer    1
+lakeward.footer    1, or 2 if the file has `lakeward.order` or offsets in the compact form, which older releases cannot read
 lakeward.table     <table id>/<uuid of the lake table>
 lakeward.round     the round that wrote the file
 lakeward.bucket    3, or 17/3 within the partition with the id 17; a recreated partition of the same name has another id
-lakeward.offsets   for a log table: the offsets of the rows in the order of the rows, as runs: 0-100,105-120 (stops are excluded)
+lakeward.offsets   for a log table: the offsets of the rows in the order of the rows, as runs: 0-100,105-120 (stops are excluded). Many
+                   runs have the compact form `z1:` and text in base64 (`offsets_text`)
 lakeward.changes   for a primary-key table: the range of the log whose changes the round folded: 100-200
 lakeward.rows      the number of rows
 lakeward.checksum  v1: and 16 hexadecimal digits: `row_checksum` of all rows
@@ -16,14 +17,18 @@ lakeward.folded    for a merged sorted run, or a file rewritten without columns 
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.model.tables import BucketKey, TableInfo
 
-VERSION = "1"
+VERSION, COMPACT_VERSION = "1", "2"
 PREFIX = "lakeward."
 VERSION_KEY = "lakeward.footer"
 TABLE_KEY = "lakeward.table"
@@ -34,6 +39,15 @@ CHANGES_KEY = "lakeward.changes"
 ROWS_KEY = "lakeward.rows"
 CHECKSUM_KEY = "lakeward.checksum"
 FOLDED_KEY = "lakeward.folded"
+
+MOST_PLAIN_RUNS = 256
+"""Upper bound of the runs that a footer has in the plain form, which takes some 15 bytes for each."""
+MOST_COMPACT_RUNS = 1 << 24
+"""Upper bound of the runs in the compact form, which take up to 256 MiB while they are read."""
+COMPACT = "z1:"
+"""Beginning of offsets in the compact form."""
+_RUN_BYTES = 16
+"""Size of one run in the compact form before compression: the offsets left out before it, and its length, as 64-bit integers."""
 
 _CHECKSUM = re.compile(r"v1:([0-9a-f]{16})")
 
@@ -64,9 +78,9 @@ class FileFooter:
 
 def encode_footer(footer: FileFooter) -> dict[str, str]:
     """Returns the footer as key-value metadata. Equal footers give equal texts."""
-    offsets = {OFFSETS_KEY: runs_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
+    offsets = {OFFSETS_KEY: offsets_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
     return {
-        VERSION_KEY: VERSION,
+        VERSION_KEY: COMPACT_VERSION if offsets.get(OFFSETS_KEY, "").startswith(COMPACT) else VERSION,
         TABLE_KEY: f"{footer.table_id}/{footer.lake_table_uuid}",
         ROUND_KEY: footer.round_id,
         BUCKET_KEY: str(footer.bucket),
@@ -81,20 +95,20 @@ def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
     """Returns the footer of this metadata; None if it has none. Raises ValueError for an unreadable footer or an unknown version."""
     if VERSION_KEY not in metadata:
         return None
-    if metadata[VERSION_KEY] != VERSION:
-        raise ValueError(f"its version is {metadata[VERSION_KEY]!r}; this Lakeward reads version {VERSION}")
+    if metadata[VERSION_KEY] not in (VERSION, COMPACT_VERSION):
+        raise ValueError(f"its version is {metadata[VERSION_KEY]!r}; this Lakeward reads versions {VERSION} and {COMPACT_VERSION}")
     try:
         table_id, _, uuid = metadata[TABLE_KEY].partition("/")
-        runs = parse_runs(metadata[OFFSETS_KEY]) if OFFSETS_KEY in metadata else ()
+        bucket, rows = BucketKey.parse(metadata[BUCKET_KEY]), int(metadata[ROWS_KEY])
+        runs = parse_runs(metadata[OFFSETS_KEY], rows) if OFFSETS_KEY in metadata else ()
         changes = None if OFFSETS_KEY in metadata else _parse_run(metadata[CHANGES_KEY])
         checksum = _parse_checksum(metadata[CHECKSUM_KEY])
         folded = _parse_checksum(metadata[FOLDED_KEY]) if FOLDED_KEY in metadata else None
-        bucket, rows = BucketKey.parse(metadata[BUCKET_KEY]), int(metadata[ROWS_KEY])
         footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, checksum, runs, changes, folded)
     except KeyError as error:
         raise ValueError(f"it lacks {error}") from error
     if changes is None and sum(stop - start for start, stop in runs) != rows:
-        raise ValueError(f"it names the offsets {metadata[OFFSETS_KEY]} for {rows} rows")
+        raise ValueError(f"it names the offsets {_shown(metadata[OFFSETS_KEY])} for {rows} rows")
     return footer
 
 
@@ -138,15 +152,53 @@ def runs_text(runs: Iterable[Run]) -> str:
     return ",".join(f"{start}-{stop}" for start, stop in runs)
 
 
-def parse_runs(text: str) -> tuple[Run, ...]:
-    """Returns the runs of this text. Raises ValueError for runs that are empty or not in order."""
+def offsets_text(runs: Sequence[Run]) -> str:
+    """Returns runs in order as text. Many runs, as in a file of one of several partition values, get the compact form.
+
+    The compact form has for each run the number of offsets left out before it and its length, grouped by the bytes of these numbers, as
+    zlib in base64. It takes some 1 to 3 bytes a run."""
+    if not MOST_PLAIN_RUNS < len(runs) <= MOST_COMPACT_RUNS:
+        return runs_text(runs)
+    borders = np.array(runs, dtype="<i8").ravel()
+    steps = np.diff(borders, prepend=0).astype("<i8")
+    planes = np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 8).T)
+    return COMPACT + base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode("ascii")
+
+
+def parse_runs(text: str, most_runs: int = MOST_PLAIN_RUNS) -> tuple[Run, ...]:
+    """Returns the runs of this text. Raises ValueError for runs that are empty or not in order, and for more than `most_runs` in the
+    compact form, whose size the text does not show."""
+    if text.startswith(COMPACT):
+        return _parse_compact(text, most_runs)
     runs: list[Run] = []
     for part in text.split(",") if text else ():
         run = _parse_run(part)
         if not run[0] < run[1] or (runs and run[0] < runs[-1][1]):
-            raise ValueError(f"it names the offsets {text!r}")
+            raise ValueError(f"it names the offsets {_shown(text)}")
         runs.append(run)
     return tuple(runs)
+
+
+def _parse_compact(text: str, most_runs: int) -> tuple[Run, ...]:
+    unpacking = zlib.decompressobj()
+    most_runs = min(max(0, most_runs), MOST_COMPACT_RUNS)
+    try:
+        packed = base64.b64decode(text.removeprefix(COMPACT), validate=True)
+        planes = unpacking.decompress(packed, most_runs * _RUN_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(f"it names the offsets {_shown(text)}: {error}") from error
+    if len(planes) % _RUN_BYTES or len(planes) > most_runs * _RUN_BYTES or not unpacking.eof or unpacking.unused_data:
+        raise ValueError(f"it names the offsets {_shown(text)}, which are not those of at most {most_runs} runs")
+    steps = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(8, -1).T).view("<i8").ravel()
+    borders = np.cumsum(steps)
+    if (steps < 0).any() or (steps[1::2] == 0).any() or (borders < 0).any():
+        raise ValueError(f"it names the offsets {_shown(text)}, which are not in order")
+    return tuple(zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True))
+
+
+def _shown(text: str) -> str:
+    """Returns the text of offsets for an error."""
+    return repr(text if len(text) <= 100 else f"{text[:100]}...")
 
 
 def _parse_run(text: str) -> Run:
