@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+from tiering.errors import InvalidArgument
 from tiering.lake.base import FileRewrite, LakeView, WriteResult
 from tiering.lake.foreign import CleanRows, ForeignSnapshot
 from tiering.lake.log_starts import NO_STARTS, LogStarts
@@ -166,6 +167,27 @@ class TableRemoval(Protocol):
 
     def drop_table(self, path: TablePath) -> bool:
         """Drops the lake table with its files; False if there is none. Safe to repeat after a call that died. Raises LakeUnavailable."""
+
+
+def check_own_lake_table(survey: LakeSurvey, cluster_id: str, table_id: int | None = None) -> None:
+    """Raises InvalidArgument for a lake table with snapshots of another cluster, of another table than `table_id`, or of another program
+    than Lakeward. `table_id` None = any table of the cluster.
+    """
+    path, owners = survey.view.path, {(marker.cluster_id, marker.table_id) for marker in survey.markers}
+    others = {owner for owner in owners if owner[0] != cluster_id or table_id not in (None, owner[1])}
+    if not survey.view.snapshots or (owners and not others):
+        return
+    clusters = ", ".join(sorted({cluster for cluster, _ in others} - {cluster_id}))
+    if not owners:
+        whose = "has snapshots without a marker of Lakeward"
+    elif clusters:
+        whose = f"was tiered from the cluster {clusters}; this is the cluster {cluster_id}"
+    else:
+        whose = "was tiered from an earlier table of this name"
+    raise InvalidArgument(
+        f"nothing was dropped: the lake table {path} {whose}",
+        hint=f"To drop it nevertheless, use Spark SQL with the lake's catalog: DROP TABLE lake.{path}",
+    )
 
 
 @runtime_checkable

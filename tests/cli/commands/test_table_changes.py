@@ -17,13 +17,12 @@ from support.running.cluster_of_processes import Deployment
 from support.running.commands import Lakeward
 from support.running.processes import wait_for
 from support.running.terminals import Terminal
-from tiering.cli.commands.drop import check_own_lake_table
 from tiering.cli.commands.set_option import option_changes
 from tiering.cli.spark.types import arrow_type
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.lake.base import LakeSnapshot, LakeView
-from tiering.lake.maintenance import LakeSurvey
+from tiering.lake.maintenance import LakeSurvey, check_own_lake_table
 from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
 from tiering.model.names import table_path

@@ -94,14 +94,20 @@ def test_columns_are_added_behind_the_others(spark: SparkSession, service: Deplo
     assert table(service, "wider").schema.names == ["id", "a", "b"]
 
 
-def test_a_dropped_table_leaves_its_lake_table_and_an_event_that_names_it(spark: SparkSession, complaint: Complaint) -> None:
+def test_a_dropped_table_leaves_its_lake_table_and_an_event_that_names_it(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE fluss.shop.gone (id INT) TBLPROPERTIES ('table.datalake.enabled' = 'true')")
-    assert "granted round may still commit" in complaint("DROP TABLE fluss.shop.gone PURGE")
-
     spark.sql("DROP TABLE fluss.shop.Gone")
 
     assert ("DROP_TABLE", "the table was dropped; its lake table shop.gone stays in the lake's catalog") in events(spark, "gone")
     assert "gone" not in [row.tableName for row in spark.sql("SHOW TABLES IN fluss.shop").collect()]
+
+
+def test_a_purged_table_takes_its_lake_table_with_it(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE fluss.shop.purged (id INT) TBLPROPERTIES ('table.datalake.enabled' = 'true')")
+    spark.sql("DROP TABLE fluss.shop.purged PURGE")
+
+    assert ("DROP_TABLE", "the table was dropped; it had no lake table") in events(spark, "purged")
+    assert "purged" not in [row.tableName for row in spark.sql("SHOW TABLES IN fluss.shop").collect()]
 
 
 def test_create_or_replace_never_drops_the_rows_of_a_table(spark: SparkSession, service: Deployment, complaint: Complaint) -> None:

@@ -15,7 +15,7 @@ from tiering.errors import InvalidArgument, LakeDisabled, SetupError, UnknownDat
 from tiering.model.names import parse_table_path
 
 if TYPE_CHECKING:
-    from tiering.lake.maintenance import LakeSurvey, TableRemoval
+    from tiering.lake.maintenance import TableRemoval
     from tiering.model.status import TableStatus
     from tiering.model.tables import TablePath
 
@@ -81,7 +81,7 @@ def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> 
     `lake_format` is None for a dropped table, whose format is unknown. Raises LakeUnavailable, InvalidArgument.
     """
     from tiering.cli.service_lake import service_lake
-    from tiering.lake.maintenance import LakeMaintenance, TableRemoval
+    from tiering.lake.maintenance import LakeMaintenance, TableRemoval, check_own_lake_table
     from tiering.lake.registry import format_names, open_lake, properties_from_service
 
     service = service_lake(uri)
@@ -106,23 +106,6 @@ def _lake_with_own_table(uri: str, path: TablePath, lake_format: str | None) -> 
             f"Lakeward cannot drop tables of the lake format {name}", hint="Drop the lake table with the lake's own tools."
         )
     return removable
-
-
-def check_own_lake_table(survey: LakeSurvey, cluster_id: str) -> None:
-    """Raises InvalidArgument for a lake table with snapshots of another cluster or of another program than Lakeward."""
-    path, owners = survey.view.path, {marker.cluster_id for marker in survey.markers}
-    if not survey.view.snapshots or owners == {cluster_id}:
-        return
-    others = ", ".join(sorted(owners - {cluster_id}))
-    whose = (
-        f"was tiered from the cluster {others}; this is the cluster {cluster_id}"
-        if owners
-        else "has snapshots without a marker of Lakeward"
-    )
-    raise InvalidArgument(
-        f"nothing was dropped: the lake table {path} {whose}",
-        hint=f"To drop it nevertheless, use Spark SQL with the lake's catalog: DROP TABLE lake.{path}",
-    )
 
 
 def what_stays(path: TablePath, status: TableStatus | None) -> str:

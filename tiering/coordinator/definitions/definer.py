@@ -18,6 +18,7 @@ from tiering.coordinator.call_support.lake_table_options import check_lake_table
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.call_support.record_change import call_event
 from tiering.coordinator.decisions.records import ErrorInfo, EventRecord, OperationRecord
+from tiering.coordinator.definitions.purge import drop_lake_table_of, drop_with_lake_table, purged_before
 from tiering.coordinator.definitions.statements import Statement, StatementResult, TableChanges
 from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.lake.table_options import FORMAT
@@ -100,28 +101,44 @@ class Definer:
         self._perform(statement, str(path), alter, f"the table was altered: {_described(changes)}", path)
 
     def drop_table(self, statement: Statement, path: TablePath, *, purge: bool) -> None:
-        """Drops a table; its lake table stays. Raises UnknownTable, UnknownDatabase, InvalidArgument (`purge`)."""
-        if purge:
-            raise InvalidArgument(
-                f"{path} cannot be dropped with PURGE: a granted round may still commit to its lake table",
-                hint=f"DROP TABLE {path} keeps the lake table. Drop that afterwards in the lake's own catalog.",
-                table_path=path,
-            )
+        """Drops a table, with `purge` also its lake table.
+
+        Raises UnknownTable, UnknownDatabase; with `purge` the errors of `drop_with_lake_table`.
+        """
 
         def drop(is_repeat: bool) -> int | None:
             try:
                 table = self._parts.cluster.table(path)
-                if is_repeat and _is_newer(table, self._parts.operations.earlier_call(statement)):
-                    return None
-                self._definitions.drop_table(path)
             except (UnknownTable, UnknownDatabase):
                 if not is_repeat:
                     raise
+                return self._purge_again(statement, path) if purge else None
+            if is_repeat and _is_newer(table, self._parts.operations.earlier_call(statement)):
                 return None
-            self._note(statement, f"the table was dropped{_lake_copy(table)}", path)
+            self._drop(statement, table, purge=purge)
             return table.table_id
 
         self._perform(statement, str(path), drop, None, path)
+
+    def _drop(self, statement: Statement, table: TableInfo, *, purge: bool) -> None:
+        def drop_source() -> None:
+            self._definitions.drop_table(table.path)
+
+        if purge:
+            lake_copy = drop_with_lake_table(self._parts, table, drop_source)
+        else:
+            drop_source()
+            lake_copy = _lake_copy(table)
+        self._note(statement, f"the table was dropped{lake_copy}", table.path)
+
+    def _purge_again(self, statement: Statement, path: TablePath) -> int | None:
+        """Drops the lake table after an attempt that dropped the source table and died. Returns the id of the table."""
+        record = purged_before(self._parts, path)
+        if record is None:
+            return None
+        lake_copy = drop_lake_table_of(self._parts, path, record.table_id, record.lake_format)
+        self._note(statement, f"the table was dropped{lake_copy}", path)
+        return record.table_id
 
     def add_partitions(self, statement: Statement, path: TablePath, names: Sequence[str]) -> None:
         """Creates the missing ones of the partitions. Raises UnknownTable, InvalidArgument."""
