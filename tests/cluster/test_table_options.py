@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,3 +73,39 @@ def test_values_that_may_be_secrets_are_told_to_no_caller(world: LakeWorld) -> N
         answers.append(remote.alter_table(PATH, set_properties={"table.datalake.freshness": "3 s"}))
     assert [dict(info.properties) for info in answers] == [hidden, hidden, hidden, {**hidden, "table.datalake.freshness": "3 s"}]
     assert world.storage.table(PATH).properties["s3.secret-key"] == "topsecret"
+
+
+FILE_ORDER = {"table.datalake.partition": "bucket(4, id)", "table.datalake.sort": "id"}
+
+
+@pytest.mark.parametrize("name", FILE_ORDER)
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (TableSpec(SCHEMA, 1, primary_key=("id",)), "sales.orders is a primary-key table"),
+        (
+            TableSpec(SCHEMA, 1, properties={"table.datalake.format": "paimon"}),
+            "sales.orders has the lake format paimon; only iceberg has it",
+        ),
+        (
+            TableSpec(SCHEMA, 1, properties={"table.datalake.layout": "system-columns"}),
+            "sales.orders has the layout system-columns, in which Fluss fixes",
+        ),
+    ],
+)
+def test_a_partition_or_a_sort_is_refused_where_the_files_of_the_lake_table_are_fixed(
+    world: LakeWorld, name: str, spec: TableSpec, reason: str
+) -> None:
+    option = {name: FILE_ORDER[name]}
+    with pytest.raises(InvalidArgument, match=f"the option {name} is not possible: {reason}"):
+        world.storage.create_table(PATH, replace(spec, properties={**spec.properties, **option}))
+    world.storage.create_table(PATH, spec)
+    with pytest.raises(InvalidArgument, match=f"the option {name} is not possible: {reason}"):
+        world.storage.set_table_option(PATH, name, FILE_ORDER[name])
+    assert name not in world.storage.table(PATH).properties
+
+
+@pytest.mark.parametrize("name", FILE_ORDER)
+def test_an_option_without_effect_is_refused(world: LakeWorld, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="has no effect in this version"):
+        world.storage.create_table(PATH, TableSpec(SCHEMA, 1, properties={name: FILE_ORDER[name]}))

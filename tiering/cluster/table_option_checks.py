@@ -6,18 +6,23 @@ An unknown `table.*` or `iceberg.*` option is refused, never ignored. Options wi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tiering.durations import check_freshness
 from tiering.errors import InvalidArgument
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
-from tiering.lake.table_options import FRESHNESS, LAYOUT, TABLE_OPTIONS, with_options
-from tiering.model.tables import TableInfo
+from tiering.lake.layouts import Layout
+from tiering.lake.schema.file_order import check_partition, check_sort
+from tiering.lake.table_options import FRESHNESS, LAYOUT, PARTITION, SORT, TABLE_OPTIONS, TableOption, new_layout_of, with_options
+from tiering.model.tables import DEFAULT_LAKE_FORMAT, TableInfo, TableType
 from tiering.name_matching import nearest_names
 
 MAX_OPTION_LENGTH = 2_000
 """Maximum length of a name or a value in characters; every listing of tables contains the options."""
 MAX_OPTIONS = 200
 """Maximum number of options, so that a table's description always fits in a message."""
+_WITHOUT_EFFECT: tuple[TableOption[Any], ...] = (PARTITION, SORT)
+"""Options that this version refuses, because they would have no effect."""
 
 
 def with_layout(properties: Mapping[str, str]) -> dict[str, str]:
@@ -49,6 +54,30 @@ def check_options(properties: Mapping[str, str]) -> None:
     for name in properties.keys() & TABLE_OPTIONS.keys():
         TABLE_OPTIONS[name].of(properties)
     _freshness_ms(properties)
+
+
+def check_file_order(table: TableInfo) -> None:
+    """Raises InvalidArgument if the files of this table's lake table cannot have the partition or the sort of its options."""
+    partition, sort = PARTITION.of(table.properties), SORT.of(table.properties)
+    for name in [name for name, entries in ((PARTITION.name, partition), (SORT.name, sort)) if entries]:
+        if table.table_type is not TableType.LOG:
+            raise _no_file_order(name, f"{table.path} is a primary-key table, whose lake files are placed by its buckets")
+        if table.lake_format != DEFAULT_LAKE_FORMAT:
+            raise _no_file_order(name, f"{table.path} has the lake format {table.lake_format}; only {DEFAULT_LAKE_FORMAT} has it")
+        if new_layout_of(table) is not Layout.CLEAN:
+            reason = (
+                f"{table.path} has the layout {Layout.SYSTEM_COLUMNS}, in which Fluss fixes the partition by bucket and the order by offset"
+            )
+            raise _no_file_order(name, reason)
+    check_partition(table, partition, PARTITION.name)
+    check_sort(table, sort, SORT.name)
+    for option in _WITHOUT_EFFECT:
+        if option.of(table.properties):
+            raise InvalidArgument(f"the option {option} has no effect in this version", hint="Leave it out.", table_path=table.path)
+
+
+def _no_file_order(name: str, reason: str) -> InvalidArgument:
+    return InvalidArgument(f"the option {name} is not possible: {reason}", hint=f"Leave {name} out.")
 
 
 def described(table: TableInfo, properties: Mapping[str, str]) -> TableInfo:

@@ -17,12 +17,13 @@ from tiering.errors import InvalidArgument
 from tiering.lake.iceberg_options import PREFIX, option_named
 from tiering.lake.layouts import Layout
 from tiering.lake.registry import format_names, has_format
+from tiering.lake.schema.file_order import NONE, parse_partition, parse_sort
 from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, COMMENT, DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, SnapshotRetention, TableInfo
 
 T = TypeVar("T")
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
-NONE, FOR_EVER = "none", "for ever"
+FOR_EVER = "for ever"
 HIDDEN_VALUE = "***"
 """Shown in place of a value that may be a secret."""
 LEAST_MAX_AGE_MS = 60_000
@@ -39,10 +40,11 @@ _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?b|bytes?)?", r
 
 class FlussSupport(Enum):
     """The place where a Fluss cluster has an option. `LAKEWARD`: Fluss refuses the option, and the coordinator stores it. `CUSTOM`: Fluss
-    keeps it among the custom properties of a new table.
+    keeps it among the custom properties of a new table. `NEVER`: its tables cannot have the option, and `fluss_note` tells the reason.
     """
 
     UNKNOWN = auto()
+    NEVER = auto()
     NEW_TABLES = auto()
     ALTERABLE = auto()
     LAKEWARD = auto()
@@ -166,6 +168,8 @@ def _chosen(choices: type[ChoiceT], text: str, name: str) -> ChoiceT:
         raise InvalidArgument(f"the option {name} is {text[:60]!r}", hint=f"It may be: {', '.join(choices)}.") from error
 
 
+_FLUSS_FILE_ORDER = "Tables of Fluss do not have it, because Fluss fixes the partitions and the order of its lake tables."
+
 # fmt: off
 ENABLED = TableOption(
     "table.datalake.enabled", "false", _boolean, on_fluss=FlussSupport.ALTERABLE,
@@ -221,6 +225,19 @@ ON_DROP_COLUMN = TableOption(
     meaning="The effect of dropping a column on the lake table: `keep` (the column stays there, nullable, and is NULL in new rows) or "
     "`drop` (readers no longer see it).",
 )
+PARTITION = TableOption(
+    "table.datalake.partition", NONE, parse_partition,
+    meaning="Not in this version: only `none` is accepted. "
+    "Partition of a log table's lake table for readers, such as `day(ts), bucket(8, id)`: columns, and `years`, "
+    "`months`, `days`, `hours`, `bucket(n, c)`, `truncate(width, c)` of columns.",
+    on_fluss=FlussSupport.NEVER, fluss_note=_FLUSS_FILE_ORDER,
+)
+SORT = TableOption(
+    "table.datalake.sort", NONE, parse_sort,
+    meaning="Not in this version: only `none` is accepted. "
+    "Columns by which the rows within each file of a log table's lake table are sorted, such as `customer, ts DESC NULLS LAST`.",
+    on_fluss=FlussSupport.NEVER, fluss_note=_FLUSS_FILE_ORDER,
+)
 LOG_TTL = TableOption(
     "table.log.ttl", FOR_EVER, _positive_ms_or_for_ever, on_fluss=FlussSupport.NEW_TABLES,
     meaning="Minimum time for which records stay in the log, such as `7 d`; records that the lake still needs stay longer. Fluss: 7 days.",
@@ -245,6 +262,8 @@ TABLE_OPTIONS: Mapping[str, TableOption[Any]] = {
         AUTO_COMPACTION,
         TARGET_FILE_SIZE,
         ON_DROP_COLUMN,
+        PARTITION,
+        SORT,
         LOG_TTL,
         KV_SNAPSHOT_INTERVAL,
     )

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.repository import ROOT
-from tiering.cluster.fluss.table_options import check_option, in_fluss_words, is_of_fluss
+from tiering.cluster.fluss.table_options import check_option, in_fluss_words, is_of_fluss, nearest_known
 from tiering.errors import InvalidArgument
 from tiering.lake.table_options import AUTO_COMPACTION, AUTO_EXPIRE, LAYOUT
 
@@ -94,3 +94,11 @@ def test_pages_that_name_an_option_of_upkeep_say_what_works_where_fluss_does_not
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     [section] = [section for section in text.split("\n## ") if re.search(r"Fluss 0\.9\.1 (refuses to|does not) alter", section)]
     assert {name for name in ("pause_upkeep", "--fluss-auto-compaction") if name not in section} == set()
+
+
+@pytest.mark.parametrize("name", ["table.datalake.partition", "table.datalake.sort"])
+def test_the_order_of_files_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="Fluss cannot alter") as refused:
+        check_option(name, "id")
+    assert "Fluss fixes the partitions and the order of its lake tables" in refused.value.hint
+    assert "Fluss fixes the partitions and the order of its lake tables" in nearest_known([name])

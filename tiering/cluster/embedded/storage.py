@@ -40,7 +40,7 @@ from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
-from tiering.cluster.table_option_checks import check_documented_option, check_new_options
+from tiering.cluster.table_option_checks import check_documented_option, check_file_order, check_new_options
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableDefinitions, TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError
 from tiering.files.durable_files import sync_folder
@@ -144,6 +144,8 @@ class EmbeddedStorage(StoredCluster):
         check_path(path)
         with self._listing.altering() as (connection, touched):
             info, is_new = table_rows.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+            if is_new:
+                check_file_order(info)
             if is_new and info.lake_enabled:
                 self._check_lake(info)
             touched.add(info.table_id)
@@ -223,6 +225,7 @@ class EmbeddedStorage(StoredCluster):
             if changed and read_lake_record(connection, info.table_id) is not None:
                 raise _other_lake_table(changed[0], info, before)
             _check_bucketing(stored, info)
+            check_file_order(info)
             # A table that an older version accepted may still be altered in other ways, for example to disable its lake.
             if info.lake_enabled and (not before.lake_enabled or changed or info.schema_id != before.schema_id):
                 self._check_lake(info)

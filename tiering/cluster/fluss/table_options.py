@@ -61,7 +61,8 @@ def nearest_known(names: Iterable[str]) -> str:
     for name in names:
         if is_of_fluss(name) and name not in KNOWN_OF_FLUSS:
             near = nearest_names(name, KNOWN_OF_FLUSS, 1)
-            hints.append(f"Fluss 0.9.1 has no option {name[:60]!r}" + (f"; did you mean {near[0]}?" if near else "."))
+            advice = f". {note.strip()}" if (note := _note(name)) else f"; did you mean {near[0]}?" if near else "."
+            hints.append(f"Fluss 0.9.1 has no option {name[:60]!r}{advice}")
     return " ".join(hints)
 
 
@@ -81,7 +82,7 @@ def check_option(name: str, value: str | None) -> None:
     if name not in ALTERABLE:
         raise InvalidArgument(
             f"Fluss cannot alter the option {name!r} of an existing table",
-            hint=f"Fluss 0.9.1 can alter only {', '.join(ALTERABLE)}; {', '.join(sorted(OWN - CUSTOM))} are Lakeward's. "
+            hint=f"{_note(name)}Fluss 0.9.1 can alter only {', '.join(ALTERABLE)}; {', '.join(sorted(OWN - CUSTOM))} are Lakeward's. "
             "Recreate the table with another value, or change the cluster's own setting.",
         )
     if value is None:
@@ -92,6 +93,12 @@ def check_option(name: str, value: str | None) -> None:
         check_freshness(FRESHNESS.of({name: value}))
     if name == LOCAL_SEGMENTS and not (value.isascii() and value.isdigit() and int(value) > 0):
         raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It is a number of segments, 1 or more.")
+
+
+def _note(name: str) -> str:
+    """Returns the reason why no table of a Fluss cluster has this option of Lakeward; empty if there is none."""
+    option = TABLE_OPTIONS.get(name)
+    return f"{option.fluss_note} " if option is not None and option.on_fluss is FlussSupport.NEVER else ""
 
 
 def check_own(options: Mapping[str, str]) -> None:
