@@ -1,8 +1,8 @@
 """Tells whether a Python function of Spark got all rows of its task.
 
-The rows of a task may fail in Spark's JVM in the middle, such as by an error of the query or a lost shuffle file. Then Spark ends the Arrow
-stream to Python as after the last row, and closes the connection. Only after all rows it sends the end mark of its protocol, which
-`pyspark.worker.main` reads behind the function. So this module looks whether the mark is there, and leaves it to be read.
+Spark's JVM may fail while it makes the rows of a task, for example because a shuffle file is lost. Then it ends the Arrow stream to Python
+in the same way as after the last row, and closes the connection. Only after the last row does it send the end mark of its protocol, which
+`pyspark.worker.main` reads after the function. So this module looks whether the mark is there, and leaves it to be read.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ class LiveRows:
 
 @dataclass(frozen=True)
 class LakeColumns:
-    """The columns of a lake table. `types`: DuckDB's type by name, for columns that no file has yet. `field_ids` None = find by name.
+    """The columns of a lake table, and how they are found in its files: by `fields` if given, else by `field_ids` if given, else by name.
 
-    By name, a column is the files' column of that name, in its type. By id, it is also right after it was renamed or retyped. `fields`: the
-    columns with the lake's field ids, by which fields are found at any depth; None = `field_ids` tells how.
+    `types`: DuckDB's type by name, for columns that no file has yet. `field_ids`: the lake's id of each column; so a column is found after
+    it was renamed or got another type, but not the fields in it. `fields`: the columns with the lake's ids at every depth.
     """
 
     types: Mapping[str, str]

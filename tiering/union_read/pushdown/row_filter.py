@@ -1,8 +1,8 @@
 """Filters rows by the conditions of a read, so that few rows travel to the engine. The engine filters again with its own comparisons.
 
 A row that is kept by mistake does no harm, and a row that is dropped by mistake is lost. So this module applies only
-conditions whose exact meaning it knows: comparisons of a column with a literal of the same kind. The column has text, integers, floating
-point numbers, booleans, dates or times up to microseconds. Any other condition keeps all rows.
+conditions whose exact meaning it knows: those that compare a column of text, integers, floating point numbers, booleans, dates, or times
+up to microseconds with a literal of the same kind. Any other condition keeps all rows.
 """
 
 from __future__ import annotations

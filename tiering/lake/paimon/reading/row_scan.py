@@ -106,9 +106,9 @@ def _entries(
     with lake_errors(f"read the manifests of {table.path}", table_path=table.path):
         manifests = Manifests(loaded)
         readable = readable_entries(loaded, manifests, snapshot)
-        names = source_names(table, loaded) if conditions else {}
+        names = _source_names(table, loaded) if conditions else {}
         needed = [entry for entry in readable if not conditions or _may_match(table, conditions, names, entry)]
-        entries = [(entry, _data_file(manifests, entry)) for entry in needed]
+        entries = [(entry, DataFile.of(entry, manifests.file_path(entry))) for entry in needed]
     source = with_field_ids(table.schema)
     stored = _stored_columns(source, loaded, {file.schema_id for _, file in entries})
     files = TableFiles(loaded.storage, str(loaded.root), table.path, table.schema, source, stored)
@@ -120,7 +120,7 @@ def _may_match(table: TableInfo, conditions: Sequence[Condition], names: Mapping
     return may_match(conditions, bounds, int(entry.file.row_count))
 
 
-def source_names(table: TableInfo, loaded: LoadedTable) -> Mapping[int, str]:
+def _source_names(table: TableInfo, loaded: LoadedTable) -> Mapping[int, str]:
     """Returns the names of the source's columns by the ids of the lake's."""
     lake, source = loaded.schema.numbered, with_field_ids(table.schema)
     names = {field_id(column): column.name for column in source}
@@ -132,12 +132,6 @@ def partition_name_of(entry: Any) -> str | None:
     """Returns the name of the partition of a manifest entry; None if a value is NULL, or the table has no partitions."""
     values = entry.partition.values
     return None if None in values else PARTITION_SEPARATOR.join(map(str, values)) or None
-
-
-def _data_file(manifests: Manifests, entry: Any) -> DataFile:
-    file, path = entry.file, manifests.file_path(entry)
-    rows, bounds = int(file.row_count), (int(file.min_sequence_number), int(file.max_sequence_number))
-    return DataFile(path, int(file.file_size), rows, *bounds, int(file.schema_id))
 
 
 def _stored_columns(source: pa.Schema, loaded: LoadedTable, schema_ids: Collection[int]) -> FileColumns:

@@ -279,9 +279,9 @@ class MergeableFiles:
         levels: dict[int, list[DataFile]] = defaultdict(list)
         for entry in entries:
             if self._state.primary_key and entry.file.level > 0:
-                levels[int(entry.file.level)].append(_data_file(manifests, entry))
+                levels[int(entry.file.level)].append(DataFile.of(entry, manifests.file_path(entry)))
             else:
-                runs.append(SortedRun(0, (_data_file(manifests, entry),)))
+                runs.append(SortedRun(0, (DataFile.of(entry, manifests.file_path(entry)),)))
         for level, files in levels.items():
             if len({file.name.rpartition("-")[0] for file in files}) > 1:
                 return []
@@ -305,12 +305,6 @@ def _separated(runs: Sequence[SortedRun], entries: Sequence[Any]) -> list[list[S
             separated.append([])
         separated[-1].append(after)
     return separated
-
-
-def _data_file(manifests: Manifests, entry: Any) -> DataFile:
-    file, path = entry.file, manifests.file_path(entry)
-    rows, bounds = int(file.row_count), (int(file.min_sequence_number), int(file.max_sequence_number))
-    return DataFile(path, int(file.file_size), rows, *bounds, int(file.schema_id))
 
 
 def _convertible(loaded: LoadedTable) -> Mapping[int, pa.Schema]:

@@ -53,7 +53,14 @@ class DataFile:
     rows: int
     first: int
     last: int
-    schema_id: int = 0
+    schema_id: int
+
+    @classmethod
+    def of(cls, entry: Any, path: str) -> DataFile:
+        """Returns the file of a manifest entry."""
+        file = entry.file
+        bounds = int(file.min_sequence_number), int(file.max_sequence_number)
+        return cls(path, int(file.file_size), int(file.row_count), *bounds, int(file.schema_id))
 
     @property
     def name(self) -> str:
@@ -221,12 +228,12 @@ def _rows_of_run(state: TableState, work: Rewrite, run: Sequence[DataFile], sche
             for batch in parquet.iter_batches(RUN_BATCH_ROWS, use_threads=False):
                 rows += batch.num_rows
                 meter.add(batch.num_rows)
-                yield pa.Table.from_batches([in_columns(_present(state, work, file, batch), schema)])
+                yield pa.Table.from_batches([_in_columns(_present(state, work, file, batch), schema)])
         if rows != file.rows:
             raise _corrupt(work, file)
 
 
-def in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Returns the rows in the columns of `schema`, with nulls in those that the batch lacks."""
     columns = []
     for target in schema:
