@@ -160,11 +160,15 @@ def test_clients_over_tls_go_on_through_the_standby(
     with spark_session(tmp_path / "warehouse", properties) as spark:
         query = f"SELECT status FROM fluss.sys.lake_tiering_status WHERE table_name = '{table.path.table_name}'"
         assert spark.sql(query).count() == 1
+        spark.sql("CREATE TABLE fluss.sales.standby_rows (id BIGINT) TBLPROPERTIES ('bucket.num' = '2')")
+        spark.sql("INSERT INTO fluss.sales.standby_rows SELECT id FROM range(0, 50, 1, 2)")
         leader.send(signal.SIGKILL)
         assert spark.sql(query).count() == 1
         spark.sql(f"CALL fluss.sys.pause_tiering('{table.path}', reason => 'through the standby')").collect()
         spark.sql(f"CALL fluss.sys.resume_tiering('{table.path}')").collect()
         standby.wait_ready()
+        spark.sql("INSERT INTO fluss.sales.standby_rows SELECT id FROM range(50, 90, 1, 2)")
+        assert spark.sql("SELECT count(*), sum(id) FROM fluss.sales.standby_rows").collect() == [(90, sum(range(90)))]
     deployment.write(tables, table, 60, 60)
     deployment.wait_tiered(table.path, 120)
     deployment.assert_exact(table.path, 120)

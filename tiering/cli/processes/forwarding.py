@@ -17,7 +17,7 @@ from tiering.access.authentication import AUTHORIZATION
 from tiering.access.client_access import TLS_CA, access_from_environment
 from tiering.access.loopback import connected_host, stays_on_this_machine
 from tiering.errors import InsecureConnection, ServiceUnreachable, SetupError
-from tiering.rpc.v1 import control_pb2, coordinator_pb2, definitions_pb2, reads_pb2, status_pb2
+from tiering.rpc.v1 import control_pb2, coordinator_pb2, definitions_pb2, reads_pb2, status_pb2, writes_pb2
 from tiering.wire.channel import CHANNEL_OPTIONS, host_and_port, service_addresses, target
 from tiering.wire.error_status import error_from_rpc
 from tiering.wire.security.client_channel import channel_credentials
@@ -26,7 +26,9 @@ from tiering.wire.server import open_server
 
 FORWARDED = "lakeward-forwarded"
 """Header of a forwarded call. A standby does not forward such a call again."""
-_FILES = (status_pb2, coordinator_pb2, control_pb2, definitions_pb2, reads_pb2, sys_catalog_pb2, health_pb2)
+_FILES = (status_pb2, coordinator_pb2, control_pb2, definitions_pb2, reads_pb2, writes_pb2, sys_catalog_pb2, health_pb2)
+SERVICES = tuple(service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values())
+"""The services of a coordinator that can have a standby. The embedded cluster's is not among them: only one process has its folder."""
 _GRPCS_OWN = ("grpc-", "user-agent", "te", "content-type", ":")
 """Prefixes of the headers that gRPC itself sets for each connection."""
 
@@ -40,10 +42,9 @@ class ForwardingServer:
         self._is_exposed = False
         """Whether forwarded calls leave this machine in clear text."""
         self._server = open_server()
-        for file in _FILES:
-            for service in file.DESCRIPTOR.services_by_name.values():
-                handlers = {method.name: self._handler(f"/{service.full_name}/{method.name}", method) for method in service.methods}
-                cast("Any", self._server).add_registered_method_handlers(service.full_name, handlers)
+        for service in SERVICES:
+            handlers = {method.name: self._handler(f"/{service.full_name}/{method.name}", method) for method in service.methods}
+            cast("Any", self._server).add_registered_method_handlers(service.full_name, handlers)
         credentials, address = None if tls is None else server_credentials(tls), host_and_port(connected_host(host), port)
         try:
             self.port = (
