@@ -14,12 +14,12 @@ import pytest
 
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
+from sys_tables.catalog_client import SystemCatalog
 from tiering.access.client_access import ClientAccess
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.doctor.findings import Verdict
 from tiering.cli.doctor.service import Service, policies
 from tiering.cli.processes.service_access import owner_token_path
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath

@@ -16,8 +16,8 @@ from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
 from support.running.sessions import processes_of
 from support.spark.class_archive import executor_conf
+from sys_tables.catalog_client import SystemCatalog
 from tiering import crash_points
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")

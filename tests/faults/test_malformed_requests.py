@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from support.running.cluster_of_processes import Deployment
 from support.services import http2, malformed
+from sys_tables.catalog_client import SystemCatalog
 from tiering import errors
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.writable import TableSpec

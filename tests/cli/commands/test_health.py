@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.running.commands import Lakeward
-from tiering.cli.system_catalog import SystemCatalog
+from sys_tables.catalog_client import SystemCatalog
 
 
 def row(table_name: str, score: int | None, reason: str | None = None) -> dict[str, Any]:

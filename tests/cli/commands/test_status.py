@@ -20,10 +20,10 @@ from support.running.commands import Lakeward
 from support.running.processes import Process, wait_for
 from support.running.terminals import Terminal
 from support.worlds.memory_coordinator import NOON, table_status
+from sys_tables.catalog_client import SystemCatalog
 from tiering.cli.commands.status import LEFT_OUT_FIRST, Watch
 from tiering.cli.status.detail import ROUND_COLUMNS, LastRounds, StatusPage
 from tiering.cli.status.view import StatusScreen, status_style
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
 from tiering.errors import ServiceUnreachable

@@ -18,7 +18,7 @@ from support.lakes.lake_proof import assert_chain, marker_of
 from support.running.cluster_of_processes import Deployment
 from support.running.postgresql import PostgresqlServer
 from support.running.processes import Process, wait_for
-from tiering.cli.system_catalog import SystemCatalog
+from sys_tables.catalog_client import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.errors import LakewardError
 from tiering.model.tables import TablePath

@@ -10,8 +10,8 @@ from support.faulty.deployment import FaultyDeployment
 from support.faulty.network import FaultyNetwork
 from support.running.cluster_of_processes import wait_stopped, wake
 from support.running.processes import wait_for
+from sys_tables.catalog_client import SystemCatalog
 from tiering import crash_points
-from tiering.cli.system_catalog import SystemCatalog
 
 CUTS = range(14)
 """How many answers pass before the one that is cut: more than the answers of a round."""

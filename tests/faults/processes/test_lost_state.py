@@ -10,8 +10,8 @@ import pytest
 from support.faulty.deployment import ORDERS, FaultyDeployment
 from support.lakes.lake_proof import marker_of
 from support.running.cluster_of_processes import wait_stopped, wake
+from sys_tables.catalog_client import SystemCatalog
 from tiering import crash_points
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.coordinator.memory.sql_store import SqlStore
 
 ROUNDS = 3

@@ -15,8 +15,8 @@ from support.lake_kinds.kinds import ICEBERG, LakeKind
 from support.lakes.lake_proof import assert_chain, marker_of
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import wait_for
+from sys_tables.catalog_client import SystemCatalog
 from tiering import crash_points
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.writable import TableSpec
 from tiering.errors import ServiceBusy, ServiceUnreachable

@@ -28,8 +28,8 @@ from support.clusters.older_version import TWICE, older_write
 from support.running.cluster_of_processes import SCHEMA, Deployment
 from support.running.processes import wait_for
 from support.stories.scripted_tierer import ScriptedTierer
+from sys_tables.catalog_client import SystemCatalog
 from tiering.cli.processes.data_folder import open_data_folder
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.embedded.storage import EmbeddedStorage

@@ -28,8 +28,8 @@ def export_status(
 
     Example: lakeward export-status status.parquet --force
     """
+    from sys_tables.catalog_client import SystemCatalog
     from tiering.cli.status.bundle import Contents, redacted, write_bundle
-    from tiering.cli.system_catalog import SystemCatalog
 
     outcomes: list[dict[str, object]] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiering.cli.system_catalog import SystemCatalog
+from sys_tables.catalog_client import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import UnknownTable

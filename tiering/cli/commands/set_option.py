@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiering.cli.system_catalog import SystemCatalog
+from sys_tables.catalog_client import SystemCatalog
 from tiering.cli.terminal.consoles import warn
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows

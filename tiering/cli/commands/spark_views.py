@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
+from sys_tables.catalog_client import SystemCatalog
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.spark.properties import CATALOG, SESSION_CATALOG
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, UriOption
 from tiering.model.names import check_name, quote_identifier
 from tiering.model.sql_types import literal

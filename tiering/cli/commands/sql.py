@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sys_tables.catalog_client import SystemCatalog
 from tiering.cli.spark.java import require_java
 from tiering.cli.sql.engine import Engine, EngineKind
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat

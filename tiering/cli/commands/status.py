@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from sys_tables.catalog_client import SystemCatalog
 from tiering.cli.status.detail import READ_ROUNDS, ROUND_COLUMNS, LastRounds, StatusPage
 from tiering.cli.status.view import StatusScreen, status_style
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, output_console, printable
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, as_json, print_csv, print_rows

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sys_tables.catalog_client import SystemCatalog
 from sys_tables.query.lookup import near_hint, resolve_name
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows

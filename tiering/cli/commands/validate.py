@@ -108,7 +108,7 @@ def _refuse_options_of_folders(values: Mapping[str, object]) -> None:
 
 
 def _validated_by_service(uri: str, path: TablePath, level: Level, snapshot: int | None) -> list[dict[str, Any]]:
-    from tiering.cli.system_catalog import SystemCatalog
+    from sys_tables.catalog_client import SystemCatalog
 
     with SystemCatalog(uri) as catalog, message_console().status(f"validating {path} ...") as status:
         return catalog.call(

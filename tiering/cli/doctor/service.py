@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from sys_tables.catalog_client import SystemCatalog
 from tiering.access.grants import read_policy_file
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.service_lake import service_config
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.errors import AccessDenied, InvalidArgument, LakewardError, ServiceUnreachable, UnknownTable
 from tiering.lake.catalog_properties import public_uri

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import fields
 from datetime import UTC, datetime
 
+from sys_tables.catalog_client import SystemCatalog
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.offline.parsing import CallStatement, Statement, needs_spark, parse
@@ -20,7 +21,6 @@ from tiering.cli.service_cluster import service_cluster
 from tiering.cli.service_lake import service_lake
 from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.cli.sql.fresh_reads import reads_of_service
-from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.base import TableCatalog
 from tiering.errors import StatementFailed

@@ -28,7 +28,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiering.cli.system_catalog import SystemTableRead
+from sys_tables.catalog_client import SystemTableRead
 from tiering.cli.terminal.output import json_text
 from tiering.errors import InvalidArgument, LakewardError, SetupError
 from tiering.redaction.redact import redact, redact_named

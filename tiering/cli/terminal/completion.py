@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer.completion import completion_init, get_completion_script, install  # type: ignore[attr-defined] # typer has no `__all__`
 
-from tiering.cli.system_catalog import SystemCatalog
+from sys_tables.catalog_client import SystemCatalog
 from tiering.errors import LakewardError
 from tiering.wire.channel import DEFAULT_PORT
 

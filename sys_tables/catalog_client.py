@@ -1,4 +1,4 @@
-"""Client of `SysCatalog` for commands: reads system tables and calls procedures of a running service, without Spark."""
+"""Client of `SysCatalog` for commands and the console: reads system tables and calls procedures of a running service, without Spark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
+from tiering.access.client_access import ClientAccess
 from tiering.errors import InvalidAnswer, InvalidData, LakewardError, UnsupportedType
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
 from tiering.rpc.v1 import common_pb2
@@ -46,12 +47,15 @@ class SystemTableRead:
 
 
 class SystemCatalog:
-    """A client that connects on first use. Raises ServiceUnreachable, InvalidArgument for a bad uri, and the errors of the service."""
+    """A client that connects on first use. Raises ServiceUnreachable, InvalidArgument for a bad uri, and the errors of the service.
 
-    def __init__(self, uri: str, timeout_seconds: float = READ_SECONDS) -> None:
+    `access`: the token and the TLS files; None = from the environment.
+    """
+
+    def __init__(self, uri: str, timeout_seconds: float = READ_SECONDS, access: ClientAccess | None = None) -> None:
         self._uri = uri
         self._timeout = timeout_seconds
-        self._connection = Connection(uri)
+        self._connection = Connection(uri, access)
         self._stub = SysCatalogStub(self._connection.channel)
 
     def describe(self) -> pb.DescribeResponse:
@@ -73,7 +77,12 @@ class SystemCatalog:
             if value is not None
         ]
         order = [] if newest_by is None else [pb.Order(column=newest_by, descending=True)]
-        request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters, order=order, limit=limit)
+        return self.rows(
+            pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters, order=order, limit=limit)
+        )
+
+    def rows(self, request: pb.ReadTableRequest) -> list[dict[str, Any]]:
+        """Returns the rows of any read."""
         with self._connection.calling():
             stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
         with readable(self._uri):
