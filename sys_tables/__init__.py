@@ -9,7 +9,9 @@ Where to go:
 
 Layers, each of which may import those below it:
 
+    console                       pages in a browser
     server  offline  reference    the gRPC service; the same SQL in DuckDB with nothing running; the reference page
+    catalog_client                reads and calls of the gRPC service, for commands and the console
     registry                      which tables and procedures there are
     tables  procedures            one module per table; one adapter for all procedures
     query                         evaluates a scan over rows; names as typed to names as spelled; data tables

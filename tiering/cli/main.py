@@ -18,6 +18,7 @@ from tiering.cli.commands import (
     add_column,
     alerts,
     compact,
+    console,
     coordinator,
     dashboard,
     demo,
@@ -69,7 +70,7 @@ app = typer.Typer(
 completion.register(app)
 COMMANDS: Mapping[str, tuple[ModuleType, ...]] = {
     "Run it": (up, down, coordinator, tierer, doctor),
-    "Load and look": (ingest, tables, set_option, set_freshness, add_column, drop, status, sql),
+    "Load and look": (ingest, tables, set_option, set_freshness, add_column, drop, status, sql, console),
     "Steer and prove": (
         tier,
         tier_database,

@@ -113,7 +113,9 @@ class MemoryView:
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         return iter(())
 
-    def lake_health(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[TableHealth]:
+    def lake_health(
+        self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None
+    ) -> Iterator[TableHealth]:
         return iter(())
 
     def splits(self, database_name: str | None = None, table_name: str | None = None, round_id: str | None = None) -> Iterator[SplitStatus]:

@@ -1,0 +1,69 @@
+"""Values of system tables as texts of a page. Unknown is an empty cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tiering.durations import short_duration
+from tiering.redaction.visible_text import visible
+
+_SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def shown(value: Any, column: str = "") -> str:
+    """Returns a value as text: durations and sizes with units, as the suffix of the column's name says."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        case int() if column.endswith("_ms"):
+            return short_duration(value)
+        case int() if column.endswith("_bytes"):
+            return size(value)
+        case int() if column.endswith("_id"):
+            return str(value)
+        case int():
+            return f"{value:,}"
+        case float() if column == "fraction_completed":
+            return f"{value:.0%}"
+        case Mapping():
+            return ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items())
+        case list() if all(isinstance(item, tuple) and len(item) == 2 for item in value):  # a map, as Arrow returns it
+            return ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value)
+        case list():
+            return ", ".join(shown(item) for item in value)
+    return visible(str(value))
+
+
+def size(size_bytes: int) -> str:
+    """Returns a number of bytes with a binary unit."""
+    amount = float(size_bytes)
+    for unit in _SIZE_UNITS[:-1]:
+        if abs(amount) < 1_024:
+            return f"{amount:,.0f} {unit}" if unit == "B" else f"{amount:,.1f} {unit}"
+        amount /= 1_024
+    return f"{amount:,.1f} {_SIZE_UNITS[-1]}"
+
+
+def is_time(value: Any) -> bool:
+    """Returns whether a page shows the value as a time."""
+    return isinstance(value, datetime)
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether a page aligns the value to the right."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def label(column: str) -> str:
+    """Returns the name of a column as words: `last_tiered_time` is `last tiered`."""
+    for suffix in ("_time", "_ms", "_bytes"):
+        if column.endswith(suffix) and column != suffix[1:]:
+            column = column.removesuffix(suffix)
+            break
+    return column.replace("_", " ")

@@ -1,0 +1,180 @@
+"""The first page: all lake tables, narrowed, sorted and paged by the service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sys_tables.console.query import Query
+from sys_tables.console.reader import Reader, Row
+from sys_tables.declare.scan import Order
+from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
+from tiering.model.sql_types import Instant
+from tiering.model.states import LASTING, TableState
+
+STATUS_TABLE = "lake_tiering_status"
+PAGE_ROWS = 50
+MAX_PAGE = 2_000
+"""Last page. The service returns the rows of all earlier pages, too: see `Query.request`."""
+COLUMNS = (
+    *("database_name", "table_name", "status", "paused", "lag_ms", "freshness_ms", "freshness_deadline", "pending_records"),
+    *("last_tiered_time", "status_reason", "error_class", "error_retryable", "last_error", "next_action", "observed_time"),
+)
+_NAMES = (Order("database_name"), Order("table_name"))
+SORTS: Mapping[str, tuple[Order, ...]] = {
+    "urgency": (Order("consecutive_failures", True, False), Order("lag_ms", True, False), *_NAMES),
+    "name": _NAMES,
+    "lag": (Order("lag_ms", True, False), *_NAMES),
+    "pending records": (Order("pending_records", True, False), *_NAMES),
+    "last tiered": (Order("last_tiered_time"), *_NAMES),
+}
+"""Orders that a reader can choose, by their names on the page. The first is the default."""
+PROMISES = ("kept", "at risk", "broken")
+PERSON = "person"
+"""Name of the parameter that shows only the tables that need a person."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search that a reader chose. Values that the page does not offer are ignored."""
+
+    text: str = ""
+    state: str = ""
+    promise: str = ""
+    needs_person: bool = False
+    sort: str = "urgency"
+    page: int = 1
+
+    @staticmethod
+    def of(parameters: Mapping[str, str]) -> Search:
+        """Returns the choice in the parameters of an address."""
+        state, promise, sort = (parameters.get(name, "") for name in ("state", "promise", "sort"))
+        page = parameters.get("page", "")
+        return Search(
+            parameters.get("q", "").strip()[:200],
+            state if state in LASTING else "",
+            promise if promise in PROMISES else "",
+            parameters.get(PERSON) == "yes",
+            sort if sort in SORTS else "urgency",
+            min(max(int(page), 1), MAX_PAGE) if page.isascii() and page.isdecimal() and len(page) < 10 else 1,
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether the search leaves tables out."""
+        return bool(self.text or self.state or self.promise or self.needs_person)
+
+    def parameters(self, **changes: Any) -> dict[str, Any]:
+        """Returns the parameters of an address with the same choice, except for `changes`."""
+        changed = replace(self, **changes)
+        named = {"q": changed.text, "state": changed.state, "promise": changed.promise, PERSON: "yes" if changed.needs_person else ""}
+        named |= {"sort": "" if changed.sort == "urgency" else changed.sort, "page": "" if changed.page == 1 else str(changed.page)}
+        return {name: value for name, value in named.items() if value}
+
+    def query(self, now: datetime) -> Query:
+        """Returns the read of one page, and of one more row, which shows whether there is a next page."""
+        return Query(
+            STATUS_TABLE, COLUMNS, tuple(self._conditions(now)), SORTS[self.sort], limit=PAGE_ROWS + 1, offset=(self.page - 1) * PAGE_ROWS
+        )
+
+    def _conditions(self, now: datetime) -> list[Condition]:
+        conditions: list[Condition] = [named(self.text)] if self.text else []
+        conditions += [Filter("status", Operator.EQUAL, (self.state,))] if self.state else []
+        conditions += [promise_is(self.promise, now)] if self.promise else []
+        return [*conditions, *([NEEDS_PERSON] if self.needs_person else [])]
+
+
+def named(text: str) -> Condition:
+    """Returns the condition for names that contain the text. `a.b` is the end of a database's name and the beginning of a table's."""
+    database, dot, table = text.partition(".")
+    if not dot:
+        return AnyOf(tuple(Filter(column, Operator.CONTAINS, (text,)) for column in ("database_name", "table_name")))
+    return AllOf((Filter("database_name", Operator.ENDS_WITH, (database,)), Filter("table_name", Operator.STARTS_WITH, (table,))))
+
+
+_NOT_RETRIED = AnyOf((Filter("error_retryable", Operator.IS_NULL), Filter("error_retryable", Operator.EQUAL, (False,))))
+NEEDS_PERSON: Condition = AnyOf(
+    (
+        Filter("next_action", Operator.IS_NOT_NULL),
+        Filter("paused", Operator.EQUAL, (True,)),
+        AllOf((Filter("last_error", Operator.IS_NOT_NULL), _NOT_RETRIED)),
+    )
+)
+"""Tables that do not continue correctly without a person. A pause may be intended, and still nothing is tiered until it ends."""
+
+
+def promise_is(promise: str, now: datetime) -> Condition:
+    """Returns the condition for tables whose promise is in this state.
+
+    broken: the deadline is over. at risk: it is still to come, and the table fails or is paused. kept: all other tables.
+    """
+    broken = Filter("freshness_deadline", Operator.LESS, (Instant.of(now),))
+    hindered = AnyOf((Filter("status", Operator.EQUAL, (str(TableState.FAILED),)), Filter("paused", Operator.EQUAL, (True,))))
+    to_come = Filter("freshness_deadline", Operator.GREATER_OR_EQUAL, (Instant.of(now),))
+    match promise:
+        case "broken":
+            return broken
+        case "at risk":
+            return AllOf((to_come, hindered))
+        case _:
+            return AnyOf((Filter("freshness_deadline", Operator.IS_NULL), AllOf((to_come, Not(hindered)))))
+
+
+def promise_of(row: Row) -> str:
+    """Returns the state of the promise of a row, as `promise_is` selects it at the row's `observed_time`."""
+    deadline = row["freshness_deadline"]
+    if deadline is None:
+        return "kept"
+    if deadline < row["observed_time"]:
+        return "broken"
+    return "at risk" if row["status"] == TableState.FAILED or row["paused"] else "kept"
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of tables, and the choice that shows these tables."""
+
+    name: str
+    tables: int
+    search: Search
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The content of the page."""
+
+    search: Search
+    query: Query
+    rows: Sequence[Row]
+    has_next: bool
+    tables: int
+    states: Sequence[Count]
+    promises: Sequence[Count]
+    persons: Count
+
+
+def overview(reader: Reader, search: Search, now: datetime) -> Overview:
+    """Reads the page. Raises the errors of the service."""
+    query = search.query(now)
+    rows = reader.rows(query)
+    by_state = {row["status"]: row["count(*)"] for row in reader.rows(Query(STATUS_TABLE, group_by=("status",)))}
+    broken, at_risk, persons = (_count(reader, where) for where in (promise_is("broken", now), promise_is("at risk", now), NEEDS_PERSON))
+    tables = sum(by_state.values())
+    promises = {"kept": max(tables - broken - at_risk, 0), "at risk": at_risk, "broken": broken}
+    return Overview(
+        search,
+        replace(query, limit=PAGE_ROWS),
+        rows[:PAGE_ROWS],
+        len(rows) > PAGE_ROWS and search.page < MAX_PAGE,
+        tables,
+        [Count(state, by_state.get(state, 0), Search(state=state)) for state in LASTING],
+        [Count(promise, promises[promise], Search(promise=promise)) for promise in PROMISES],
+        Count("needs a person", persons, Search(needs_person=True)),
+    )
+
+
+def _count(reader: Reader, where: Condition) -> int:
+    [row] = reader.rows(Query(STATUS_TABLE, conditions=(where,)))
+    return int(row["count(*)"])

@@ -1,0 +1,82 @@
+"""Reads system tables for pages, and turns an error of one panel into a text of that panel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sys_tables.console.query import Query
+from sys_tables.registry import Registry
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.errors import LakewardError, ServiceUnreachable, Unauthenticated
+from tiering.model.declare import COMMENT_KEY
+
+Row = Mapping[str, Any]
+
+
+class Reads(Protocol):
+    """The part of `SystemCatalog` that pages use."""
+
+    def rows(self, request: pb.ReadTableRequest) -> list[dict[str, Any]]:
+        """Returns the rows of a read. Raises the errors of the service."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column of a page: the name in SQL, and what the values mean."""
+
+    name: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One read that a page shows under a title. `empty` is what an answer without rows means."""
+
+    title: str
+    query: Query
+    empty: str
+
+
+@dataclass(frozen=True)
+class FilledPanel:
+    """A panel with its rows, or with the error that prevented the read."""
+
+    panel: Panel
+    headings: Sequence[Heading]
+    rows: Sequence[Row] = ()
+    error: LakewardError | None = None
+
+
+class Reader:
+    """Reads what pages show. Its methods block."""
+
+    def __init__(self, reads: Reads, registry: Registry) -> None:
+        self._reads = reads
+        self._registry = registry
+
+    def rows(self, query: Query) -> Sequence[Row]:
+        """Returns the rows of a query. Raises the errors of the service."""
+        return self._reads.rows(query.request())[query.offset :]
+
+    def all_columns(self, table: str) -> list[str]:
+        """Returns the columns of a system table, in its order."""
+        return list(self._registry.table(table).schema.names)
+
+    def headings(self, query: Query) -> list[Heading]:
+        """Returns the columns of a query, with the comments that SQL shows."""
+        schema: pa.Schema = self._registry.table(query.table).schema
+        return [Heading(name, (schema.field(name).metadata or {}).get(COMMENT_KEY, b"").decode()) for name in query.columns]
+
+    def filled(self, panel: Panel) -> FilledPanel:
+        """Returns a panel with its rows or its error. Raises only errors that all panels of a page have in common."""
+        headings = self.headings(panel.query)
+        try:
+            return FilledPanel(panel, headings, self.rows(panel.query))
+        except (ServiceUnreachable, Unauthenticated):
+            raise
+        except LakewardError as error:
+            return FilledPanel(panel, headings, error=error)

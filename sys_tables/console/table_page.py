@@ -1,0 +1,108 @@
+"""The page of one lake table: its state in words, and a panel for each system table that has rows about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sys_tables.console.overview import STATUS_TABLE, promise_of
+from sys_tables.console.query import Query
+from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
+from sys_tables.declare.scan import Order
+from tiering.errors import UnknownTable
+from tiering.model.reading.conditions import Condition, Filter, Operator
+
+HISTORY_ROWS = 20
+MAX_BUCKETS = 200
+
+
+@dataclass(frozen=True)
+class TablePage:
+    """The content of the page. `status` is the row of `lake_tiering_status`."""
+
+    status: Row
+    headings: Sequence[Heading]
+    query: Query
+    promise: str
+    panels: Sequence[FilledPanel]
+
+
+def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage:
+    """Reads the page. Raises UnknownTable, also for a table that the caller may not describe, and the errors of the service."""
+    here = (Filter("database_name", Operator.EQUAL, (database_name,)), Filter("table_name", Operator.EQUAL, (table_name,)))
+    query = Query(STATUS_TABLE, tuple(reader.all_columns(STATUS_TABLE)), here)
+    rows = reader.rows(query)
+    if not rows:
+        raise UnknownTable(
+            f"there is no lake table {database_name}.{table_name}", hint="The overview lists the lake tables that you may describe."
+        )
+    return TablePage(rows[0], reader.headings(query), query, promise_of(rows[0]), [reader.filled(panel) for panel in panels(here)])
+
+
+def panels(here: tuple[Condition, ...]) -> list[Panel]:
+    """Returns the panels for the rows that the conditions select."""
+
+    def newest(column: str) -> tuple[Order, ...]:
+        return (Order(column, descending=True, nulls_first=False),)
+
+    return [
+        Panel("Errors", Query("tiering_errors", ERRORS, here, newest("last_seen"), HISTORY_ROWS), "No round of this table has failed."),
+        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, newest("pending_time"), HISTORY_ROWS), "No round has been queued yet."),
+        Panel(
+            "Buckets",
+            Query("tiering_buckets", BUCKETS, here, (Order("partition_name"), Order("bucket_id")), MAX_BUCKETS),
+            "The offsets of the log have not been read yet.",
+        ),
+        Panel("Commits", Query("lake_commits", COMMITS, here, newest("prepared_at"), HISTORY_ROWS), "No commit has been granted yet."),
+        Panel(
+            "Leases on KV snapshots",
+            Query("kv_snapshot_lease_buckets", LEASES, here, (Order("lease_id"), Order("bucket_id")), MAX_BUCKETS),
+            "No lease keeps a KV snapshot of this table.",
+        ),
+        Panel("Health of the lake table", Query("lake_table_health", HEALTH, here), "The lake table has not been checked yet."),
+        Panel("Upkeep", Query("lake_upkeep", UPKEEP, here, newest("pending_time"), HISTORY_ROWS), "No upkeep has been done."),
+        Panel(
+            "Validation",
+            Query("validation_results", VALIDATION, here, newest("validated_at"), HISTORY_ROWS),
+            "The table has not been validated. CALL fluss.sys.validate_table compares the lake with the log.",
+        ),
+        Panel("Source table", Query("tables", SOURCE, here), "The cluster does not list this table."),
+    ]
+
+
+ERRORS = ("phase", "error_class", "message", "hint", "retryable", "count", "first_seen", "last_seen", "resolved_at")
+ROUNDS = (
+    *("round_id", "state", "trigger", "triggered_by", "pending_time", "started_time", "duration_ms", "waited_for_slot_ms", "plan_ms"),
+    *("lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms", "records_written", "error_class", "error_message"),
+)
+BUCKETS = (
+    *("partition_name", "bucket_id", "log_end_offset", "lake_offset", "lag_records", "lag_ms"),
+    *("log_only_records", "both_records", "lake_only_records", "stopped_at_offset", "error_message"),
+)
+COMMITS = ("round_id", "state", "prepared_at", "lake_snapshot_id", "acked_at", "records", "files", "offsets")
+LEASES = ("lease_id", "partition_name", "bucket_id", "snapshot_id", "log_offset", "available")
+HEALTH = ("score", "reason", "data_files", "small_files", "delete_files", "snapshots", "observed_time")
+UPKEEP = (
+    "round_id",
+    "trigger",
+    "actions",
+    "outcome",
+    "reason",
+    "files_before",
+    "files_after",
+    "bytes_read",
+    "bytes_written",
+    "duration_ms",
+)
+VALIDATION = ("validated_at", "level", "check", "scope", "expected", "actual", "ok", "details")
+SOURCE = (
+    "table_type",
+    "bucket_count",
+    "bucket_keys",
+    "primary_key",
+    "partition_keys",
+    "partitions",
+    "lake_location",
+    "schema",
+    "created_at",
+)

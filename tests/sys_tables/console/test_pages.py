@@ -1,0 +1,260 @@
+"""The pages show the rows that SQL shows the same user, and nothing of other tables."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from support.services.guarded_service import GuardedService
+from support.services.sys_catalog import serving
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
+from sys_tables.catalog_client import SystemCatalog
+from sys_tables.console.app import console_app
+from sys_tables.console.overview import COLUMNS, PROMISES, STATUS_TABLE, Search, overview, promise_is, promise_of
+from sys_tables.console.query import Query
+from sys_tables.console.reader import Panel, Reader
+from sys_tables.console.signing_in import SignInCode
+from sys_tables.console.table_page import table_page
+from sys_tables.registry import default_registry
+from tiering.access.client_access import TOKEN_FILE, ClientAccess
+from tiering.cli.sql.service_engine import ServiceDuckDbEngine
+from tiering.errors import LakewardError, ServiceUnreachable, UnknownTable
+from tiering.model.status import TableStatus
+
+Browser = Callable[[str], TestClient]
+Access = Callable[[str], ClientAccess]
+
+
+def linked_tables(text: str) -> list[str]:
+    return re.findall(r'href="http://127\.0\.0\.1:7717/tables/([^"]+)"', text)
+
+
+def text_of(page: str) -> str:
+    """The text that a reader sees."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_the_overview_shows_each_table_with_its_state_and_promise(signed_in: Browser) -> None:
+    page = signed_in("olga").get("/")
+    assert linked_tables(page.text) == ["hr/layoffs", "hr/people"]
+    assert ("2 Scheduled" in text_of(page.text), "2 kept" in text_of(page.text)) == (True, True)
+
+
+def test_a_hidden_table_is_nowhere(signed_in: Browser) -> None:
+    olga, ana = signed_in("olga"), signed_in("ana")
+    pages = ["/", "/?q=layoffs", "/?q=hr.", "/?sort=name&promise=kept&state=Scheduled", "/?person=yes"]
+    assert any("layoffs" in text_of(olga.get(page).text) for page in pages)
+    for page in pages:
+        answer = ana.get(page)
+        shown = re.sub(r'value="layoffs"|contains\(\w+, &#39;layoffs&#39;\)|layoffs&amp;', "", answer.text)
+        assert (answer.status_code, "layoffs" in shown) == (200, False), page
+    assert "1 Scheduled" in text_of(ana.get("/?q=layoffs").text)
+    hidden, unknown = ana.get("/tables/hr/layoffs"), ana.get("/tables/hr/nothing")
+    assert (hidden.status_code, hidden.text.replace("layoffs", "nothing")) == (404, unknown.text.replace("layoffs", "nothing"))
+
+
+def test_without_tables_the_overview_says_how_to_begin(signed_in: Browser) -> None:
+    text = text_of(signed_in("nina").get("/").text)
+    assert ("There is no lake table yet" in text, "lakeward ingest" in text) == (True, True)
+
+
+def test_the_page_of_a_table_explains_it_and_says_what_empty_panels_mean(signed_in: Browser) -> None:
+    answer = signed_in("ana").get("/tables/hr/people")
+    text = text_of(answer.text)
+    assert answer.status_code == 200
+    assert "the lake copy is at most 3 min old" in text
+    for words in ("No round of this table has failed.", "No round has been queued yet.", "No commit has been granted yet.", "LOG"):
+        assert words in text
+
+
+def test_the_sql_of_each_panel_returns_the_rows_of_the_panel(
+    service: GuardedService, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    olga = access("olga")
+    monkeypatch.setenv(TOKEN_FILE, str(olga.token_file))
+    engine = ServiceDuckDbEngine(service.running.uri)
+    with SystemCatalog(service.running.uri, access=olga) as catalog:
+        reader = Reader(catalog, default_registry())
+        page = table_page(reader, "hr", "people")
+        queries = [page.query, *(filled.panel.query for filled in page.panels)]
+        searches = [Search(), Search("people"), Search("r.peo", "Scheduled", "kept", sort="last tiered"), Search(needs_person=True, page=2)]
+        queries += [search.query(NOON) for search in searches] + [search.query(NOON + timedelta(days=99_999)) for search in searches]
+        queries += [Query(STATUS_TABLE, conditions=(promise_is(promise, NOON),)) for promise in PROMISES]
+        queries += [Query(STATUS_TABLE, group_by=("status",))]
+        assert [filled.error for filled in page.panels] == [None] * len(page.panels)
+        compared = 0
+        for query in queries:
+            rows, answer = reader.rows(query), engine.execute(query.sql())
+            assert (query.sql(), shape(rows)) == (query.sql(), shape([dict(zip(answer.columns, row, strict=True)) for row in answer.rows]))
+            compared += len(rows)
+    engine.close()
+    assert compared > 10
+
+
+def shape(rows: Any) -> list[dict[str, Any]]:
+    """The rows without values that change from one read to the next. Engines name a count differently."""
+    changing = (
+        "observed_time",
+        "heartbeat_time",
+        "last_checked_time",
+        "offsets_observed_time",
+        "lag_ms",
+        "freshness_deadline",
+        "status_reason",
+    )
+    return [{name.partition("(")[0]: str(value) for name, value in row.items() if name not in changing} for row in rows]
+
+
+STATUSES = [
+    table_status(
+        f"d.t{number}{status}",
+        status=status,
+        paused=paused,
+        freshness_deadline=deadline,
+        next_action="CALL x" if number == 3 else None,
+    )
+    for number, (paused, deadline) in enumerate(
+        [(False, None), (True, NOON + timedelta(seconds=1)), (False, NOON), (True, NOON - timedelta(seconds=1)), (True, None)]
+    )
+    for status in ("Scheduled", "Failed")
+]
+
+
+def with_console(statuses: list[TableStatus], look: Callable[[Reader], None]) -> None:
+    """Runs `look` with a reader of a real gRPC service that has these statuses."""
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=statuses)) as client:
+            with SystemCatalog(f"127.0.0.1:{client.port}") as catalog:
+                await asyncio.to_thread(look, Reader(catalog, default_registry()))
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_each_table_is_counted_and_found_under_the_promise_that_its_row_shows() -> None:
+    def look(reader: Reader) -> None:
+        page = overview(reader, Search(sort="name"), NOON)
+        shown = {row["table_name"]: promise_of(row) for row in page.rows}
+        listed = {row["table_name"]: promise for promise in PROMISES for row in overview(reader, Search(promise=promise), NOON).rows}
+        assert (len(shown), set(shown.values())) == (len(STATUSES), set(PROMISES))
+        assert listed == shown
+        assert {count.name: count.tables for count in page.promises} == {name: list(shown.values()).count(name) for name in PROMISES}
+
+    with_console(STATUSES, look)
+
+
+def test_tables_that_need_a_person_are_those_with_an_action_a_pause_or_an_error_without_retries() -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"next_action": "CALL x"},
+        {"paused": True},
+        {"last_error": "x", "error_retryable": True},
+        {"last_error": "x", "error_retryable": False},
+        {"last_error": "x", "error_retryable": None},
+    ]
+    statuses = [table_status(f"d.t{number}", **change) for number, change in enumerate(changes)]
+
+    def look(reader: Reader) -> None:
+        page = overview(reader, Search(needs_person=True, sort="name"), NOON)
+        assert [row["table_name"] for row in page.rows] == ["t1", "t2", "t4", "t5"]
+        assert page.persons.tables == 4
+
+    with_console(statuses, look)
+
+
+def test_pages_follow_each_other_in_the_order_of_the_service() -> None:
+    statuses = [table_status(f"d.t{number:03}", lag_ms=number if number % 3 else None) for number in range(120)]
+
+    def look(reader: Reader) -> None:
+        pages = [overview(reader, Search(sort="lag", page=number), NOON) for number in (1, 2, 3, 4)]
+        assert [(len(page.rows), page.has_next) for page in pages] == [(50, True), (50, True), (20, False), (0, False)]
+        lags = [row["lag_ms"] for page in pages for row in page.rows]
+        assert lags == sorted((lag for lag in lags if lag is not None), reverse=True) + [None] * 40
+        assert len({row["table_name"] for page in pages for row in page.rows}) == 120
+        assert pages[0].tables == 120
+
+    with_console(statuses, look)
+
+
+def test_a_search_reads_names_literally() -> None:
+    statuses = [table_status(f"{name}") for name in ("a_b.c_d", "axb.cxd", "sales.orders", "sales.my_orders")]
+
+    def look(reader: Reader) -> None:
+        def names(text: str) -> list[str]:
+            rows = overview(reader, Search(text, sort="name"), NOON).rows
+            return [f"{row['database_name']}.{row['table_name']}" for row in rows]
+
+        assert (names("_"), names("%"), names("a_b.c_")) == (["a_b.c_d", "sales.my_orders"], [], ["a_b.c_d"])
+        assert (names("sales.or"), names("orders"), names("' OR true")) == (["sales.orders"], ["sales.my_orders", "sales.orders"], [])
+
+    with_console(statuses, look)
+
+
+@pytest.mark.parametrize("page", ["-1", "0", "x", "²", "9" * 5_000])
+def test_an_address_with_nonsense_is_the_first_page(page: str) -> None:
+    assert Search.of({"page": page, "sort": "nonsense", "state": "nonsense", "promise": "nonsense"}).page in (1, 2_000)
+    assert Search.of({"page": page, "sort": "nonsense"}).sort == "urgency"
+
+
+SCRIPT = "<script>alert(1)</script>"
+PATHS = ("/", "/tables/d/t", f"/?q={SCRIPT}", "/tables/<script>alert(1)/t")
+"""Pages with a value of the service, and with a value of the address."""
+
+
+def test_text_from_outside_is_text() -> None:
+    status = table_status("d.t", status="Failed", last_error=SCRIPT, error_class=SCRIPT, status_reason=SCRIPT, next_action=SCRIPT)
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=[status])) as client:
+            with SystemCatalog(f"127.0.0.1:{client.port}") as catalog:
+                code = SignInCode()
+                browser = TestClient(console_app(catalog, code, 7717), base_url="http://127.0.0.1:7717")
+                browser.get(f"/sign-in/{code.new()}")
+                pages = [await asyncio.to_thread(browser.get, path) for path in PATHS]
+        assert ["<script>alert" in page.text for page in pages] == [False] * 4
+        assert ["alert(1)" in page.text for page in pages] == [True] * 4
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class Unreachable:
+    """A service that does not answer, or that refuses one table."""
+
+    def __init__(self, error: LakewardError) -> None:
+        self.error = error
+
+    def rows(self, request: Any) -> list[dict[str, Any]]:
+        raise self.error
+
+
+def test_a_service_that_does_not_answer_is_said_on_the_page_with_what_to_do() -> None:
+    code = SignInCode()
+    error = ServiceUnreachable("no service answers at 127.0.0.1:1", hint="Start one.")
+    browser = TestClient(console_app(Unreachable(error), code, 7717), base_url="http://127.0.0.1:7717")
+    browser.get(f"/sign-in/{code.new()}")
+    answer = browser.get("/")
+    assert answer.status_code == 503
+    assert "no service answers at 127.0.0.1:1 Start one." in text_of(answer.text)
+
+
+def test_a_panel_that_cannot_be_read_says_why_and_the_others_stay() -> None:
+    panel = Panel("Audit", Query("audit", ("action",)), "empty")
+    filled = Reader(Unreachable(UnknownTable("not here")), default_registry()).filled(panel)
+    assert (filled.rows, str(filled.error)) == ((), "not here")
+    with pytest.raises(ServiceUnreachable):
+        Reader(Unreachable(ServiceUnreachable("gone")), default_registry()).filled(panel)
+
+
+def test_the_page_of_a_table_has_every_column_of_its_status() -> None:
+    def look(reader: Reader) -> None:
+        assert set(table_page(reader, "d", "t").status) == {field.name for field in fields(TableStatus)} >= set(COLUMNS)
+
+    with_console([replace(table_status("d.t"), table_id=7)], look)

@@ -1,0 +1,120 @@
+"""Access to the pages: codes that work once, sessions, forms of other pages, names of other hosts, and headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from support.services.guarded_service import GuardedService
+from sys_tables.console.middleware import SECURITY_HEADERS
+from sys_tables.console.signing_in import CODE_SECONDS, Sessions, SignInCode
+
+Console = Callable[[str], tuple[TestClient, SignInCode]]
+Browser = Callable[[str], TestClient]
+
+
+def routes_of(app: Starlette) -> list[Route]:
+    return [route for route in app.routes if isinstance(route, Route)]
+
+
+def test_a_link_signs_one_browser_in_once(console: Console) -> None:
+    browser, code = console("olga")
+    link = f"/sign-in/{code.new()}"
+    answer = browser.get(link)
+    cookie = answer.headers["set-cookie"]
+    assert (answer.status_code, browser.get("/").status_code) == (200, 200)
+    assert [word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/")] == [True] * 3
+    other = TestClient(browser.app, base_url=browser.base_url)
+    again = other.get(link)
+    assert (again.status_code, "set-cookie" in again.headers, other.get("/").url.path) == (403, False, "/sign-in")
+
+
+def test_a_code_is_valid_for_five_minutes_and_until_the_next_one() -> None:
+    seconds = [0.0]
+    code = SignInCode(lambda: seconds[0])
+    late, replaced = code.new(), code.new()
+    assert not code.take(late)
+    seconds[0] = CODE_SECONDS - 1
+    assert code.take(replaced)
+    expired = code.new()
+    seconds[0] += CODE_SECONDS
+    assert not code.take(expired)
+
+
+def test_a_cookie_of_another_process_or_of_an_ended_or_expired_session_is_void() -> None:
+    sessions = Sessions()
+    cookie = sessions.open()
+    session = sessions.session(cookie)
+    assert session is not None
+    assert Sessions().session(cookie) is None
+    assert sessions.session(cookie[:-2]) is None
+    sessions.close(session)
+    assert sessions.session(cookie) is None
+    expired = Sessions(seconds=-1)
+    assert expired.session(expired.open()) is None
+
+
+def test_without_a_session_every_page_leads_to_sign_in(console: Console) -> None:
+    browser, _ = console("olga")
+    assert isinstance(browser.app, Starlette)
+    pages = [route for route in routes_of(browser.app) if not route.path.startswith("/sign-in")]
+    assert len(pages) > 2
+    for route in pages:
+        path = re.sub(r"\{(\w+)\}", r"\1", route.path)
+        answer = browser.request(min(route.methods or {"GET"}), path, follow_redirects=False)
+        assert (path, answer.status_code, answer.headers["location"]) == (path, 303, "/sign-in")
+
+
+def test_every_form_needs_the_token_of_its_session(signed_in: Browser) -> None:
+    browser, other = signed_in("olga"), signed_in("olga")
+    assert isinstance(browser.app, Starlette)
+    forms = [route.path for route in routes_of(browser.app) if route.methods is not None and "POST" in route.methods]
+    [token] = re.findall(r'name="csrf_token" value="(\w+)"', other.get("/").text)
+    assert "/sign-out" in forms
+    for path in forms:
+        assert browser.post(path).status_code == 403
+        assert browser.post(path, data={"csrf_token": token}).status_code == 403
+    assert browser.get("/").url.path == "/"
+
+
+def test_a_form_that_is_too_long_is_not_read(signed_in: Browser) -> None:
+    assert signed_in("olga").post("/sign-out", content=b"x" * 100_000).status_code == 413
+
+
+def test_signing_out_ends_the_session_also_for_a_copy_of_the_cookie(signed_in: Browser) -> None:
+    browser = signed_in("olga")
+    copy = TestClient(browser.app, base_url=browser.base_url, cookies=dict(browser.cookies))
+    [token] = re.findall(r'name="csrf_token" value="(\w+)"', browser.get("/").text)
+    assert browser.post("/sign-out", data={"csrf_token": token}).url.path == "/sign-in"
+    assert (browser.get("/").url.path, copy.get("/").url.path) == ("/sign-in", "/sign-in")
+
+
+def test_another_hosts_name_that_leads_here_gets_nothing(signed_in: Browser) -> None:
+    assert signed_in("olga").get("/", headers={"Host": "evil.example"}).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/tables/hr/people", "/tables/hr/nothing", "/nothing", "/static/console.css"])
+def test_every_answer_has_the_security_headers(signed_in: Browser, path: str) -> None:
+    browser = signed_in("olga")
+    for answer in (browser.get(path), browser.get(path, headers={"Host": "evil.example"}), browser.post("/sign-out")):
+        assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
+
+
+@pytest.mark.parametrize("path", ["/", "/?q=nothing", "/sign-in", "/tables/hr/people", "/tables/hr/nothing"])
+def test_no_page_has_scripts_or_styles_of_its_own_or_names_another_host(signed_in: Browser, path: str) -> None:
+    text = signed_in("olga").get(path).text
+    assert re.findall(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:", text) == []
+    assert set(re.findall(r"(?:href|src|action)=\"https?://([^/\"]+)", text)) <= {"127.0.0.1:7717"}
+
+
+def test_the_services_token_is_in_no_answer(signed_in: Browser, service: GuardedService) -> None:
+    browser = signed_in("olga")
+    token = service.tokens["olga"]
+    for path in ("/", "/tables/hr/people", "/sign-in"):
+        answer = browser.get(path)
+        assert token not in answer.text + str(answer.headers)
