@@ -21,7 +21,7 @@ MAX_OPTION_LENGTH = 2_000
 """Maximum length of a name or a value in characters; every listing of tables contains the options."""
 MAX_OPTIONS = 200
 """Maximum number of options, so that a table's description always fits in a message."""
-_WITHOUT_EFFECT: tuple[TableOption[Any], ...] = (PARTITION, SORT)
+_WITHOUT_EFFECT: tuple[TableOption[Any], ...] = (PARTITION,)
 """Options that this version refuses, because they would have no effect."""
 
 

@@ -234,8 +234,8 @@ PARTITION = TableOption(
 )
 SORT = TableOption(
     "table.datalake.sort", NONE, parse_sort,
-    meaning="Not in this version: only `none` is accepted. "
-    "Columns by which the rows within each file of a log table's lake table are sorted, such as `customer, ts DESC NULLS LAST`.",
+    meaning="Columns by which the rows within each new file of a log table's lake table are sorted, such as `customer, ts DESC`. "
+    "With `none` they stay in the order of the log.",
     on_fluss=FlussSupport.NEVER, fluss_note=_FLUSS_FILE_ORDER,
 )
 LOG_TTL = TableOption(

@@ -185,7 +185,9 @@ def _checksum(engine: Engine, facts: FileFacts) -> int:
 
 
 def living_footers(engine: Engine, files: FileLists, facts: Sequence[FileFacts]) -> list[FileFooter]:
-    """Returns the footers of `facts` with the offsets of the rows that no position delete names. Raises duckdb.Error."""
+    """Returns the footers of `facts` with the offsets of the rows that no position delete names. Raises duckdb.Error.
+
+    A sorted file keeps all its offsets, because its deleted rows do not tell theirs."""
     dead: defaultdict[str, list[int]] = defaultdict(list)
     if files.position_deletes:
         paths = ", ".join(text_literal(file.path) for file in files.position_deletes)
@@ -194,7 +196,11 @@ def living_footers(engine: Engine, files: FileLists, facts: Sequence[FileFacts])
         for location, position in engine.rows(sql):
             dead[location].append(position)
     footers = ((fact.footer, dead[fact.file.location]) for fact in facts)
-    return [replace(footer, runs=living_runs(footer.runs, positions)) for footer, positions in footers if footer is not None]
+    return [
+        footer if footer.is_sorted else replace(footer, runs=living_runs(footer.runs, positions))
+        for footer, positions in footers
+        if footer is not None
+    ]
 
 
 def living_runs(runs: Iterable[Run], dead: Sequence[int]) -> tuple[Run, ...]:

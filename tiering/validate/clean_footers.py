@@ -9,7 +9,7 @@ from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.proof.file_footer import PREFIX, FileFooter, FileIdentity, decode_footer
 from tiering.lake.schema.sql_text import text_literal
-from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey
 from tiering.validate.duckdb_rows import RunQuery
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
 
@@ -17,6 +17,9 @@ PARTITION_COLUMN = f"{RESERVED_PREFIX}partition"
 """Column with the id of a row's partition; NULL if the file does not have it."""
 OURS_COLUMN = f"{RESERVED_PREFIX}ours"
 """Column that is true for a row in a file with a footer of Lakeward."""
+SET_COLUMN = f"{RESERVED_PREFIX}set"
+"""Column with the path of a row's file in a bucket with sorted files; NULL in other buckets. The offset of a row in a sorted file is one of
+the file's offsets, but not its own: each offset is given to one row, so that missing and doubled rows show."""
 FILE_PREFIX = "lakeward-"
 FILES_AT_A_TIME = 1_000
 
@@ -70,15 +73,22 @@ def _facts(file: LakeFile, metadata: dict[str, str], identity: FileIdentity) -> 
     return FileFacts(file, footer, None if complaint is None else f"the file {file.path} {complaint}")
 
 
+def sorted_buckets(facts: Sequence[FileFacts]) -> frozenset[BucketKey]:
+    """Returns the buckets with sorted files, whose rows do not tell their offsets."""
+    return frozenset(fact.footer.bucket for fact in facts if fact.footer is not None and fact.footer.is_sorted)
+
+
 def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name: str) -> None:
-    """Makes the view `name` of `rows` with `__bucket`, `__offset` (NULL if no footer has it), PARTITION_COLUMN and OURS_COLUMN."""
-    run("CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, is_ours BOOLEAN)", {})
+    """Makes the view `name` of `rows` with `__bucket`, `__offset` (NULL if no footer has it), and this module's columns."""
+    run("CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, is_ours BOOLEAN, is_set BOOLEAN)", {})
     run("CREATE TEMP TABLE file_runs (path VARCHAR, first BIGINT, stop BIGINT, start BIGINT)", {})
-    places: list[tuple[str, int | None, int | None, bool]] = []
+    places: list[tuple[str, int | None, int | None, bool, bool]] = []
     runs: list[tuple[str, int, int, int]] = []
+    with_sets = sorted_buckets(facts)
     for fact in {fact.file.path: fact for fact in facts}.values():  # a file that is listed twice is read twice
         partition_id = None if fact.footer is None else fact.footer.bucket.partition_id
-        places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None))
+        is_set = fact.footer is not None and fact.footer.bucket in with_sets
+        places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None, is_set))
         first = 0
         for start, stop in () if fact.footer is None else fact.footer.runs:
             runs.append((fact.file.path, first, first + stop - start, start))
@@ -90,7 +100,8 @@ def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name:
             run(f"INSERT INTO {table} SELECT {', '.join(f'unnest(${column})' for column in parameters)}", parameters)
     run(
         f"CREATE TEMP VIEW {name} AS SELECT r.* EXCLUDE ({FILE_COLUMN}, {ROW_COLUMN}), f.bucket AS {BUCKET_COLUMN}, "
-        f"o.start + (r.{ROW_COLUMN} - o.first) AS {OFFSET_COLUMN}, f.partition_id AS {PARTITION_COLUMN}, f.is_ours AS {OURS_COLUMN} "
+        f"o.start + (r.{ROW_COLUMN} - o.first) AS {OFFSET_COLUMN}, f.partition_id AS {PARTITION_COLUMN}, f.is_ours AS {OURS_COLUMN}, "
+        f"CASE WHEN f.is_set THEN f.path END AS {SET_COLUMN} "
         f"FROM {rows} AS r JOIN file_facts AS f ON f.path = r.{FILE_COLUMN} "
         f"LEFT JOIN file_runs AS o ON o.path = r.{FILE_COLUMN} AND r.{ROW_COLUMN} >= o.first AND r.{ROW_COLUMN} < o.stop",
         {},

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
@@ -19,7 +17,6 @@ from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import sum_of
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.rules.history import is_foreign_tiering
-from tiering.lake.schema.column_ids import proof_columns
 from tiering.lake.schema.sql_text import quoted
 from tiering.model.schema.field_ids import all_fields, last_field_id
 from tiering.model.tables import BUCKET_COLUMN
@@ -98,21 +95,14 @@ def _too_many_or_former(expected: int, rows: int) -> str:
 
 
 def _sum_of_log(engine: Engine, bucket_range: BucketRange) -> RowSum:
-    names = _proof_names(engine)
+    names = engine.proof_names
     return sum((RowSum(batch.num_rows, row_checksum(batch, names)) for batch in engine.log_batches(bucket_range)), RowSum())
 
 
 def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
-    own, names = ", ".join(quoted(name) for name in engine.own_columns), _proof_names(engine)
+    own, names = ", ".join(quoted(name) for name in engine.own_columns), engine.proof_names
     rows = engine.batches(f"SELECT {own} FROM lake WHERE {scope.condition}", scope.parameters)
     return sum_of(row_checksum(batch, names) for batch in rows)
-
-
-def _proof_names(engine: Engine) -> pa.Schema | None:
-    """Returns the names of the table's columns in checksums; None = their present names."""
-    if engine.fields is None:
-        return None
-    return proof_columns(pa.schema([engine.fields.columns.field(name) for name in engine.own_columns]), engine.fields.recorded)
 
 
 def _has_dropped_columns(engine: Engine) -> bool:

@@ -17,12 +17,13 @@ from tiering.cluster.base import SplitReader
 from tiering.cluster.skipping import reader_without
 from tiering.errors import LakewardError
 from tiering.lake.proof.file_footer import FileIdentity
+from tiering.lake.schema.column_ids import proof_columns
 from tiering.lake.schema.sql_text import quoted
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
-from tiering.validate.clean_footers import OURS_COLUMN, PARTITION_COLUMN, FileFacts, make_footer_view, read_footers
+from tiering.validate.clean_footers import OURS_COLUMN, PARTITION_COLUMN, FileFacts, make_footer_view, read_footers, sorted_buckets
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
 from tiering.validate.subject import BucketRange, Subject
@@ -95,7 +96,15 @@ class Engine:
             self.columns = [*self.own_columns, OFFSET_COLUMN] if self.table.table_type is TableType.LOG else self.own_columns
         self._types = self._declared_types()
         self.footers = self._read_footers()
+        self.sorted_buckets = sorted_buckets(self.footers)
         self._make_views()
+
+    @property
+    def proof_names(self) -> pa.Schema | None:
+        """The names of the table's own columns in checksums of rows; None = their present names."""
+        if self.fields is None:
+            return None
+        return proof_columns(pa.schema([self.fields.columns.field(name) for name in self.own_columns]), self.fields.recorded)
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         """Returns all rows of a query."""

@@ -47,6 +47,12 @@ def test_a_footer_comes_back() -> None:
     assert decode_footer({"parquet.avro.schema": "{}"}) is None
 
 
+def test_a_sorted_file_says_so_and_has_a_version_that_older_releases_refuse() -> None:
+    footer = replace(FOOTER, is_sorted=True)
+    assert decode_footer(encode_footer(footer)) == footer
+    assert encode_footer(footer).items() - encode_footer(FOOTER).items() == {("lakeward.footer", "2"), ("lakeward.order", "sorted")}
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -56,6 +62,7 @@ def test_a_footer_comes_back() -> None:
         ("lakeward.offsets", "0-100"),
         ("lakeward.offsets", "0-100,99-104"),
         ("lakeward.offsets", "100-0"),
+        ("lakeward.order", "shuffled"),
         ("lakeward.rows", "many"),
         ("lakeward.checksum", "v2:ffffffffffffffff"),
         ("lakeward.checksum", None),

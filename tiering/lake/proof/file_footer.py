@@ -8,6 +8,7 @@ lakeward.round     the round that wrote the file
 lakeward.bucket    3, or 17/3 within the partition with the id 17; a recreated partition of the same name has another id
 lakeward.offsets   for a log table: the offsets of the rows in the order of the rows, as runs: 0-100,105-120 (stops are excluded). Many
                    runs have the compact form `z1:` and text in base64 (`offsets_text`)
+lakeward.order     `sorted`: the rows are in the sort order of the table, so the offsets are a set, and no row tells its own
 lakeward.changes   for a primary-key table: the range of the log whose changes the round folded: 100-200
 lakeward.rows      the number of rows
 lakeward.checksum  v1: and 16 hexadecimal digits: `row_checksum` of all rows
@@ -28,7 +29,7 @@ import numpy as np
 from tiering.lake.proof.row_checksum import MODULUS
 from tiering.model.tables import BucketKey, TableInfo
 
-VERSION, COMPACT_VERSION = "1", "2"
+VERSION, NEWER_VERSION = "1", "2"
 PREFIX = "lakeward."
 VERSION_KEY = "lakeward.footer"
 TABLE_KEY = "lakeward.table"
@@ -36,10 +37,12 @@ ROUND_KEY = "lakeward.round"
 BUCKET_KEY = "lakeward.bucket"
 OFFSETS_KEY = "lakeward.offsets"
 CHANGES_KEY = "lakeward.changes"
+ORDER_KEY = "lakeward.order"
 ROWS_KEY = "lakeward.rows"
 CHECKSUM_KEY = "lakeward.checksum"
 FOLDED_KEY = "lakeward.folded"
 
+SORTED = "sorted"
 MOST_PLAIN_RUNS = 256
 """Upper bound of the runs that a footer has in the plain form, which takes some 15 bytes for each."""
 MOST_COMPACT_RUNS = 1 << 24
@@ -58,7 +61,8 @@ Run = tuple[int, int]
 @dataclass(frozen=True)
 class FileFooter:
     """The values of a footer. `runs` is empty for a file of a primary-key table. `changes` is None for a file of a log table. `folded` is
-    None unless a merge of sorted runs wrote the file, or a rewrite without columns that the lake table dropped."""
+    None unless a merge of sorted runs wrote the file, or a rewrite without columns that the lake table dropped. `is_sorted`: `runs` are the
+    offsets of all rows together, and the position of a row does not tell its offset."""
 
     table_id: int
     lake_table_uuid: str
@@ -69,6 +73,7 @@ class FileFooter:
     runs: tuple[Run, ...] = ()
     changes: Run | None = None
     folded: int | None = None
+    is_sorted: bool = False
 
     @property
     def written_checksum(self) -> int:
@@ -80,11 +85,12 @@ def encode_footer(footer: FileFooter) -> dict[str, str]:
     """Returns the footer as key-value metadata. Equal footers give equal texts."""
     offsets = {OFFSETS_KEY: offsets_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
     return {
-        VERSION_KEY: COMPACT_VERSION if offsets.get(OFFSETS_KEY, "").startswith(COMPACT) else VERSION,
+        VERSION_KEY: NEWER_VERSION if footer.is_sorted or offsets.get(OFFSETS_KEY, "").startswith(COMPACT) else VERSION,
         TABLE_KEY: f"{footer.table_id}/{footer.lake_table_uuid}",
         ROUND_KEY: footer.round_id,
         BUCKET_KEY: str(footer.bucket),
         **offsets,
+        **({ORDER_KEY: SORTED} if footer.is_sorted else {}),
         ROWS_KEY: str(footer.rows),
         CHECKSUM_KEY: f"v1:{footer.checksum:016x}",
         **({} if footer.folded is None else {FOLDED_KEY: f"v1:{footer.folded:016x}"}),
@@ -95,8 +101,8 @@ def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
     """Returns the footer of this metadata; None if it has none. Raises ValueError for an unreadable footer or an unknown version."""
     if VERSION_KEY not in metadata:
         return None
-    if metadata[VERSION_KEY] not in (VERSION, COMPACT_VERSION):
-        raise ValueError(f"its version is {metadata[VERSION_KEY]!r}; this Lakeward reads versions {VERSION} and {COMPACT_VERSION}")
+    if metadata[VERSION_KEY] not in (VERSION, NEWER_VERSION):
+        raise ValueError(f"its version is {metadata[VERSION_KEY]!r}; this Lakeward reads versions {VERSION} and {NEWER_VERSION}")
     try:
         table_id, _, uuid = metadata[TABLE_KEY].partition("/")
         bucket, rows = BucketKey.parse(metadata[BUCKET_KEY]), int(metadata[ROWS_KEY])
@@ -104,7 +110,8 @@ def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
         changes = None if OFFSETS_KEY in metadata else _parse_run(metadata[CHANGES_KEY])
         checksum = _parse_checksum(metadata[CHECKSUM_KEY])
         folded = _parse_checksum(metadata[FOLDED_KEY]) if FOLDED_KEY in metadata else None
-        footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, checksum, runs, changes, folded)
+        is_sorted = _parse_order(metadata.get(ORDER_KEY))
+        footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, checksum, runs, changes, folded, is_sorted)
     except KeyError as error:
         raise ValueError(f"it lacks {error}") from error
     if changes is None and sum(stop - start for start, stop in runs) != rows:
@@ -117,6 +124,12 @@ def _parse_checksum(text: str) -> int:
     if checksum is None:
         raise ValueError(f"its checksum is {text!r}")
     return int(checksum[1], 16)
+
+
+def _parse_order(text: str | None) -> bool:
+    if text not in (None, SORTED):
+        raise ValueError(f"its rows are in the order {text!r}, which this Lakeward does not know")
+    return text == SORTED
 
 
 def merged(runs: Iterable[Run]) -> tuple[Run, ...]:

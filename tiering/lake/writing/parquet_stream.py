@@ -199,9 +199,13 @@ class ParquetStream(FileStream[File, Done]):
 
     def _flush(self) -> None:
         if self._batches:
-            table = pa.Table.from_batches(self._batches, schema=self.schema)
-            self._batches, self._rows, self._bytes = [], 0, 0
-            self._write(table)
+            self._write(self._collected())
+
+    def _collected(self) -> pa.Table:
+        """Returns the rows that are collected in memory, and begins to collect again."""
+        table = pa.Table.from_batches(self._batches, schema=self.schema)
+        self._batches, self._rows, self._bytes = [], 0, 0
+        return table
 
 
 class LogFilesWriter(Generic[Done]):

@@ -16,7 +16,8 @@ from tiering.model.tables import BucketKey
 
 
 class Provenance:
-    """The totals of one attempt at one split. For a log table the caller gives the offsets first and then the rows, in the same order."""
+    """The totals of one attempt at one split. For a log table the caller gives the offsets first and then the rows, in the same order
+    or, with `is_sorted`, in another order within a file."""
 
     def __init__(self, context: WriterInitContext, names: pa.Schema | None = None) -> None:
         """`names` as in `row_checksum`, for the rows of files."""
@@ -26,6 +27,9 @@ class Provenance:
         """For a primary-key table: the folded range of the log. Set before the first file ends."""
         self.folded: int | None = None
         """For a merge of sorted runs: the total of the old files (`FileFooter.folded`). Set before the first file ends."""
+        self.is_sorted = False
+        """Whether each file has its rows in the table's sort order. A file then ends where the collected rows end, so that its offsets are
+        those of these rows."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -81,6 +85,7 @@ class Provenance:
             checksum=checksum,
             runs=runs,
             changes=self.changes,
+            is_sorted=self.is_sorted,
         )
 
     def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:

@@ -124,6 +124,8 @@ def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: 
             if not identity.is_former(footer, name):
                 place = (name, footer.bucket.bucket_id)
                 offsets = np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in footer.runs)])
+                if footer.is_sorted and file.file_path in dead and not dead[file.file_path].all():
+                    raise _without_offsets(info.path, file, "which is sorted and has deleted rows: it does not tell which offsets are left")
                 alive = offsets[~dead[file.file_path]] if file.file_path in dead else offsets
                 lake_rows.add(place, alive)
                 lake_rows.add_footer(place, footer.rows, footer.checksum if len(alive) == footer.rows else None)
@@ -145,10 +147,11 @@ def files_of_log_table(table: Table, path: TablePath, snapshot_id: int) -> tuple
     return data, dead
 
 
-def _without_offsets(path: TablePath, file: DataFile) -> SchemaDrift:
-    """Returns the error for a file of another writer in a clean log table."""
-    difference = f"holds the file {file.file_path}, which another writer made: the layout is clean, so its rows carry no offsets"
-    return drift(path, None, difference, accept_hint(path))
+def _without_offsets(
+    path: TablePath, file: DataFile, why: str = "which another writer made: the layout is clean, so its rows carry no offsets"
+) -> SchemaDrift:
+    """Returns the error for a file in a clean log table whose rows do not tell their offsets. The default is a file of another writer."""
+    return drift(path, None, f"holds the file {file.file_path}, {why}", accept_hint(path))
 
 
 def _live_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -> list[Place]:

@@ -1,4 +1,4 @@
-"""Changes of a lake table's columns, each in one commit that contains nothing else.
+"""Changes of a lake table's columns and sort order, each in one commit that contains nothing else.
 
 The request goes through `Catalog.commit_table` once, under explicit requirements, like a round's commit (DESIGN 6 step 7): the table's
 uuid, its current schema and its last field id. One of two concurrent changes is refused. After any error the caller must read the table
@@ -15,12 +15,16 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
     AddSchemaUpdate,
+    AddSortOrderUpdate,
     AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
     AssertLastAssignedFieldId,
     AssertTableUUID,
     SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
     SetPropertiesUpdate,
     TableRequirement,
     TableUpdate,
@@ -31,16 +35,19 @@ from tiering.lake.outside_errors import describe
 log = structlog.get_logger(__name__)
 
 LAST_ADDED = -1
-"""Iceberg's number for the schema that the same request adds."""
+"""Iceberg's number for the schema or sort order that the same request adds."""
 
 
 @dataclass(frozen=True)
 class SchemaUpdate:
-    """The columns and properties that a lake table shall have. `changes` says in words what the update does; empty = only properties."""
+    """The columns and properties that a lake table shall have. `changes` says in words what the update does to columns; empty = nothing.
+
+    `sort_order`: the new one, or a former one of the table; None = it stays."""
 
     schema: Schema
     changes: tuple[str, ...]
     properties: Mapping[str, str]
+    sort_order: SortOrder | None = None
 
 
 def schema_id_of(schema: Schema, metadata: TableMetadata) -> int:
@@ -67,7 +74,7 @@ def send_update(catalog: Catalog, table: Table, update: SchemaUpdate) -> str | N
 
 def update_request(metadata: TableMetadata, update: SchemaUpdate) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
     """Returns requirements and updates."""
-    requirements = (
+    requirements: tuple[TableRequirement, ...] = (
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
         AssertLastAssignedFieldId.model_validate({"last-assigned-field-id": metadata.last_column_id}),
@@ -82,6 +89,18 @@ def update_request(metadata: TableMetadata, update: SchemaUpdate) -> tuple[tuple
         ]
     elif schema_id != metadata.current_schema_id:
         updates.append(SetCurrentSchemaUpdate.model_validate({"schema-id": schema_id}))
+    if update.sort_order is not None:
+        requirements += (AssertDefaultSortOrderId.model_validate({"default-sort-order-id": metadata.default_sort_order_id}),)
+        updates += _sort_order_updates(metadata, update.sort_order)
     if update.properties:
         updates.append(SetPropertiesUpdate(updates=dict(update.properties)))
     return requirements, tuple(updates)
+
+
+def _sort_order_updates(metadata: TableMetadata, order: SortOrder) -> tuple[TableUpdate, ...]:
+    if metadata.sort_order_by_id(order.order_id) is not None:
+        return (SetDefaultSortOrderUpdate.model_validate({"sort-order-id": order.order_id}),)
+    return (
+        AddSortOrderUpdate.model_validate({"sort-order": order}),
+        SetDefaultSortOrderUpdate.model_validate({"sort-order-id": LAST_ADDED}),
+    )

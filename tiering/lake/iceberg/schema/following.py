@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import NestedField
 
 from tiering.lake.iceberg.schema.columns import iceberg_schema, lake_columns, lake_type, recorded_ids, source_columns
@@ -30,9 +31,10 @@ from tiering.lake.iceberg.schema.drift import (
     missing_columns,
 )
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate, schema_id_of
+from tiering.lake.iceberg.schema.layout import layout_of_table, sort_order_of
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, ids_of_table, matched_fields
-from tiering.lake.table_options import ON_DROP_COLUMN, OnDropColumn
+from tiering.lake.table_options import ON_DROP_COLUMN, SORT, OnDropColumn
 from tiering.model.schema.field_ids import field_id, last_field_id
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo
 
@@ -66,11 +68,24 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
     _check_extras(table, metadata, expected.schema, followed, recorded)
     _check_fits(table, metadata, expected.schema, followed, recorded)
     check_spec(table, expected, metadata)
-    if recorded is not None and not followed.changes:
-        return None
     target = iceberg_schema(followed.columns, schema) if followed.changes else schema
+    order = _new_sort_order(table, target, metadata)
+    if recorded is not None and not followed.changes:
+        return None if order is None else SchemaUpdate(schema, (), {}, order)
     ids = ColumnIds(schema_id_of(target, metadata), followed.pairs, table.schema_id, followed.proof_names, table.table_id)
-    return SchemaUpdate(target, followed.changes, {COLUMN_IDS: ids.text()})
+    return SchemaUpdate(target, followed.changes, {COLUMN_IDS: ids.text()}, order)
+
+
+def _new_sort_order(table: TableInfo, schema: Schema, metadata: TableMetadata) -> SortOrder | None:
+    """Returns the sort order that the lake table lacks; None = it has that of the option, or the option is `none`.
+
+    With `none` the lake table keeps its sort order, which may be a user's, and new files are not sorted."""
+    entries = SORT.of(table.properties)
+    order_id = max((order.order_id for order in metadata.sort_orders), default=0) + 1
+    target = sort_order_of(entries, schema, order_id)
+    if not entries or layout_of_table(metadata).has_row_offsets or target.fields == metadata.sort_order().fields:
+        return None
+    return next((former for former in metadata.sort_orders if former.fields == target.fields), target)
 
 
 def _additions(metadata: TableMetadata, columns: tuple[pa.Field[pa.DataType], ...]) -> SchemaUpdate | None:

@@ -20,7 +20,7 @@ from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, Par
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.table.sorting import INITIAL_SORT_ORDER_ID, UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
 from pyiceberg.utils.properties import property_as_int
@@ -32,7 +32,8 @@ from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.iceberg_options import PREFIX, lake_table_properties
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.schema.column_ids import COLUMN_IDS, same_fields
-from tiering.lake.table_options import new_layout_of, public_options
+from tiering.lake.schema.file_order import SortEntry
+from tiering.lake.table_options import SORT, new_layout_of, public_options
 from tiering.lake.writing.encodings import COMPRESSION
 from tiering.model.schema.field_ids import comment, last_field_id
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
@@ -73,7 +74,8 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
     layout = layout or new_layout_of(table)
     check_column_names(table, paths_are_names=True)
     schema = _schema(table, layout)
-    return TableLayout(schema, _spec(table, schema, layout), _sort_order(schema, layout), _properties(table) | _column_ids(table, schema))
+    properties = _properties(table) | _column_ids(table, schema)
+    return TableLayout(schema, _spec(table, schema, layout), _sort_order(table, schema, layout), properties)
 
 
 def layout_of_schema(schema: Schema) -> Layout:
@@ -92,11 +94,27 @@ def has_bucket_in_partition(table: TableInfo, layout: Layout) -> bool:
     return layout.partitions_by_bucket or len(bucket_keys(table)) == 1
 
 
-def _sort_order(schema: Schema, layout: Layout) -> SortOrder:
+def _sort_order(table: TableInfo, schema: Schema, layout: Layout) -> SortOrder:
     if not layout.has_row_offsets:
-        return UNSORTED_SORT_ORDER
+        return sort_order_of(SORT.of(table.properties), schema)
     offset = schema.find_field(OFFSET_COLUMN)
     return SortOrder(SortField(offset.field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST))
+
+
+def sort_order_of(entries: Sequence[SortEntry], schema: Schema, order_id: int = INITIAL_SORT_ORDER_ID) -> SortOrder:
+    """Returns the sort order by these columns of `schema`."""
+    if not entries:
+        return UNSORTED_SORT_ORDER
+    fields = (
+        SortField(
+            schema.find_field(entry.column).field_id,
+            IdentityTransform(),
+            SortDirection.DESC if entry.descending else SortDirection.ASC,
+            NullOrder.NULLS_FIRST if entry.nulls_first else NullOrder.NULLS_LAST,
+        )
+        for entry in entries
+    )
+    return SortOrder(*fields, order_id=order_id)
 
 
 def _schema(table: TableInfo, layout: Layout) -> Schema:

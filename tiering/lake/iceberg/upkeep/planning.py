@@ -41,10 +41,13 @@ ROUND_FILES = 5_000
 
 @dataclass(frozen=True)
 class OrderedFile:
-    """A file and the offsets of its rows, in order. If the table has an offset column, only the first and last one. None = unknown."""
+    """A file and the offsets of its rows, in order. If the table has an offset column, only the first and last one. None = unknown.
+
+    `is_sorted`: the rows of the file are in another order."""
 
     file: DataFile
     runs: tuple[Run, ...] | None
+    is_sorted: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,15 +201,16 @@ def offsets_reader(table: TableInfo, view: LakeView, key: BucketKey) -> Callable
         footer = read_footer(loaded.io, file)
         if footer is None or (footer.table_id, footer.lake_table_uuid, footer.bucket) != (table.table_id, view.table_uuid, key):
             return OrderedFile(file, None)
-        return OrderedFile(file, footer.runs or None)
+        return OrderedFile(file, footer.runs or None, footer.is_sorted)
 
     return by_footer
 
 
 def in_offset_order(files: Sequence[OrderedFile]) -> tuple[list[DataFile], frozenset[str]]:
-    """Returns the files with known offsets, in order, and the locations of those among them whose offsets overlap."""
+    """Returns the files with known offsets, in order, and the locations of those among them that stay: whose offsets overlap, or whose rows
+    are sorted."""
     with_offsets = sorted((file for file in files if file.runs), key=lambda file: file.runs or ())
-    overlapping = set[str]()
+    overlapping = {entry.file.file_path for entry in with_offsets if entry.is_sorted}
     reached, last = -1, ""
     for entry in with_offsets:
         runs = entry.runs or ()

@@ -36,7 +36,7 @@ from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionVal
 from tiering.lake.writing.packed import Packed
 
 UNSORTED = 0
-"""Sort order id of the files. Fluss's writers use it too, although rows are in the order of their offsets."""
+"""Sort order id of files in no order of columns. Fluss's writers use it too, although rows are in the order of their offsets."""
 
 PATH_FIELD_ID, POSITION_FIELD_ID = 2147483546, 2147483545
 """Field ids of `file_path` and `pos` in a position-delete file (Iceberg spec, "Reserved Field IDs")."""
@@ -78,6 +78,7 @@ def _to_json(file: DataFile) -> dict[str, Any]:
         "partition": [file.partition[index] for index in range(len(file.partition))],
         "split_offsets": file.split_offsets,
         "spec_id": file.spec_id,
+        "sort_order_id": file.sort_order_id,
     }
     for name in _NUMBERS:
         document[name] = list((getattr(file, name) or {}).items())
@@ -91,7 +92,8 @@ def _from_json(document: dict[str, Any]) -> DataFile:
     statistics |= {name: {field: base64.b64decode(value) for field, value in document[name]} for name in _BOUNDS}
     statistics |= {"record_count": document["records"], "split_offsets": document["split_offsets"], "nan_value_counts": {}}
     content = DataFileContent(document["content"])
-    return _data_file(document["path"], document["size"], document["spec_id"], document["partition"], statistics, content)
+    place = document["spec_id"], document["partition"]
+    return _data_file(document["path"], document["size"], *place, statistics, content, document["sort_order_id"])
 
 
 _PackedFile = Annotated[DataFile, PlainValidator(_from_json), PlainSerializer(_to_json)]
@@ -112,12 +114,15 @@ class FilesPayload:
     """For rewritten files: the delete files of their partition whose deletes were applied, and the data files that each of them names."""
 
 
-_PACKED = Packed(FilesPayload, "a write result's files", version=6)
+_PACKED = Packed(FilesPayload, "a write result's files", version=7)
 encode_files, decode_files = _PACKED.encode, _PACKED.decode
 
 
 class DataFileBuilder:
     """Builds the `DataFile`s of one partition value of one table."""
+
+    sort_order_id = UNSORTED
+    """The sort order of the rows in each data file."""
 
     def __init__(self, schema: Schema, properties: dict[str, str], spec_id: int, partition: Sequence[int | str]) -> None:
         self._plan: dict[int, StatisticsCollector] = compute_statistics_plan(schema, properties)
@@ -133,7 +138,8 @@ class DataFileBuilder:
         aggregates = statistics.column_aggregates.items()
         bounded = {field: aggregate for field, aggregate in aggregates if field not in unbounded and _has_bounds(aggregate)}
         statistics = replace(statistics, column_aggregates=bounded)
-        return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
+        document = statistics.to_serialized_dict()
+        return _data_file(location, size_bytes, self._spec_id, self._partition, document, sort_order_id=self.sort_order_id)
 
     def build_deletes(self, location: str, size_bytes: int, paths: Sequence[str], positions: npt.NDArray[np.int64]) -> DataFile:
         """Returns the description of a closed file that deletes `positions` of the files `paths`, which are sorted.
@@ -215,6 +221,7 @@ def _data_file(
     partition: Sequence[int | str],
     statistics: dict[str, Any],
     content: DataFileContent = DataFileContent.DATA,
+    sort_order_id: int | None = UNSORTED,
 ) -> DataFile:
     file: DataFile = DataFile.from_args(
         content=content,
@@ -222,7 +229,7 @@ def _data_file(
         file_format=FileFormat.PARQUET,
         partition=Record(*partition),
         file_size_in_bytes=size_bytes,
-        sort_order_id=UNSORTED if content is DataFileContent.DATA else None,  # the spec demands null for position deletes
+        sort_order_id=sort_order_id if content is DataFileContent.DATA else None,  # the spec demands null for position deletes
         equality_ids=None,
         key_metadata=None,
         **statistics,

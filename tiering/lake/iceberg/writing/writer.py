@@ -16,6 +16,8 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
 from tiering.lake.base import WriterInitContext
@@ -30,10 +32,13 @@ from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayloa
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.proof.file_footer import FileFooter
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, lake_columns_of_source, proof_columns
+from tiering.lake.schema.file_order import SortEntry
+from tiering.lake.table_options import SORT
 from tiering.lake.writing.encodings import choose_encodings
 from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import RowGuard
+from tiering.lake.writing.sorted_rows import sorted_rows
 from tiering.lake.writing.source_rows import Prepare, in_lake_columns
 from tiering.lake.writing.statistics import FloatsWithoutStatistics
 from tiering.model.tables import TableInfo
@@ -50,6 +55,7 @@ class TableState:
     location: str
     schema_json: str
     spec_json: str
+    sort_order_json: str
     properties: Mapping[str, str]
     """The allowed properties (`iceberg_options`). All others stay on the driver."""
     column_ids: str
@@ -67,6 +73,7 @@ class TableState:
             location=table.location(),
             schema_json=metadata.schema().model_dump_json(),
             spec_json=metadata.spec().model_dump_json(),
+            sort_order_json=metadata.sort_order().model_dump_json(),
             properties=allowed_properties(metadata.properties),
             column_ids=metadata.properties.get(COLUMN_IDS, ""),
             places=io.places,
@@ -80,6 +87,10 @@ class TableState:
     @cached_property
     def spec(self) -> PartitionSpec:
         return PartitionSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def sort_order(self) -> SortOrder:
+        return SortOrder.model_validate_json(self.sort_order_json)
 
     @cached_property
     def recorded(self) -> ColumnIds | None:
@@ -110,8 +121,24 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
         self.builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         self._locations = locations_of(state.location, state.properties)
         folder = state.spec.partition_to_path(Record(*values), state.schema)  # in Hive's form: `region=north/__bucket=3`
+        self._sort_keys = sort_keys(context.table, state)
+        if self._sort_keys:
+            self.take_sorted_files()
         self._prefix = f"{folder}{'/' if folder else ''}{file_prefix(context)}"
         self._started: list[str] = []
+
+    def take_sorted_files(self) -> None:
+        """Announces that the rows of each file are in the table's sort order."""
+        self.builder.sort_order_id = self.state.sort_order.order_id
+        if self.provenance is not None:
+            self.provenance.is_sorted = True
+
+    def _flush(self) -> None:
+        if not self._sort_keys or not self._batches:
+            super()._flush()
+            return
+        self._write(sorted_rows(self._collected(), self._sort_keys))
+        self._close_file()  # so the file is sorted as a whole
 
     def expect_nan(self, columns: Collection[str]) -> None:
         """Announces that rows of these columns hold NaN, so that no file must end before the first of them (`writing.statistics`)."""
@@ -151,6 +178,21 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
             with suppress(Exception):
                 self.io.delete(location)
         self._started.clear()
+
+
+def sort_keys(table: TableInfo, state: TableState) -> tuple[SortEntry, ...]:
+    """Returns the columns by which the rows of new data files are sorted; empty = they stay in the order of their offsets.
+
+    A lake table of a source table without the option may have a sort order: that of the offsets, or one that a user gave it for other
+    writers. Before the first round after a change of the option, a user's order may have transforms or nested columns, too."""
+    columns, fields = {field.field_id: field.name for field in state.schema.fields}, state.sort_order.fields
+    is_plain = all(isinstance(field.transform, IdentityTransform) and field.source_id in columns for field in fields)
+    if not SORT.of(table.properties) or not is_plain or layout_of_schema(state.schema).has_row_offsets:
+        return ()
+    return tuple(
+        SortEntry(columns[field.source_id], field.direction is SortDirection.DESC, field.null_order is NullOrder.NULLS_FIRST)
+        for field in fields
+    )
 
 
 class _OpenFile(OpenFile):

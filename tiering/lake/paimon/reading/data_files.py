@@ -31,7 +31,7 @@ def open_data_file(storage: Storage, path: PurePath) -> Iterator[pq.ParquetFile]
 def known_footer(storage: Storage, path: PurePath, records: int) -> FileFooter | None:
     """Returns the footer of a live file with `records` rows according to the lake table; None for a file that another service wrote."""
     footer = _footer(storage, path) if path.suffix == ".parquet" else None
-    fits = footer is not None and footer.rows == records and path.name.startswith(f"lakeward-{footer.round_id}-")
+    fits = footer is not None and footer.rows == records and not footer.is_sorted and path.name.startswith(f"lakeward-{footer.round_id}-")
     return footer if fits else None
 
 
