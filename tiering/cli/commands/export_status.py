@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.terminal.new_file import ForceOption
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 
@@ -17,7 +18,7 @@ COLUMNS = ("table", "rows", "error")
 def export_status(
     file: Annotated[Path, typer.Argument(help="File to write. Its ending chooses the format: .parquet, .csv or .json.")],
     uri: UriOption = DEFAULT_URI,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: ForceOption = False,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Write all system tables of one moment, without secrets, into a file that you can send to support.

@@ -13,9 +13,7 @@ column or of the map's key is a name of a secret.
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,14 +21,14 @@ from importlib import metadata
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, cast
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sys_tables.catalog_client import SystemTableRead
+from tiering.cli.terminal.new_file import write_new_file
 from tiering.cli.terminal.output import json_text
-from tiering.errors import InvalidArgument, LakewardError, SetupError
+from tiering.errors import InvalidArgument, LakewardError
 from tiering.redaction.redact import redact, redact_named
 
 FORMAT = "lakeward-status"
@@ -115,40 +113,7 @@ def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
 def write_bundle(file: Path, uri: str, tables: Iterable[Contents], *, force: bool) -> None:
     """Writes a file that gets its name when it is complete. Raises InvalidArgument if it exists, SetupError if it cannot be written."""
     write = _WRITERS[bundle_format(file)]
-    if file.exists() and not force:
-        raise _exists(file)
-    beside = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
-    try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
-            write(sink, uri, tables)
-            sink.flush()
-            os.fsync(sink.fileno())
-        _publish(beside, file, force=force)
-    except OSError as error:
-        raise SetupError(
-            f"cannot write {file}: {error.strerror or error}", hint="Name a file in a folder that this user can write to."
-        ) from error
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-
-
-def _publish(beside: Path, file: Path, *, force: bool) -> None:
-    if force:
-        beside.replace(file)
-        return
-    try:
-        file.hardlink_to(beside)  # unlike a rename, a link never replaces a file that was created meanwhile
-    except FileExistsError as error:
-        raise _exists(file) from error
-    except OSError:  # the file system has no links
-        if file.exists():
-            raise _exists(file) from None
-        beside.rename(file)
-
-
-def _exists(file: Path) -> InvalidArgument:
-    return InvalidArgument(f"the file {file} already exists", hint="Name another file, or overwrite it with --force.")
+    write_new_file(file, lambda sink: write(sink, uri, tables), force=force)
 
 
 def _write_json(sink: IO[bytes], uri: str, tables: Iterable[Contents]) -> None:

@@ -1,0 +1,138 @@
+"""The report about one table: what is promised and kept, where the time of its rounds went, what is wrong, what was proved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from tiering.cli.report.charts import age_chart, rounds_chart
+from tiering.cli.report.elements import element, page, table
+from tiering.cli.report.history import PARTS, age_points
+from tiering.cli.status.detail import status_lines
+from tiering.cli.terminal.output import as_text
+from tiering.durations import short_duration
+from tiering.model.status import TableStatus
+
+Rows = Sequence[Mapping[str, Any]]
+SHOWN_ROUNDS, SHOWN_COMMITS, SHOWN_BUCKETS = 40, 20, 200
+_COLOURS = ("#9aa5b1", "#7b61c9", "#b36ad1", "#2f7fd1", "#2a9d63", "#d98b1f", "#c4473a", "#cfd5db")
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --promise: #c4473a; --age: #2f7fd1; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0; }
+main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
+svg { width: 100%; height: auto; }
+svg text { font-size: 11px; fill: currentColor; }
+.grid { stroke: var(--line); } .promise { stroke: var(--promise); stroke-dasharray: 6 4; }
+.age { fill: none; stroke: var(--age); stroke-width: 1.5; }
+table { border-collapse: collapse; width: 100%; margin: 0 0 1.5rem; } caption { text-align: left; font-weight: 600; padding: .5rem 0; }
+th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+""" + "".join(f"rect.{name} {{ fill: {colour}; }}\n" for name, colour in zip(PARTS, _COLOURS, strict=True))
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """What the system tables have of one table. Each has rows with the columns of its name; `rounds` and `commits` the newest first."""
+
+    rounds: Rows
+    buckets: Rows
+    errors: Rows
+    commits: Rows
+    health: Rows
+    checks: Rows
+
+
+def table_report(status: TableStatus, history: TableHistory) -> str:
+    """Returns the text of the HTML page."""
+    name = f"{status.database_name}.{status.table_name}"
+    lines = [(line, value.plain) for line, value in status_lines(status)]
+    return page(
+        f"{name}: tiering report",
+        _STYLE,
+        element("h1", {}, name),
+        element("p", {}, f"{status.table_type} table {status.table_id}, as of {as_text(status.observed_time)} UTC. All times are in UTC."),
+        element("p", {}, verdict(status, history)),
+        table("State", ("name", "value"), lines),
+        *_freshness(status, history.rounds),
+        *_rounds(history.rounds),
+        table("Proofs", ("check", "scope", "agrees", "details"), [_check(row) for row in history.checks]),
+        table("Errors", ("class", "message", "count", "last seen", "resolved"), [_error(row) for row in history.errors]),
+        _of("Health of the lake table", history.health, ("score", "reason", "data_files", "small_files", "delete_files", "snapshots")),
+        _of("Commits", history.commits[:SHOWN_COMMITS], ("lake_committed_at", "state", "lake_snapshot_id", "records", "files", "round_id")),
+        _buckets(history.buckets),
+    )
+
+
+def verdict(status: TableStatus, history: TableHistory) -> str:
+    """Returns in one or two sentences whether the copy is right and fresh enough, as far as that is known."""
+    if status.lag_ms is None:
+        freshness = "How old the lake copy is, is unknown"
+    elif status.lag_ms <= status.freshness_ms:
+        freshness = f"The lake copy keeps its promise of {short_duration(status.freshness_ms)}"
+    else:
+        freshness = f"The lake copy is {short_duration(status.lag_ms)} old, and its promise is {short_duration(status.freshness_ms)}"
+    return f"{freshness}. {_proved(history.checks)}"
+
+
+def _proved(checks: Rows) -> str:
+    if not checks:
+        return "It was not compared with the log since the service started: CALL sys.validate_table does that."
+    newest: datetime = max(row["validated_at"] for row in checks)
+    latest = [row for row in checks if row["validated_at"] == newest]
+    wrong = sum(row["ok"] is False for row in latest)
+    unknown = sum(row["ok"] is None for row in latest)
+    when = f"The comparison of {as_text(newest)} with the log (level {latest[0]['level']})"
+    if wrong:
+        return f"{when} found differences in {wrong} of {len(latest)} checks."
+    return f"{when} found no difference" + (f"; {unknown} of {len(latest)} checks could not be made." if unknown else ".")
+
+
+def _freshness(status: TableStatus, rounds: Rows) -> list[Element]:
+    points = age_points(rounds, status.observed_time)
+    if not points:
+        return [element("p", {}, "No round has brought the lake up to date yet.")]
+    text = "At most so old was the lake copy: the time since the last complete round began. The dashed line is the promise."
+    return [element("h2", {}, "Age of the lake copy"), element("p", {}, text), age_chart(points, status.freshness_ms)]
+
+
+def _rounds(rounds: Rows) -> list[Element]:
+    ended = [row for row in rounds if row["duration_ms"] is not None]
+    drawn = [row for row in ended if row["state"] != "EMPTY"][:SHOWN_ROUNDS]
+    columns = ("queued", "state", "trigger", "duration", "rows", "files", "error")
+    rows = [
+        (
+            as_text(row["pending_time"]),
+            row["state"],
+            row["trigger"],
+            short_duration(row["duration_ms"]),
+            as_text(row["records_written"]),
+            as_text(row["files_written"]),
+            as_text(row["error_class"]),
+        )
+        for row in drawn
+    ]
+    title = f"Rounds: {len(ended)} ended, of which {len(ended) - sum(row['state'] != 'EMPTY' for row in ended)} had nothing to do"
+    chart = [rounds_chart(drawn)] if drawn else []
+    return [element("h2", {}, "Where the time of rounds went"), *chart, table(title, columns, rows)]
+
+
+def _check(row: Mapping[str, Any]) -> tuple[str, ...]:
+    agrees = "unknown" if row["ok"] is None else "yes" if row["ok"] else "NO"
+    return row["check"], row["scope"], agrees, as_text(row["details"])
+
+
+def _error(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(as_text(row[name]) for name in ("error_class", "message", "count", "last_seen", "resolved_at"))
+
+
+def _buckets(buckets: Rows) -> Element:
+    columns = ("partition_name", "bucket_id", "log_start_offset", "log_end_offset", "lake_offset", "lag_records", "error_class")
+    title = f"Buckets: the {min(len(buckets), SHOWN_BUCKETS)} with the largest lag of {len(buckets)}"
+    behind = sorted(buckets, key=lambda row: -(row["lag_records"] or 0))
+    return _of(title, behind[:SHOWN_BUCKETS], columns)
+
+
+def _of(title: str, rows: Rows, columns: Sequence[str]) -> Element:
+    return table(title, [name.replace("_", " ") for name in columns], [[as_text(row[name]) for name in columns] for row in rows])
