@@ -1,4 +1,4 @@
-"""What a report draws is right: the age of the lake copy between rounds, and the parts of each round."""
+"""The age of the lake copy between rounds, and the parts of each round, as a report draws them."""
 
 from __future__ import annotations
 

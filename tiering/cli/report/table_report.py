@@ -34,7 +34,7 @@ th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(-
 
 @dataclass(frozen=True)
 class TableHistory:
-    """What the system tables have of one table. Each has rows with the columns of its name; `rounds` and `commits` the newest first."""
+    """The rows of the system tables about one table. `rounds` and `commits` have the newest first."""
 
     rounds: Rows
     buckets: Rows
