@@ -10,16 +10,16 @@ from tiering.cli.terminal.consoles import printable
 
 def element(tag: str, attributes: Mapping[str, str], *contents: Element | str | None) -> Element:
     """Returns an element. Of the contents, None is left out; control characters in texts are shown as escapes."""
-    made = Element(tag, {name: printable(value) for name, value in attributes.items()})
+    built = Element(tag, {name: printable(value) for name, value in attributes.items()})
     for content in contents:
         if isinstance(content, Element):
-            made.append(content)
+            built.append(content)
         elif content is not None:
-            if len(made):
-                made[-1].tail = (made[-1].tail or "") + printable(content)
+            if len(built):
+                built[-1].tail = (built[-1].tail or "") + printable(content)
             else:
-                made.text = (made.text or "") + printable(content)
-    return made
+                built.text = (built.text or "") + printable(content)
+    return built
 
 
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:

@@ -56,15 +56,15 @@ def parts_of(row: Round) -> dict[str, int]:
     """
     total = row["duration_ms"] or 0
     own = {name: min(row[f"{name}_ms"] or 0, total) for name in ("plan", "lease", "commit", "ack")}
-    rest = max(0, total - sum(own.values()))
+    unnamed = max(0, total - sum(own.values()))
     read, write = row["read_ms"] or 0, row["write_ms"] or 0
     of_tasks = read + write
-    reading = rest * read // of_tasks if of_tasks else 0
+    reading = unnamed * read // of_tasks if of_tasks else 0
     parts = {
         "waiting": row["waited_for_slot_ms"] or 0,
         **own,
         "read": reading,
-        "write": rest - reading if of_tasks else 0,
-        "other": 0 if of_tasks else rest,
+        "write": unnamed - reading if of_tasks else 0,
+        "other": 0 if of_tasks else unnamed,
     }
     return {name: parts[name] for name in PARTS if parts[name]}
