@@ -80,6 +80,9 @@ RECONCILE_TABLE_MADE = "reconcile_table_made"
 RECONCILE_CLAIMED = "reconcile_claimed"
 RECONCILE_SENT = "reconcile_sent"
 RECONCILE_TOLD = "reconcile_told"
+ADOPT_RENAMED = "adopt_renamed"
+IN_ADOPTION = (RECONCILE_CLAIMED, ADOPT_RENAMED, RECONCILE_SENT, RECONCILE_TOLD)
+"""The steps of `adopt_table`, in their order. ADOPT_RENAMED: the lake table has its new name and no marker."""
 IN_RECONCILE = (RECONCILE_TABLE_MADE, RECONCILE_CLAIMED, RECONCILE_SENT, RECONCILE_TOLD)
 """The steps of a reconciliation: it created a lake table and committed nothing; its epoch is in the store; its commit was sent; the cluster
 knows the commit and the store does not."""

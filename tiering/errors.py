@@ -14,7 +14,7 @@
     │   ├── AlreadyExists
     │   ├── UnsupportedType
     │   ├── InvalidData                 a file or batch that does not fit its table; no row of it was written
-    │   ├── CannotReconcile             reconcile_lake would lose a row or write it twice
+    │   ├── CannotReconcile             reconcile_lake or adopt_table would lose or double a row
     │   ├── LakeDisabled
     │   └── TablePaused
     ├── PermanentTieringError           tiering of the table stops until a user repairs the cause or the cause ends

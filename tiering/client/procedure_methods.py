@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
 
 from tiering.model.tables import TablePath
 from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
+from tiering.procedures.adopt_table import AdoptTable
 from tiering.procedures.base import CallRequest, ResultT
 from tiering.procedures.cancel_tiering import CancelTiering
 from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease
@@ -104,6 +105,7 @@ class ProcedureMethods:
     """A method per procedure. Cancelling a method of the asyncio client ends the wait, not the work of the service."""
 
     acquire_kv_snapshot_lease = lease_table_method(AcquireKvSnapshotLease)
+    adopt_table = table_method(AdoptTable)
     cancel_tiering = method(CancelTiering)
     drop_kv_snapshot_lease = method(DropKvSnapshotLease)
     expire_snapshots = table_method(ExpireSnapshots)

@@ -162,6 +162,17 @@ class DriftCheck(Protocol):
 
 
 @runtime_checkable
+class TableRename(Protocol):
+    """A lake that can rename a table of its catalog on a user's request, if `DriftCheck.renames_tables`."""
+
+    def rename_table(self, path: TablePath, new_path: TablePath) -> None:
+        """Renames the lake table; its files stay where they are. Creates the database of `new_path` if it does not exist.
+
+        After an error the caller must read both names again. Raises LakeUnavailable, AlreadyExists, LakeTableReplaced (no such table).
+        """
+
+
+@runtime_checkable
 class TableRemoval(Protocol):
     """A lake that can drop a table of its catalog on a user's request. No round drops tables."""
 
@@ -257,6 +268,18 @@ class LiveRowSums(Protocol):
 
         Reads footers of the files that rounds wrote, and all rows of other files and of files with deleted rows. Files of former
         partitions are left out. Raises LakeUnavailable, DataCorrupt, SchemaDrift (an unreadable file, or one of another table).
+        """
+
+
+@runtime_checkable
+class AdoptableRows(Protocol):
+    """A lake that sums the rows of a log table that an earlier pipeline wrote."""
+
+    def adoptable_row_sums(self, table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> Sequence[CleanRows]:
+        """Returns the live rows of `view`'s head by scope, as `sums.living`, in the columns that lake table and source have now.
+
+        Scopes without files are left out. `partitions`: ids by name. Reads all of these rows. Raises LakeUnavailable, DataCorrupt, and
+        SchemaDrift for an unreadable file and for one that a Lakeward round wrote.
         """
 
 

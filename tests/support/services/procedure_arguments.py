@@ -17,6 +17,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "fence_tierer": {"tierer_id": "nobody"},
     "set_freshness": {"freshness": "60 s"},
     "set_table_option": {"name": "table.datalake.freshness", "value": "60 s"},
+    "adopt_table": {"lake_table": "sales.orders", "offsets": {"0": 0}},
     "reconcile_lake": {"action": "adopt"},
     "skip_record": {"bucket_id": 0, "offset": 0},
     "expire_snapshots": {"wait": False},

@@ -25,7 +25,7 @@ from support.operators import pause
 from support.services.procedure_arguments import call_fields
 from support.services.served import at_uri
 from support.services.sys_catalog import Client, error_of, serving
-from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from sys_tables.registry import default_registry
 from tiering.access.request_bounds import ID_LIMIT
 from tiering.client import AsyncLakewardClient, LakewardClient
@@ -46,6 +46,7 @@ RUNNING = "the running round"
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "acquire_kv_snapshot_lease": ({"lease_id": "new", "table": "sales.planes"}, {"lease_id": "another"}),
+    "adopt_table": ({"table": "sales.adopted", "lake_table": "sales.adopted", "offsets": {"0": 5, "1": 5}}, {"offsets": {"0": 4, "1": 5}}),
     "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
     "drop_kv_snapshot_lease": ({"lease_id": "held"}, {"lease_id": "another"}),
     "expire_snapshots": ({"table": "sales.upkept", "retain_last": 1, "wait": False}, {"retain_last": 2}),
@@ -98,6 +99,10 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     pause(lake_world.coordinator, paused, "bob")
     asyncio.run(lake_world.coordinator.control.perform(PauseUpkeep(paused, caller="bob")))
     lake_world.table("other")
+    adopted = lake_world.table("adopted")
+    lake_world.append(adopted, 0, 10)
+    lake_world.by_hand.create(adopted.path, SCHEMA)
+    lake_world.by_hand.append(adopted.path, pa.table({"id": range(10), "text": [f"row {row}" for row in range(10)]}, schema=SCHEMA), {})
     lease_snapshots(lake_world, lake_world.primary_key_table("planes"))
     stuck = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.map_(pa.string(), pa.int32()))])
     refused = pa.Table.from_pylist([{"id": 1, "tags": TWICE}], schema=stuck)
@@ -144,7 +149,7 @@ def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
     assert running is not None
     assert running.round is not None
     ids = {RUNNING: running.round.round_id}
-    return {argument: ids.get(value, value) for argument, value in ARGUMENTS[name][0].items()}
+    return {argument: ids[RUNNING] if value == RUNNING else value for argument, value in ARGUMENTS[name][0].items()}
 
 
 def state(world: LakeWorld) -> list[object]:

@@ -1,4 +1,4 @@
-"""Pure decisions of `CALL sys.reconcile_lake` and `CALL sys.retry_tiering`."""
+"""Pure decisions of `CALL sys.reconcile_lake`, `CALL sys.adopt_table` and `CALL sys.retry_tiering`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,24 @@ from tiering.model.splits import BacklogCause
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey
 
+ADOPT_TABLE = "adopt_table"
+"""The action of a commit of `CALL sys.adopt_table`; the other actions are those of `reconcile_lake`."""
+
+
+def _statement(action: str) -> str:
+    """Returns the procedure with its action, for events and for the ledger."""
+    return ADOPT_TABLE if action == ADOPT_TABLE else f"{_procedure(action)}({action})"
+
+
+def _procedure(action: str) -> str:
+    return ADOPT_TABLE if action == ADOPT_TABLE else "reconcile_lake"
+
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """A commit of `reconcile_lake` before it is sent. `offsets` are its marker's tiered offsets. `records_left_out` None: unknown.
+    """A commit of `reconcile_lake` or `adopt_table` before it is sent. `offsets` are its marker's tiered offsets.
 
-    `left_out`: ranges of records that neither log nor lake have.
+    `records_left_out` None: unknown. `left_out`: ranges of records that neither log nor lake have.
     """
 
     action: str
@@ -72,11 +84,11 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
     If this process dies now, the table continues by itself after the service timeout. Raises CannotReconcile while a granted round is open.
     """
     check_no_open_grant(record)
-    change = give_way(ctx, Change(record), f"reconcile_lake of {ctx.principal}")
+    order = f"{_procedure(reconciliation.action)} of {ctx.principal}"
+    change = give_way(ctx, Change(record), order)
     record = change.record
     if record.running is not None:
-        why = f"fenced by reconcile_lake of {ctx.principal}"
-        change = _fenced(ctx, change, why).update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
+        change = _fenced(ctx, change, f"fenced by {order}").update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
     row = LakeCommitRecord(
         round_id=reconciliation.round_id,
         table_id=record.table_id,
@@ -106,11 +118,13 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
         "records_left_out": reconciliation.records_left_out,
         "left_out": {str(bucket): runs_text(runs) for bucket, runs in reconciliation.left_out.items()},
     }
-    return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({reconciliation.action}) by {ctx.principal}", Level.WARN, **details)
+    return change.note(ctx, "RECONCILE_STARTED", f"{_statement(reconciliation.action)} by {ctx.principal}", Level.WARN, **details)
 
 
-def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, in_lake: ReconciledCommit) -> Change:
+def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, in_lake: ReconciledCommit) -> Change:
     """Records that the lake holds the commit. The recorded offsets follow the lake, also backwards, and the table is due at once."""
+    action = row.reconcile_action or ""
+    statement = _statement(action)
     lake = replace(
         record.lake,
         table_uuid=in_lake.table_uuid,
@@ -126,7 +140,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         moved_back={},
         unresolved_epoch=None,  # the tag has moved: no earlier request can land
     )
-    settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
+    settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=statement)
     settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)
     change = Change(record).update(lake=lake).update_commit(settled)
     moved_back = tuple(bucket for bucket, offset in (record.lake.offsets or {}).items() if in_lake.offsets.get(bucket, 0) < offset)
@@ -139,8 +153,8 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         "lake_snapshot_id": in_lake.snapshot_id,
         "records_left_out": row.records_left_out,
     }
-    change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **details)
-    return queue_now(ctx, clear_error(change, ctx), f"reconcile_lake({action}) by {ctx.principal}")
+    change = change.note(ctx, "LAKE_RECONCILED", f"{statement} by {ctx.principal}", Level.WARN, **details)
+    return queue_now(ctx, clear_error(change, ctx), f"{statement} by {ctx.principal}")
 
 
 def abandoned(record: TableRecord, row: LakeCommitRecord, state: CommitState) -> Change:

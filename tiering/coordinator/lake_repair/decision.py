@@ -94,6 +94,8 @@ class Decision:
     """The marker that proves the rows (`Inspection.proved_by`)."""
     left_out: LeftOut = field(default_factory=dict)
     """The records that the log of a log table no longer has, and that the lake never gets."""
+    adopted: Mapping[BucketKey, BucketProof] | None = None
+    """For `adopt_table`, the proofs of buckets whose rows are those of the log, without a chain. None for other calls."""
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -258,7 +260,7 @@ class Decider:
 
     def _live_row_sums(self, lake: LiveRowSums, inspection: Inspection, view: LakeView) -> Sequence[CleanRows] | None:
         """Returns the rows in a table; None if one of its files cannot be read. They are read once per head."""
-        partitions = _partitions(inspection)
+        partitions = partitions_of(inspection)
         key = (view.table_uuid, view.head_identity, frozenset(partitions.items()))
         cached = self._cached_sums.get(inspection.info.table_id)
         if cached is not None and cached[0] == key:
@@ -276,7 +278,7 @@ class Decider:
             return RowOffsets()
         if inspection.lake_rows is not None:
             return inspection.lake_rows
-        situation, view, partitions = inspection.situation, inspection.survey.view, _partitions(inspection)
+        situation, view, partitions = inspection.situation, inspection.survey.view, partitions_of(inspection)
         maintenance = self.maintenance(inspection.record)
         if not situation.begins:
             return maintenance.row_offsets(inspection.info, view, partitions)
@@ -310,6 +312,8 @@ class Decider:
     def proofs(self, inspection: Inspection, decision: Decision, round_id: str) -> dict[BucketKey, BucketProof]:
         """Returns the marker's proofs of a clean table's buckets. Other buckets begin a new proof with their next round."""
         situation, ranges, survey = inspection.situation, decision.ranges, inspection.situation.survey
+        if decision.adopted is not None:
+            return {bucket: proof.linked(round_id, ranges[bucket].tiered, ()) for bucket, proof in decision.adopted.items()}
         kept = kept_proofs(survey if decision.proved_by is None else replace(survey, head_marker=decision.proved_by), ranges)
         if decision.lake_rows is None:
             return kept
@@ -357,7 +361,7 @@ class Decider:
         return lake
 
 
-def _partitions(inspection: Inspection) -> dict[str, int]:
+def partitions_of(inspection: Inspection) -> dict[str, int]:
     """Returns the ids of the source's partitions by name."""
     places = inspection.situation.places.items()
     return {name: bucket.partition_id for bucket, (name, _) in places if name is not None and bucket.partition_id is not None}

@@ -12,7 +12,9 @@ round, or of a reconciliation whose answer was lost, fails its compare-and-set o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -38,6 +40,7 @@ from tiering.lake.rules.reconcile import (
 )
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.procedures.base import Mutation, ResultT
 from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
 
 _log = structlog.get_logger(__name__)
@@ -50,6 +53,10 @@ LOOK_AT_ROWS = frozenset({ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE})
 """Actions that find problems of rows in a table whose marker passes every check."""
 
 
+Answer = Callable[[LakeCommitRecord, ReconciledCommit, int | None], ResultT]
+"""Makes the result of a call: from the ledger's row of its commit, the lake's newest tiering commit, and the number of removed rows."""
+
+
 def action_of(text: str) -> ReconcileAction:
     """Returns the action with this name, in any case. Raises InvalidArgument."""
     try:
@@ -60,6 +67,15 @@ def action_of(text: str) -> ReconcileAction:
             f"{text[:60]!r} is not an action of reconcile_lake: it must be one of {actions}",
             hint="docs/lake-repair.md says which one is right.",
         ) from None
+
+
+def _reconciled(
+    request: ReconcileLake, row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None
+) -> ReconcileLakeResult:
+    snapshot_id, offsets = in_lake.snapshot_id, in_lake.offsets
+    return ReconcileLakeResult(
+        request.path, request.action, row.round_id, snapshot_id, DONE, offsets, row.records_left_out, records_removed
+    )
 
 
 def _changes_nothing(inspection: Inspection, decision: Decision) -> bool:
@@ -87,7 +103,7 @@ class Reconciler:
         with self._table_lock(info.table_id):
             if (earlier_answer := self._operations.answer(request)) is not None:
                 return earlier_answer  # a concurrent call with the same key had the lock before
-            result = self._left_open(request, info) or self._decide(request, info)
+            result = self.left_open(request, info, partial(_reconciled, request)) or self._decide(request, info)
         if not request.dry_run:
             self._lake_changed(info.table_id)
         return result
@@ -107,7 +123,7 @@ class Reconciler:
             return ReconcileLakeResult(request.path, request.action, None, None, WOULD, decision.offsets, left_out, removed)
         if inspection.survey is None:
             inspection = self._with_new_table(inspection)
-        return self._carry_out(request, inspection, decision)
+        return self.carry_out(request, request.action, inspection, decision, partial(_reconciled, request))
 
     def drift(self, inspection: Inspection) -> errors.SchemaDrift | None:
         """Returns why the source's rows do not fit into the lake table; None if they do."""
@@ -241,13 +257,26 @@ class Reconciler:
             return False
         return not (inspection.passes and _changes_nothing(inspection, decision))
 
-    def _carry_out(self, request: ReconcileLake, inspection: Inspection, decision: Decision) -> ReconcileLakeResult:
+    def carry_out(
+        self,
+        request: Mutation[ResultT],
+        action: str,
+        inspection: Inspection,
+        decision: Decision,
+        answer: Answer[ResultT],
+        prepare: Callable[[LakeView], LakeView] | None = None,
+    ) -> ResultT:
+        """Commits the decision and records it, together with the answer. The caller holds the table's lock.
+
+        `action`: its name in the ledger. `prepare` changes the lake between the claim and the commit, and returns the view on which the
+        commit builds. Raises CannotReconcile, CommitOutcomeUnknown, UnknownTable, LakeUnavailable, ClusterUnavailable.
+        """
         view, info = inspection.situation.survey.view, inspection.info
         base_round = None if view.marker is None else view.marker.round_id
         with self._table_records.changing():
             ctx = self._table_records.context(request.caller)
             claimed = Reconciliation(
-                request.action,
+                action,
                 ctx.new_round_id,
                 view.table_uuid,
                 base_round,
@@ -262,9 +291,17 @@ class Reconciler:
         row = change.commits[claimed.round_id]
         marker = self._marker(inspection, decision, claimed, row.tiering_epoch)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
+        view = view if prepare is None else self._prepared(info, marker, prepare, view)
         self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)
-        return self._settle(request, info, row, self._read_again(inspection, row), decision.records_removed)
+        return self._settle(request, info, row, self._read_again(inspection, row), answer, decision.records_removed)
+
+    def _prepared(self, info: TableInfo, marker: Marker, prepare: Callable[[LakeView], LakeView], view: LakeView) -> LakeView:
+        try:
+            return prepare(view)
+        except errors.LakewardError:
+            self._give_up(info, marker.round_id)  # no commit was sent
+            raise
 
     def _marker(self, inspection: Inspection, decision: Decision, claimed: Reconciliation, epoch: int) -> Marker:
         """Returns the marker of the new commit."""
@@ -285,8 +322,14 @@ class Reconciler:
         )
 
     def _settle(
-        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None = None
-    ) -> ReconcileLakeResult:
+        self,
+        request: Mutation[ResultT],
+        info: TableInfo,
+        row: LakeCommitRecord,
+        in_lake: ReconciledCommit,
+        answer: Answer[ResultT],
+        records_removed: int | None = None,
+    ) -> ResultT:
         """Notifies the cluster of the commit in the lake, then records it together with the answer.
 
         If the cluster assigns tables, and has not assigned this one to us, the other service's check or the next round does so instead.
@@ -295,18 +338,15 @@ class Reconciler:
         with self._notifications.turn(info.table_id) as in_turn:
             if in_turn:
                 self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
-        left_out = row.records_left_out
-        result = ReconcileLakeResult(
-            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, records_removed
-        )
+        result = answer(row, in_lake, records_removed)
         crash_points.reach(crash_points.RECONCILE_TOLD)
         with self._table_records.changing():
             ctx = self._table_records.context(request.caller)
-            change = reconciliation.reconciled(ctx, self._record(info), row, request.action, in_lake)
+            change = reconciliation.reconciled(ctx, self._record(info), row, in_lake)
             self._table_records.put(change, operations=self._operations.done(request, info.table_id, result))
         return result
 
-    def _left_open(self, request: ReconcileLake, info: TableInfo) -> ReconcileLakeResult | None:
+    def left_open(self, request: Mutation[ResultT], info: TableInfo, answer: Answer[ResultT]) -> ResultT | None:
         """Completes an earlier call with this key whose commit landed but was not recorded; None if the call has to be performed."""
         earlier = self._operations.earlier_call(request)
         if earlier is None or earlier.round_id is None:
@@ -316,7 +356,12 @@ class Reconciler:
         if row is None or row.round_id != earlier.round_id:
             return None  # not sent, not landed, or followed by rounds: decide again
         reconciliation.check_no_open_grant(inspection.record)
-        return self._settle(request, info, row, self._read_again(inspection, row))
+        return self.settle_own(request, inspection, row, answer)
+
+    def settle_own(self, request: Mutation[ResultT], inspection: Inspection, row: LakeCommitRecord, answer: Answer[ResultT]) -> ResultT:
+        """Records a commit of `row` that is in the lake already, together with the answer."""
+        in_lake = self._read_again(inspection, row)
+        return self._settle(request, inspection.info, row, in_lake, answer)
 
     def _own_commit(self, inspection: Inspection) -> LakeCommitRecord | None:
         """Returns the ledger's row of the round that wrote the lake's marker."""
@@ -393,10 +438,13 @@ class Reconciler:
         left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
         tiered = None if view is None else view.tiered
         result = ReconcileLakeResult(request.path, request.action, None, tiered, NOT_NEEDED, offsets, left_out)
-        if not request.dry_run:
-            with self._table_records.changing():
-                change = reconciliation.retry(self._table_records.context(request.caller), self._record(inspection.info))
-                self._table_records.put(change, operations=self._operations.done(request, inspection.info.table_id, result))
+        return result if request.dry_run else self.keep_answer(request, inspection.info, result)
+
+    def keep_answer(self, request: Mutation[ResultT], info: TableInfo, result: ResultT) -> ResultT:
+        """Records the answer of a call that changed nothing, and retries a failed table."""
+        with self._table_records.changing():
+            change = reconciliation.retry(self._table_records.context(request.caller), self._record(info))
+            self._table_records.put(change, operations=self._operations.done(request, info.table_id, result))
         return result
 
     def _record(self, info: TableInfo) -> TableRecord:

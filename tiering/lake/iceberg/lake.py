@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tiering.clock import Clock, SystemClock
-from tiering.errors import LakeTableReplaced, LakeUnavailable
+from tiering.errors import AlreadyExists, LakeTableReplaced, LakeUnavailable
 from tiering.instants import to_milliseconds
 from tiering.lake.base import FileRewrite, LakeFormat, LakeView
 from tiering.lake.file_lists import SourceFields
@@ -33,7 +33,7 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.primary_key.bucket_files import check_live_files, encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.bucket_scan import bucket_readers
-from tiering.lake.iceberg.reading.clean_rows import clean_rows, live_row_sums
+from tiering.lake.iceberg.reading.clean_rows import adoptable_row_sums, clean_rows, live_row_sums
 from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, expired_ancestors
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.health import measure, partition_rows, values_of
@@ -98,6 +98,7 @@ class IcebergLake:
     foreign_snapshot = staticmethod(foreign_snapshot)
     clean_rows = staticmethod(clean_rows)
     live_row_sums = staticmethod(live_row_sums)
+    adoptable_row_sums = staticmethod(adoptable_row_sums)
     file_lists = staticmethod(file_lists)
     marker_at = staticmethod(marker_at)
     delete_file = staticmethod(delete_file)
@@ -141,6 +142,18 @@ class IcebergLake:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return False
         return True
+
+    def rename_table(self, path: TablePath, new_path: TablePath) -> None:
+        """Renames the lake table (`TableRename.rename_table`)."""
+        with self._errors(f"rename the lake table {path} to {new_path}", path):
+            catalog = self._open()
+            self._create_namespace(catalog, new_path.database_name)
+            try:
+                catalog.rename_table((path.database_name, path.table_name), (new_path.database_name, new_path.table_name))
+            except TableAlreadyExistsError:
+                raise AlreadyExists(f"there is a lake table {new_path} already", table_path=new_path) from None
+            except NoSuchTableError:
+                raise absent_table(path) from None
 
     def columns(self, view: LakeView) -> pa.Schema:
         return schema_to_pyarrow(cast(Table, view.handle).schema())

@@ -25,6 +25,7 @@ from tiering.lake.foreign import ForeignWalk, SharedRecords
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import (
     absent_hint,
+    adopt_hint,
     continue_hint,
     is_empty,
     new_table_hint,
@@ -300,7 +301,7 @@ def _check_untiered(view: LakeView, expected: ExpectedLake) -> None:
     if view.snapshots:
         raise UntrackedLakeTable(
             f"the lake table {view.path} has {len(view.snapshots)} snapshots, but none of them was tiered by Lakeward",
-            hint=new_table_hint(view.path),
+            hint=f"{adopt_hint(view.path)} Otherwise: {new_table_hint(view.path)}",
             table_path=view.path,
         )
 
@@ -335,7 +336,8 @@ def _check_identity(view: LakeView, marker: Marker, expected: ExpectedLake) -> N
         raise TableMismatch(
             f"the lake table {view.path} was tiered from another table of the same name: its table id is {marker.table_id}, "
             f"the source table's id is {expected.table_id}",
-            hint=f"Was the source table dropped and recreated? {new_table_hint(view.path)}",
+            hint=f"Was the source table dropped and recreated? {new_table_hint(view.path)} A copy of its rows can be adopted: see "
+            "docs/adopt.md.",
             table_path=view.path,
             table_id=marker.table_id,
         )

@@ -20,6 +20,14 @@ def accept_hint(path: TablePath | None) -> str:
     return f"{reconcile_call(path, 'accept')} continues from the recorded offsets and reads no row."
 
 
+def adopt_hint(path: TablePath) -> str:
+    """Returns the advice for a lake table with rows that no tiering service wrote."""
+    return (
+        f"Did another pipeline write the same records? CALL sys.adopt_table('{path}', lake_table => '{path}', offsets => map('0', ...)) "
+        "compares its rows with the log, and rounds continue behind them."
+    )
+
+
 def tier_call(path: TablePath | None) -> str:
     """Returns the statement `CALL sys.tier_table('db.t')`."""
     return f"CALL sys.tier_table('{path or '<table>'}')"

@@ -9,7 +9,7 @@ Memory: one byte a row for each file with deleted rows, and 16 bytes for each ke
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -74,6 +74,15 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
 
 def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
     """Returns the sums of the live rows at the head (`LiveRowSums.live_row_sums`)."""
+    return _sums_of_live_rows(table, view, partitions, _live_rows_of)
+
+
+def adoptable_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
+    """Returns the sums of the live rows at the head in their present columns (`AdoptableRows.adoptable_row_sums`)."""
+    return _sums_of_live_rows(table, view, partitions, _present_rows_of)
+
+
+def _sums_of_live_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int], sum_of_file: _FileSum) -> list[CleanRows]:
     loaded = cast(Table, view.handle)
     if view.head is None:
         return []
@@ -90,7 +99,7 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
                 continue  # the partition was dropped
             bucket_id = cast(int, values[-1]) if has_bucket else None
             place = (names[ids[values[:count]]] if count else None, bucket_id)
-            sums[values] += _live_rows_of(table, loaded, identity, file, place, dead.get(file.file_path))
+            sums[values] += sum_of_file(table, loaded, identity, file, place, dead.get(file.file_path))
     return [
         CleanRows(
             ids[values[:count]] if count else None,
@@ -99,6 +108,28 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
         )
         for values, total in sums.items()
     ]
+
+
+_FileSum = Callable[[TableInfo, Table, FileIdentity, DataFile, tuple[str | None, int | None], Mask | None], RowSum]
+"""Returns the sum of the live rows of a file in a place. The mask names its deleted rows."""
+
+
+def _present_rows_of(
+    table: TableInfo, loaded: Table, identity: FileIdentity, file: DataFile, place: tuple[str | None, int | None], dead: Mask | None
+) -> RowSum:
+    """Returns the sum of one file's live rows in the columns that both the lake table and its source have now. Raises SchemaDrift for an
+    unreadable file, and for a file that a Lakeward round wrote."""
+    if read_footer(loaded.io, file) is not None:
+        raise drift(table.path, None, f"holds the file {file.file_path}, which a Lakeward round wrote")
+    _check_readable(table, loaded, file, set())
+    schema, total, first = loaded.schema(), RowSum(), 0
+    names = [name for name in table.schema.names if name in schema.column_names]
+    with open_parquet(loaded.io, LiveFile.of(file)) as parquet:
+        for batch in whole_rows(parquet, schema):
+            hashes = row_hashes(batch.select(names))
+            total += sum_of_hashes(hashes if dead is None else hashes[~dead[first : first + len(hashes)]])
+            first += len(hashes)
+    return total
 
 
 def _live_rows_of(
