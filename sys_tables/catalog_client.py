@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ from tiering.wire.procedure_calls import literal_to_pb, pieces_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tiering.model.sql_types import ArgumentValue
 
 OBSERVED_TIME_KEY = "observed_time"
 """Key in the metadata of a schema. A copy from `sys_tables.query.reading`, whose imports take longer than a whole command."""
@@ -90,7 +93,7 @@ class SystemCatalog:
         return rows
 
     def call(
-        self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: str | int | bool | None
+        self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: ArgumentValue | datetime
     ) -> list[dict[str, Any]]:
         """Calls `sys.<procedure>`, waits until it ends, and returns its rows. None as an argument is NULL.
 

@@ -6,4 +6,5 @@ console. So the console shows a user exactly the rows that `SELECT` shows the sa
 Where to go:
 - add a panel to the page of a table: a `Panel` in `table_page`.
 - add a page: an endpoint and its route in `app`, and a template.
+- add an action: nothing. `actions` makes the form of a procedure from its declaration.
 """

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jwt
 
@@ -51,6 +51,11 @@ class Session:
 
     session_id: str
     csrf_token: str
+    _seal_key: bytes = field(repr=False)
+
+    def seal(self, text: str) -> str:
+        """Returns a code which proves that a page of this session contained the text."""
+        return hmac.new(self._seal_key, text.encode(), hashlib.sha256).hexdigest()
 
 
 class Sessions:
@@ -73,16 +78,18 @@ class Sessions:
             session_id = str(jwt.decode(cookie or "", self._key, [_ALGORITHM], options={"require": ["exp", "sid"]})["sid"])
         except jwt.InvalidTokenError:
             return None
-        return Session(session_id, self._csrf_token(session_id)) if session_id in self._open else None
+        if session_id not in self._open:
+            return None
+        return Session(session_id, self._derived("csrf", session_id).hex(), self._derived("seal", session_id))
 
     def close(self, session: Session) -> None:
         """Ends a session: its cookie is void."""
         self._open.discard(session.session_id)
 
-    def _csrf_token(self, session_id: str) -> str:
-        return hmac.new(self._key, b"csrf " + session_id.encode(), hashlib.sha256).hexdigest()
+    def _derived(self, purpose: str, session_id: str) -> bytes:
+        return hmac.digest(self._key, f"{purpose} {session_id}".encode(), "sha256")
 
 
-def is_token_of(session: Session, csrf_token: str) -> bool:
-    """Returns whether a POST was sent from a page of this session."""
-    return hmac.compare_digest(csrf_token.encode(), session.csrf_token.encode())
+def is_same(sent: str, expected: str) -> bool:
+    """Compares a secret that a browser sent, in a time that does not depend on the secret."""
+    return hmac.compare_digest(sent.encode(), expected.encode())

@@ -18,6 +18,7 @@ from tiering.model.tables import TablePath
 POLICIES = """
 permit (principal == User::"olga", action, resource);
 permit (principal in Group::"staff", action, resource is Table in Database::"hr");
+permit (principal == User::"vera", action == Action::"DESCRIBE", resource is Table in Database::"hr");
 forbid (principal in Group::"staff", action, resource == Table::"hr.layoffs");
 """
 HIDDEN, VISIBLE = TablePath("hr", "layoffs"), TablePath("hr", "people")
@@ -27,8 +28,8 @@ Browser = Callable[[str], TestClient]
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
-    """Olga may do everything. Ana is of the staff, for whom hr.layoffs does not exist. Nina may do nothing."""
-    with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, {"ana": ("staff",), "olga": (), "nina": ()}) as running:
+    """Olga may do everything. Ana is of the staff, for whom hr.layoffs does not exist. Nina may do nothing, and Vera may only describe."""
+    with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, {"ana": ("staff",), "olga": (), "nina": (), "vera": ()}) as running:
         for path in (HIDDEN, VISIBLE):
             running.ensure_table(path)
         yield running

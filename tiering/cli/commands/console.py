@@ -24,7 +24,7 @@ def console(
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port of the pages; 0 picks a free port.")] = DEFAULT_PORT,
     print_link: Annotated[bool, typer.Option("--print", help="Only print the sign-in link, and open no browser.")] = False,
 ) -> None:
-    """Show the service in a browser: tables by state and promise, and what to do. Runs until Ctrl-C.
+    """Show the service in a browser: tables by state and promise, and forms for what to do. Runs until Ctrl-C.
 
     The pages show what SQL shows the same user. The link signs one browser in. It works once, and for five minutes.
 

@@ -1,0 +1,52 @@
+"""Turns content into pages, by the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.templating import Jinja2Templates
+
+from sys_tables.console import cells
+from sys_tables.console.actions import prefilled
+from sys_tables.console.overview import PROMISES, SORTS, promise_of
+from sys_tables.console.signing_in import Session
+from sys_tables.registry import Registry
+from tiering.model.states import LASTING
+
+
+class Pages:
+    """The templates, with the functions that they use."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._templates = Jinja2Templates(Path(__file__).parent / "templates")
+        self._parameters = {procedure.name: [parameter.name for parameter in procedure.parameters] for procedure in registry.procedures}
+        self._templates.env.globals |= {
+            "promise_of": promise_of,
+            "states": LASTING,
+            "promises": PROMISES,
+            "sorts": list(SORTS),
+            "form_of": self._form_of,
+            "table_actions": [name for name, parameters in self._parameters.items() if "table" in parameters],
+        }
+        self._templates.env.filters |= {"shown": cells.shown, "label": cells.label, "parameters": _parameters}
+        self._templates.env.tests |= {"time": cells.is_time, "numeric": cells.is_number}
+
+    def page(self, request: Request, template: str, content: Mapping[str, Any], status_code: int = 200) -> Response:
+        """Returns a page as an answer."""
+        session: Session | None = getattr(request.state, "session", None)
+        return self._templates.TemplateResponse(request, template, {"session": session, **content}, status_code)
+
+    def _form_of(self, request: Request, statement: str | None) -> str | None:
+        """Returns the address of the form that a `next_action` fills; None for a statement that is no CALL of `sys`."""
+        call = prefilled(statement, self._parameters)
+        return None if call is None else f"{request.url_for('action', procedure=call[0])}?{_parameters(call[1])}"
+
+
+def _parameters(texts: Mapping[str, str]) -> str:
+    """Returns the parameters of an address."""
+    return urlencode(texts, quote_via=quote)
