@@ -111,6 +111,17 @@ def test_one_schema_file_has_all_changes_and_the_ids(kit: PaimonKit) -> None:
     assert len(documents(kit, table)) == 2, "a round without changes of the columns adds none"
 
 
+@TABLES
+def test_a_map_as_the_first_column_follows(kit: PaimonKit, is_keyed: bool) -> None:
+    """Paimon derives one id for the key and the value of a map that is its field 0."""
+    prices = pa.field("prices", pa.map_(pa.string(), pa.int32()))
+    table = EvolvingTable(kit, pa.schema([prices, pa.field("id", pa.int64(), nullable=False)]), is_keyed=is_keyed)
+    table.add({"id": 1, "prices": [("a", 5)]})
+    table.change(ChangeType(("prices", "value"), pa.int64()), RenameColumn(("prices",), "net"))
+    table.add({"id": 2, "net": [("b", 2**40)]})
+    assert table.by_readers() == table.by_pypaimon() == table.expected
+
+
 def test_a_dropped_column_is_dropped_in_the_lake_if_the_option_says_so(kit: PaimonKit) -> None:
     table = EvolvingTable(kit, COLUMNS, **{"table.datalake.on-drop-column": "drop"})
     table.add({"id": 1, **ROW})

@@ -1,7 +1,7 @@
 """The columns of a Paimon table as an Arrow schema whose fields have Paimon's ids (`tiering.model.schema.field_ids`), and back. Pure.
 
 Paimon numbers columns and the fields of ROW types from 0 on. The element of an array and the key and value of a map have no ids of their
-own. Paimon's `SpecialFields` derives ids for them from that of the field around them, and so does this module.
+own. Paimon's `SpecialFields` derives ids for them from that of the field around them, and so does this module, except for `_FIRST_KEY`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tiering.model.schema.field_ids import COMMENT, FIELD_ID, all_fields, childr
 _DERIVED_IDS = (2**31 - 1) // 4
 _DEPTHS = 1 << 10
 """Paimon's `STRUCTURED_TYPE_FIELD_ID_BASE` and `STRUCTURED_TYPE_FIELD_DEPTH_LIMIT`."""
+_FIRST_KEY = _DERIVED_IDS - (_DEPTHS - 1)
+"""Id of the key of a map that is the field 0. Paimon derives the same id for its key and its value, and looks up neither of them."""
 
 
 def numbered_columns(fields: Sequence[DataField]) -> pa.Schema:
@@ -42,7 +44,8 @@ def _numbered_type(kind: DataType, parent: int, depth: int) -> pa.DataType:
 
 
 def _derived(name: str, kind: DataType, parent: int, depth: int, sign: int = 1) -> pa.Field[Any]:
-    number = _DERIVED_IDS + sign * (parent * _DEPTHS + depth)
+    distance = parent * _DEPTHS + depth
+    number = _FIRST_KEY if sign < 0 and distance == 0 else _DERIVED_IDS + sign * distance
     return with_metadata(pa.field(name, _numbered_type(kind, parent, depth + 1), kind.nullable), {FIELD_ID: str(number)})
 
 
