@@ -26,12 +26,14 @@ from sys_tables.registry import Registry
 from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
+from tiering.lake.file_lists import FileLists, FollowingLake, ReadableLake
 from tiering.lake.schema.sql_text import quoted
+from tiering.lake.schema.stored_columns import stored_columns
 from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import CHANGELOG_SUFFIX, LAKE_SUFFIX, SYSTEM_DATABASE, table_path
 from tiering.model.reading.scans import ReadPart, ReadScan
+from tiering.model.schema.field_ids import field_id
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, Partition, TableInfo, TablePath
 from tiering.union_read.changelog import changelog_schema
 from tiering.union_read.plan import check_columns, check_mark
@@ -173,7 +175,8 @@ class Relations:
             if read is not None and resolved.fresh is not None:
                 # The columns are those of now, and a user may have renamed one since the read began: it would be read as NULL.
                 check_columns(table.lake, read.table, table.view)
-                table = replace(table, files=self._needed_files(resolved, read.table, table.files))
+                files = self._needed_files(resolved, read.table, table.files)
+                table = replace(table, files=files, fields=source_columns(table, read.table))
             self._lake_tables[resolved] = table
         return self._lake_tables[resolved]
 
@@ -219,7 +222,7 @@ class Relations:
     def _make_lake_table(self, resolved: ResolvedTable, with_hidden: bool) -> None:
         catalog, database, name = resolved.name
         table = self._lake_table(resolved)
-        shown = [column for column in table.shown if with_hidden or not resolved.hides or column not in HIDDEN]
+        shown = [column for column in table.columns.names if with_hidden or not resolved.hides or column not in HIDDEN]
         target = f"{catalog}.{quoted(database)}.{quoted(name)}"
         if not table.files.data:
             self._create_as(f"TABLE {target}", table.columns.empty_table(), ", ".join(map(quoted, shown)))
@@ -303,8 +306,7 @@ class Relations:
             requested_columns = self._requested_columns(table)
             rows = live_rows(self._run, table.files, requested_columns, str(resolved.path), f"of_{len(self._created)}_")
             if types is None:
-                by_id = requested_columns.field_ids is not None
-                values = rows.expressions if by_id else typed(rows.expressions, requested_columns.types)
+                values = typed(rows.expressions, requested_columns.types)
             else:
                 values = typed({name: rows.expressions.get(name, "NULL") for name in names}, types)
             picked = ", ".join(f"{values[column]} AS {quoted(column)}" for column in names)
@@ -329,10 +331,9 @@ class Relations:
         return types
 
     def _requested_columns(self, table: LakeTable) -> LakeColumns:
-        types = self._types(table.columns)
-        if not table.files.has_field_ids:
-            return LakeColumns(types)
-        return LakeColumns(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in table.columns})
+        """Returns the columns of the table, whose fields are found at any depth by field id."""
+        ids = {field.name: number for field in table.fields if (number := field_id(field)) is not None}
+        return LakeColumns(self._types(table.fields), ids if table.files.has_field_ids else None, table.fields)
 
     def _run(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
@@ -345,13 +346,17 @@ def typed(expressions: Mapping[str, str], types: Mapping[str, str]) -> Mapping[s
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table of the lake. `columns` are all that it has now; `shown` those of the name that a query uses, in its order."""
+    """A table of the lake. `columns` are all that it has now.
+
+    `fields`: the columns to read, with the lake's field ids. For a fresh read they are those of the source, which the lake table may not
+    follow yet.
+    """
 
     lake: Lake
     view: LakeView
     columns: pa.Schema
-    shown: tuple[str, ...]
     files: FileLists
+    fields: pa.Schema
 
 
 def lake_table(
@@ -371,9 +376,15 @@ def lake_table(
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
     columns = lake.columns(snapshot)
-    names = columns.names if info is None else [*info.schema.names, *HIDDEN]
-    shown = tuple(name for name in names if name in columns.names)
-    return LakeTable(lake, snapshot, columns, shown, lake.file_lists(snapshot, snapshot_id))
+    return LakeTable(lake, snapshot, columns, lake.file_lists(snapshot, snapshot_id), stored_columns(columns))
+
+
+def source_columns(table: LakeTable, source: TableInfo) -> pa.Schema:
+    """Returns the columns of a source table, then the system columns, with the lake's field ids; those of the lake if its table follows
+    the source by name.
+    """
+    fields = table.lake.source_fields(source, table.view) if isinstance(table.lake, FollowingLake) else None
+    return table.fields if fields is None else fields.columns
 
 
 def _not_in_lake(view: NamesView, path: TablePath, lake_format: str) -> UnknownTable:

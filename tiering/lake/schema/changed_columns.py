@@ -149,4 +149,9 @@ def duckdb_type(kind: pa.DataType) -> str:
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if isinstance(kind, pa.TimestampType):
         return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
-    return _TYPES.get(kind, "BLOB" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else "VARCHAR")
+    if pa.types.is_time(kind):
+        return "TIME"
+    if isinstance(kind, pa.UuidType):
+        return "UUID"
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return _TYPES.get(kind, "BLOB" if is_binary else "VARCHAR")

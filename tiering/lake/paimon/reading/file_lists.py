@@ -20,7 +20,7 @@ from tiering.lake.paimon.schema.layout import BUCKET, UNAWARE
 from tiering.lake.paimon.schema.stored_schema import StoredSchema
 from tiering.lake.paimon.writing.sorted_files import KEY_PREFIX, KIND, ROW_KINDS, SEQUENCE
 from tiering.lake.schema.column_ids import source_in_lake_ids
-from tiering.model.schema.field_ids import all_fields, field_id, with_metadata
+from tiering.model.schema.field_ids import all_fields, field_id, with_inner, with_metadata
 from tiering.model.tables import PARTITION_SEPARATOR, SYSTEM_COLUMNS, ChangeType, TableInfo
 
 _LIVE = (ROW_KINDS[ChangeType.INSERT], ROW_KINDS[ChangeType.UPDATE_AFTER])
@@ -38,9 +38,12 @@ _READ_OTHERWISE = {
 
 
 def columns(view: LakeView) -> pa.Schema:
-    """Returns the columns of the lake table with their field ids. Implements `ReadableLake.columns`."""
-    columns = cast(LoadedTable, view.handle).schema.numbered_all
-    return pa.schema([with_metadata(column, {FIELD_ID_KEY: str(field_id(column))}) for column in columns])
+    """Returns the columns of the lake table with the field ids of all fields. Implements `ReadableLake.columns`."""
+    return pa.schema([_with_parquet_id(column) for column in cast(LoadedTable, view.handle).schema.numbered_all])
+
+
+def _with_parquet_id(field: pa.Field[Any]) -> pa.Field[Any]:
+    return with_metadata(with_inner(field, _with_parquet_id), {FIELD_ID_KEY: str(field_id(field))})
 
 
 def source_fields(table: TableInfo, view: LakeView) -> SourceFields | None:
