@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
+from pyiceberg.table.update import RemoveSchemasUpdate, TableUpdate
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from support.evolving.world import EvolvingWorld
@@ -146,6 +148,11 @@ FOREIGN = [
 ]
 
 
+def commit_changes(table: Table, *updates: TableUpdate) -> None:
+    """Sends changes of the table's metadata to its catalog, as another program does."""
+    table.catalog.commit_table(table, (), updates)
+
+
 def alter(world: EvolvingWorld, how: str) -> None:
     """Changes the lake table as another program does."""
     with world.iceberg(world.info).update_schema(allow_incompatible_changes=True) as schema:
@@ -190,6 +197,24 @@ def test_the_same_change_in_source_and_lake_is_no_drift(world: EvolvingWorld) ->
     world.append(order(2, qty=1 << 40))
     world.tier_now()
     world.assert_exact()
+
+
+def test_a_rename_by_another_program_that_removed_former_schemas_is_named(world: EvolvingWorld) -> None:
+    """The schema that the property names is gone, and that of the newest tiering commit shows the rename."""
+    world.append(order(1))
+    world.tier_now()
+    alter(world, "retyped")
+    world.change(ChangeType(("qty",), pa.int64()))
+    world.append(order(2))
+    world.tier_now()
+    lake_table = world.iceberg(world.info)
+    recorded = ColumnIds.parse(lake_table.properties[COLUMN_IDS]).schema_id
+    assert recorded != lake_table.metadata.current_schema_id
+    alter(world, "renamed")
+    commit_changes(world.iceberg(world.info), RemoveSchemasUpdate(schema_ids=[recorded]))
+    with pytest.raises(SchemaDrift, match="has the column 'qty' renamed to 'title'") as caught:
+        world.lake.ensure_table(world.info)
+    assert caught.value.ids["mend"] == "rename_column"
 
 
 def test_a_tierer_with_older_columns_undoes_nothing(world: EvolvingWorld) -> None:

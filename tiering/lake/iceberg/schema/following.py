@@ -15,6 +15,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import NestedField
 
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.schema.columns import iceberg_schema, lake_columns, lake_type, recorded_ids, source_columns
 from tiering.lake.iceberg.schema.drift import (
     added,
@@ -54,7 +55,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
     else:
         recorded.check_source(table)
     schema = metadata.schema()
-    former = None if recorded is None else next((old for old in metadata.schemas if old.schema_id == recorded.schema_id), None)
+    former = None if recorded is None else _own_schema(metadata, recorded)
     followed = followed_columns(
         source_columns(table.schema),
         lake_columns(schema),
@@ -86,6 +87,16 @@ def _new_sort_order(table: TableInfo, schema: Schema, metadata: TableMetadata) -
     if not entries or layout_of_table(metadata).has_row_offsets or target.fields == metadata.sort_order().fields:
         return None
     return next((former for former in metadata.sort_orders if former.fields == target.fields), target)
+
+
+def _own_schema(metadata: TableMetadata, recorded: ColumnIds) -> Schema | None:
+    """Returns the schema that Lakeward wrote last. If another program removed it as unused, returns that of the newest tiering commit,
+    which a tag keeps; None = it is gone, too.
+    """
+    tag = metadata.refs.get(TAG)
+    tiered = None if tag is None else metadata.snapshot_by_id(tag.snapshot_id)
+    schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    return schemas.get(recorded.schema_id) or (None if tiered is None or tiered.schema_id is None else schemas.get(tiered.schema_id))
 
 
 def _additions(metadata: TableMetadata, columns: tuple[pa.Field[pa.DataType], ...]) -> SchemaUpdate | None:
