@@ -6,7 +6,8 @@ model in plain Python holds the rows that the lake must have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from support.background import tick
 from support.clusters.memory_cluster import WHEN, MemoryCluster
+from support.evolving.row_model import Row, complete_row, converted_model, plain_text
 from support.lake_kinds.by_hand import lake_by_hand
 from support.lake_kinds.kinds import LakeKind
 from support.worlds.lake_world import FRESHNESS_S, InlineDeployment
@@ -23,14 +25,12 @@ from tiering.errors import KvSnapshotGone, SourceChanged
 from tiering.lake.file_lists import LakeRowReader, RowScan
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.schema.changes import SchemaChange, changed_schema
-from tiering.model.schema.field_ids import children, identity, with_field_ids
+from tiering.model.schema.field_ids import with_field_ids
 from tiering.model.schema.row_conversion import converted_rows
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.validate.results import Level
 from tiering.validate.run import validate
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,15 @@ class EvolvingWorld(InlineDeployment):
         """The table as it is now."""
         return self.cluster.by_path[self.path]
 
+    def further_steps(self, chance: random.Random) -> Sequence[Callable[[], None]]:
+        """Returns the steps of a story that only this world has."""
+        return ()
+
     def change(self, *changes: SchemaChange) -> TableInfo:
         """Changes the columns of the table."""
-        before = pa.struct(list(self.info.schema))
+        before = self.info.schema
         table = self.cluster.change(self.path, changes)
-        present = pa.struct(list(table.schema))
-        self.rows, self.tiered = ([_converted(row, before, present) for row in rows] for rows in (self.rows, self.tiered))
+        self.rows, self.tiered = (converted_model(rows, before, table.schema) for rows in (self.rows, self.tiered))
         tick(self.coordinator)
         return table
 
@@ -146,7 +149,7 @@ class EvolvingWorld(InlineDeployment):
         """Appends rows to the buckets in turn."""
         for row in rows:
             self.cluster.write(self.info, len(self.rows) % 2, row, ChangeType.APPEND)
-            self.rows.append(_complete(row, self.info.schema))
+            self.rows.append(complete_row(row, self.info.schema))
 
     def upsert(self, row: Row) -> None:
         """Writes a row of a primary-key table."""
@@ -155,7 +158,7 @@ class EvolvingWorld(InlineDeployment):
             self.cluster.write(self.info, 0, before[0], ChangeType.UPDATE_BEFORE)
         self.cluster.write(self.info, 0, row, ChangeType.UPDATE_AFTER if before else ChangeType.INSERT)
         self.rows = [other for other in self.rows if other["id"] != row["id"]]
-        self.rows.append(_complete(row, self.info.schema))
+        self.rows.append(complete_row(row, self.info.schema))
 
     def delete(self, key: int) -> None:
         """Deletes a row of a primary-key table, if there is one."""
@@ -193,44 +196,9 @@ class EvolvingWorld(InlineDeployment):
 
     def assert_exact(self) -> None:
         """The lake has the rows of the model, and `validate` proves it."""
-        assert sorted(map(_plain, self.read_rows())) == sorted(map(_plain, self.tiered))
+        assert sorted(map(plain_text, self.read_rows())) == sorted(map(plain_text, self.tiered))
         assert [check for check in self.checks() if check.ok is False] == []
 
     def checks(self) -> list[Any]:
         """The results of `validate` at its highest level."""
         return list(validate(self.owner, self.lake, self.path, Level.ROWS, None))
-
-
-def _complete(row: Row, schema: pa.Schema) -> dict[str, Any]:
-    """The row with all fields of the schema, and no others."""
-    complete: dict[str, Any] = pa.RecordBatch.from_pylist([row], schema=schema).to_pylist()[0]
-    return complete
-
-
-def _plain(row: Row) -> str:
-    return repr(_sorted(row))
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return [(name, _sorted(value[name])) for name in sorted(value)]
-    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _converted(value: Any, former: pa.DataType, present: pa.DataType) -> Any:
-    """A value with other columns: the model's own rule."""
-    if value is None:
-        return None
-    if isinstance(present, pa.StructType):
-        before = {identity(field): field for field in children(former)}
-        return {
-            field.name: _converted(value.get(before[identity(field)].name), before[identity(field)].type, field.type)
-            if identity(field) in before
-            else None
-            for field in children(present)
-        }
-    if isinstance(present, pa.MapType):
-        return [(key, _converted(item, former.item_type, present.item_type)) for key, item in value]
-    if isinstance(present, pa.ListType):
-        return [_converted(item, former.value_type, present.value_type) for item in value]
-    return value
