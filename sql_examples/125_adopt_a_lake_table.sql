@@ -5,4 +5,4 @@
 CALL fluss.sys.adopt_table('demo.flights', lake_table => 'demo.flights', offsets => map('0', 10), dry_run => true);
 
 -- Expected error:
--- a Lakeward service tiered to the lake table demo.flights
+-- demo.flights was tiered to a lake table before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from tiering.model.declare import column, parameter
 from tiering.model.tables import TablePath
@@ -41,5 +42,8 @@ class AdoptTable(Mutation[AdoptTableResult]):
     offsets: Mapping[str, int] | None = parameter(
         "By bucket, the offset of the first record that the pipeline did not write: '3', or '17/3' in the partition with the id 17.",
         default=None,
+    )
+    timestamp: datetime | None = parameter(
+        "Instead of offsets: the pipeline wrote exactly the records that were committed before this time.", default=None
     )
     accept_unproved: bool = parameter("Whether rows are taken over that the log can no longer prove.", default=False)

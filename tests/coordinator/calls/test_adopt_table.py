@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,9 @@ def pipeline(world: LakeWorld, name: str, *parts: pa.Table, spec: tuple[str, Tra
 
 
 def adopt(
-    world: LakeWorld, table: TableInfo, lake_table: str = "sales.orders", offsets: Mapping[str, int] | None = None, **more: Any
+    world: LakeWorld, table: TableInfo, lake_table: str = "sales.orders", offsets: Mapping[str, int] | None = OFFSETS, **more: Any
 ) -> AdoptTableResult:
-    result: AdoptTableResult = perform(
-        world, AdoptTable(table.path, lake_table, OFFSETS if offsets is None else offsets, caller="ann", **more)
-    )
+    result: AdoptTableResult = perform(world, AdoptTable(table.path, lake_table, offsets, caller="ann", **more))
     return result
 
 
@@ -150,6 +149,39 @@ def test_offsets_beyond_the_log_are_refused(world: LakeWorld) -> None:
     table = source(world)
     pipeline(world, "sales.orders", rows(*range(20)))
     refused(world, table, "offset 21 is stated, but the log of sales.orders ends at 20", offsets={"0": 21, "1": 10})
+
+
+@pytest.mark.parametrize("gaps", [(20,), (1, 1, 2, 16), (7, 13)])
+def test_offsets_are_found_by_the_time_of_commits(world: LakeWorld, gaps: tuple[int, ...]) -> None:
+    table = world.table("orders", 1)
+    perform(world, PauseTiering(table.path, caller="ann"))
+    writer, start, times = LogWriter(world.storage, table.path, "ann"), 0, []
+    for count in gaps:
+        world.clock.advance(10)
+        times.append((world.clock.wall, start))
+        writer.append(rows(*range(start, start + count)))
+        start += count
+    pipeline(world, "sales.orders", rows(*range(20)))
+    for time, offset in [*times, (world.clock.wall + timedelta(seconds=1), 20)]:
+        if offset == 20:
+            tried = adopt(world, table, dry_run=True, offsets=None, timestamp=time)
+            assert dict(tried.offsets) == {"0": 20}
+        else:
+            refused(world, table, f"has 20 rows .* the log has {offset} rows? with", offsets=None, timestamp=time)
+
+
+@pytest.mark.parametrize("more", [{"offsets": None}, {"timestamp": datetime(2026, 1, 1, tzinfo=UTC)}], ids=["neither", "both"])
+def test_either_offsets_or_a_timestamp_is_required(world: LakeWorld, more: dict[str, Any]) -> None:
+    table = source(world)
+    pipeline(world, "sales.orders", rows(*range(20)))
+    with pytest.raises(errors.InvalidArgument, match="either offsets or a timestamp"):
+        adopt(world, table, **more)
+
+
+def test_a_time_before_the_log_is_refused(world: LakeWorld) -> None:
+    table = with_a_cut_log(world)
+    time = datetime(2020, 1, 1, tzinfo=UTC)
+    assert "State offsets" in refused(world, table, "no record from before 2020-01-01", offsets=None, timestamp=time, accept_unproved=True)
 
 
 def with_a_cut_log(world: LakeWorld) -> TableInfo:

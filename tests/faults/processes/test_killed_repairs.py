@@ -10,10 +10,13 @@ import pytest
 
 from support.faulty.deployment import ENDED_SECONDS, ORDERS, FaultyDeployment
 from support.lake_kinds.kinds import ICEBERG
+from support.running.cluster_of_processes import SCHEMA, rows
 from support.running.processes import wait_for
 from tiering import crash_points
 from tiering.client import LakewardClient
 from tiering.errors import LakewardError
+from tiering.model.tables import TablePath
+from tiering.procedures.adopt_table import AdoptTableResult
 
 BEFORE_A_SWEEP_MS = 0
 """No guard: what a dead round left may go at once."""
@@ -53,6 +56,31 @@ def test_a_coordinator_killed_in_a_sweep_deletes_the_rest_when_it_is_called_agai
     assert result.error is None
     assert not dead_files(scene)
     scene.settle()
+
+
+@pytest.mark.in_turn("point")
+@pytest.mark.parametrize("point", crash_points.IN_ADOPTION)
+def test_a_coordinator_killed_in_an_adoption_completes_it_with_the_same_call(scene: FaultyDeployment, point: str) -> None:
+    scene.write()
+    lake, legacy = scene.by_hand(ICEBERG), TablePath("legacy", "orders")
+    lake.create(legacy, SCHEMA)
+    lake.append(legacy, rows(0, scene.written), {})
+    offsets = {str(bucket): offset for bucket, offset in scene._ends(ORDERS).items()}
+
+    def call(client: LakewardClient) -> AdoptTableResult:
+        return client.adopt_table(ORDERS, str(legacy), offsets, idempotency_key="once")
+
+    dying(scene, point, call)
+    with scene.client() as client:
+        result = call(client)
+        assert call(client) == result
+    assert result.outcome in ("adopted", "already_adopted")
+    assert lake.tables("legacy") == []
+    scene.write()
+    scene.start_inline_tierer("only")
+    scene.wait_tiered(ORDERS)
+    assert sorted(lake.rows(ORDERS)["id"].to_pylist()) == list(range(scene.written))
+    scene.validate(ORDERS)
 
 
 @pytest.mark.soak

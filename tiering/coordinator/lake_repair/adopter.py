@@ -21,7 +21,15 @@ from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.next_action import CatalogNames, repair_of, repair_statement
 from tiering.coordinator.decisions.reconciliation import ADOPT_TABLE, ReconciledCommit
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RepairKind, to_text
-from tiering.coordinator.lake_repair.adoption import Adoption, adoption, check_in_log, check_proved, check_untiered, stated_offsets
+from tiering.coordinator.lake_repair.adoption import (
+    Adoption,
+    adoption,
+    check_in_log,
+    check_proved,
+    check_untiered,
+    offsets_at,
+    stated_offsets,
+)
 from tiering.coordinator.lake_repair.decision import Decision, Inspection, partitions_of
 from tiering.coordinator.lake_repair.reconciler import LAKE_CATALOG, Reconciler
 from tiering.lake.base import LakeView
@@ -167,12 +175,14 @@ class Adopter:
             )
 
     def _offsets(self, request: AdoptTable, inspection: Inspection) -> dict[BucketKey, int]:
-        if request.offsets is None:
-            raise errors.InvalidArgument("the argument 'offsets' of sys.adopt_table is required")
-        log = inspection.situation.log
-        offsets = stated_offsets(request.offsets, log)
-        check_in_log(offsets, log, inspection.info.path)
-        return offsets
+        log, info = inspection.situation.log, inspection.info
+        if request.offsets is not None and request.timestamp is None:
+            offsets = stated_offsets(request.offsets, log)
+            check_in_log(offsets, log, info.path)
+            return offsets
+        if request.timestamp is None or request.offsets is not None:
+            raise errors.InvalidArgument("sys.adopt_table takes either offsets or a timestamp")
+        return offsets_at(request.timestamp, log, partial(self._parts.cluster.oldest_timestamps, info), info.path)
 
     def _compared(self, inspection: Inspection, view: LakeView, offsets: dict[BucketKey, int]) -> Adoption:
         """Compares the live rows with the log. Raises CannotReconcile for a difference, and for files that cannot be read."""

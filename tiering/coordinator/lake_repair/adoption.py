@@ -9,8 +9,9 @@ All functions raise CannotReconcile, or InvalidArgument for stated offsets that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tiering.counts import counted
 from tiering.errors import CannotReconcile, InvalidArgument
@@ -82,6 +83,34 @@ def stated_offsets(texts: Mapping[str, int], log: Log) -> dict[BucketKey, int]:
             f"offsets: bucket {missing[0]} is missing, and its log has records", hint="State 0 for a bucket of which the lake has no row."
         )
     return {bucket: offsets.get(bucket, 0) for bucket in log}
+
+
+def offsets_at(
+    timestamp: datetime, log: Log, oldest_timestamps: Callable[[Offsets], Mapping[BucketKey, datetime]], path: TablePath
+) -> dict[BucketKey, int]:
+    """Returns per bucket the offset of the first record that was committed at or after `timestamp`, or the end of the log.
+
+    It is found by bisection, because commit times only grow with offsets. `oldest_timestamps` as in `LogOffsets`.
+    """
+    low = {bucket: bounds.log_start for bucket, bounds in log.items()}
+    high = {bucket: bounds.log_end for bucket, bounds in log.items()}
+    while middle := {bucket: (low[bucket] + high[bucket]) // 2 for bucket in log if low[bucket] < high[bucket]}:
+        times = oldest_timestamps(middle)
+        for bucket, offset in middle.items():
+            if bucket not in times or times[bucket] >= timestamp:
+                high[bucket] = offset
+            else:
+                low[bucket] = offset + 1
+    for bucket, offset in low.items():
+        if 0 < offset == log[bucket].log_start:
+            raise CannotReconcile(
+                f"bucket {bucket}: the log of {path} has no record from before {timestamp:%Y-%m-%d %H:%M:%S} UTC: it begins at {offset}, "
+                "and does not show whether records before it are missing in the lake",
+                hint="State offsets instead of a timestamp.",
+                table_path=path,
+                bucket=bucket,
+            )
+    return low
 
 
 def check_in_log(offsets: Offsets, log: Log, path: TablePath) -> None:
