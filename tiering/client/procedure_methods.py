@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
 from tiering.model.tables import TablePath
 from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
 from tiering.procedures.adopt_table import AdoptTable
+from tiering.procedures.backfill_table import BackfillTable
 from tiering.procedures.base import CallRequest, ResultT
 from tiering.procedures.cancel_tiering import CancelTiering
 from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease
@@ -106,6 +107,7 @@ class ProcedureMethods:
 
     acquire_kv_snapshot_lease = lease_table_method(AcquireKvSnapshotLease)
     adopt_table = table_method(AdoptTable)
+    backfill_table = table_method(BackfillTable)
     cancel_tiering = method(CancelTiering)
     drop_kv_snapshot_lease = method(DropKvSnapshotLease)
     expire_snapshots = table_method(ExpireSnapshots)

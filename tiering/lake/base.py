@@ -148,6 +148,8 @@ class WriterInitContext:
     replaces: bool = False
     """Whether all rows of a primary-key bucket in the lake are removed, because the bucket begins with a KV snapshot that has all its rows
     (`planning.plan_splits.replaced_buckets`)."""
+    is_backfill: bool = False
+    """Whether the rows are no records of the log (`proof.backfilled_rows`)."""
 
 
 @dataclass(frozen=True)

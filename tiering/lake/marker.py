@@ -13,6 +13,7 @@ markers have equal text. Optional keys, in the same form:
     skipped_traces   [bucket, offset, trace, ...], for skipped records with a trace
     left_out         [bucket, start, stop, bucket, start, stop, ...], after `CALL sys.reconcile_lake(..., 'accept')` of a log that was cut
     archives         a list of partition ids, for a partitioned primary-key table
+    backfills        a list of `Backfill.to_plain`, after `CALL sys.backfill_table`
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 import zstandard
 
 from tiering.errors import MarkerCorrupt
+from tiering.lake.proof.backfilled_rows import Backfill
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import Run, merged
 from tiering.model.tables import BucketKey, SkippedRecords
@@ -85,6 +87,8 @@ class Marker:
     archives: frozenset[int] | None = None
     """Living partitions whose name had rows in the lake before any of their buckets was tiered. Usually these are rows of a dropped
     partition. None = not recorded, as in a marker of an older version or of a table that needs no such record."""
+    backfills: tuple[Backfill, ...] = ()
+    """The backfills of a log table whose rows the lake table has, the oldest first."""
 
     @property
     def ends(self) -> dict[BucketKey, int]:
@@ -160,6 +164,8 @@ def _to_json(marker: Marker) -> str:
     document |= {key: groups for key, groups in optional.items() if groups}
     if marker.archives is not None:
         document["archives"] = sorted(marker.archives)
+    if marker.backfills:
+        document["backfills"] = [backfill.to_plain() for backfill in marker.backfills]
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -190,6 +196,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
             left_out=_left_out(document.get("left_out", [])),
             archives=frozenset(map(_number, document["archives"])) if "archives" in document else None,
+            backfills=tuple(map(Backfill.of_plain, document.get("backfills", []))),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tiering.cluster.shared_lake import log_rows
 from tiering.counts import counted
 from tiering.lake.file_lists import FileLists, ReadableLake
+from tiering.lake.proof.backfilled_rows import backfilled_in
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import FileFooter, Run, merged, runs_text, sum_of, without
 from tiering.lake.proof.row_checksum import MODULUS, row_checksum
@@ -26,7 +27,14 @@ from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.model.tables import BUCKET_COLUMN, TableType
 from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.clean_footers import FileFacts
-from tiering.validate.clean_ledger import chain_problem, check_scope, may_have_former_rows, rewritten_scopes
+from tiering.validate.clean_ledger import (
+    chain_problem,
+    check_scope,
+    may_have_former_rows,
+    report_missing,
+    rewritten_scopes,
+    set_backfilled_apart,
+)
 from tiering.validate.engine import IS_FORMER, Engine, Scope
 from tiering.validate.former import older_rows_text
 from tiering.validate.lake_view import PLACE_COLUMN
@@ -64,8 +72,11 @@ def _set_former_apart(engine: Engine, report: Report) -> None:
 
 
 def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Report, level: Level) -> None:
-    scopes = rewritten_scopes(engine, subject.bucket_ranges)
     proofs = {} if subject.marker is None else subject.marker.proofs
+    in_marker = () if subject.marker is None else subject.marker.backfills
+    backfills = set_backfilled_apart(engine, in_marker, report, level, _checksum)
+    scopes = rewritten_scopes(engine, subject.bucket_ranges)
+    report_missing(backfills, scopes, report)
     whole = tuple(
         _with_gaps(engine, subject, report, bucket_range)
         for bucket_range in subject.bucket_ranges
@@ -80,7 +91,7 @@ def _check_log(lake: ReadableLake, engine: Engine, subject: Subject, report: Rep
         log_checks.check_rows(engine, report, whole, blocks)
     has_former_rows = cache(lambda: may_have_former_rows(lake, subject))  # markers are read once, and only if a check needs them
     for scope in scopes:
-        check_scope(engine, report, scope, proofs, level, has_former_rows)
+        check_scope(engine, report, scope, proofs, level, has_former_rows, backfilled_in(backfills, scope.place, scope.bucket))
 
 
 def _with_gaps(engine: Engine, subject: Subject, report: Report, bucket_range: BucketRange) -> BucketRange:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import LakeFile
+from tiering.lake.proof.backfilled_rows import BackfillFooter, decode_backfill_footer
 from tiering.lake.proof.file_footer import PREFIX, FileFooter, FileIdentity, decode_footer
 from tiering.lake.schema.sql_text import text_literal
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey
@@ -20,6 +21,8 @@ OURS_COLUMN = f"{RESERVED_PREFIX}ours"
 SET_COLUMN = f"{RESERVED_PREFIX}set"
 """Column with the path of a row's file in a bucket with sorted files; NULL in other buckets. The offset of a row in a sorted file is one of
 the file's offsets, but not its own: each offset is given to one row, so that missing and doubled rows show."""
+BACKFILLED_COLUMN = f"{RESERVED_PREFIX}backfilled"
+"""Column that is true for a row in a file of a backfill that the marker names."""
 FILE_PREFIX = "lakeward-"
 FILES_AT_A_TIME = 1_000
 
@@ -27,11 +30,12 @@ FILES_AT_A_TIME = 1_000
 @dataclass(frozen=True)
 class FileFacts:
     """A live data file. `footer` is None if another program wrote the file, or if a file of Lakeward was changed. `problem`: what is wrong
-    with a file of Lakeward."""
+    with a file of Lakeward. `backfill` is the footer of a file that `CALL sys.backfill_table` wrote."""
 
     file: LakeFile
     footer: FileFooter | None = None
     problem: str | None = None
+    backfill: BackfillFooter | None = None
 
     @property
     def bucket(self) -> int | None:
@@ -53,9 +57,11 @@ def read_footers(run: RunQuery, files: Sequence[LakeFile], identity: FileIdentit
 def _facts(file: LakeFile, metadata: dict[str, str], identity: FileIdentity) -> FileFacts:
     name = file.location.rpartition("/")[2]
     try:
-        footer = decode_footer(metadata)
+        footer, backfill = decode_footer(metadata), decode_backfill_footer(metadata)
     except ValueError as error:
         return FileFacts(file, problem=f"the footer of the file {file.path} cannot be read: {error}")
+    if backfill is not None and name.startswith(f"{FILE_PREFIX}{backfill.round_id}-"):
+        return FileFacts(file, backfill=backfill)
     if footer is None:
         is_ours = name.startswith(FILE_PREFIX)
         return FileFacts(
@@ -78,17 +84,21 @@ def sorted_buckets(facts: Sequence[FileFacts]) -> frozenset[BucketKey]:
     return frozenset(fact.footer.bucket for fact in facts if fact.footer is not None and fact.footer.is_sorted)
 
 
-def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name: str) -> None:
-    """Makes the view `name` of `rows` with `__bucket`, `__offset` (NULL if no footer has it), and this module's columns."""
-    run("CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, is_ours BOOLEAN, is_set BOOLEAN)", {})
+def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name: str, backfilled: Collection[str] = ()) -> None:
+    """Makes the view `name` of `rows` with `__bucket`, `__offset` (NULL if no footer has it), and this module's columns.
+
+    `backfilled` has the paths of files of backfills.
+    """
+    flags = "is_ours BOOLEAN, is_set BOOLEAN, is_backfilled BOOLEAN"
+    run(f"CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, {flags})", {})
     run("CREATE TEMP TABLE file_runs (path VARCHAR, first BIGINT, stop BIGINT, start BIGINT)", {})
-    places: list[tuple[str, int | None, int | None, bool, bool]] = []
+    places: list[tuple[str, int | None, int | None, bool, bool, bool]] = []
     runs: list[tuple[str, int, int, int]] = []
     with_sets = sorted_buckets(facts)
     for fact in {fact.file.path: fact for fact in facts}.values():  # a file that is listed twice is read twice
         partition_id = None if fact.footer is None else fact.footer.bucket.partition_id
         is_set = fact.footer is not None and fact.footer.bucket in with_sets
-        places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None, is_set))
+        places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None, is_set, fact.file.path in backfilled))
         first = 0
         for start, stop in () if fact.footer is None else fact.footer.runs:
             runs.append((fact.file.path, first, first + stop - start, start))
@@ -101,7 +111,7 @@ def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name:
     run(
         f"CREATE TEMP VIEW {name} AS SELECT r.* EXCLUDE ({FILE_COLUMN}, {ROW_COLUMN}), f.bucket AS {BUCKET_COLUMN}, "
         f"o.start + (r.{ROW_COLUMN} - o.first) AS {OFFSET_COLUMN}, f.partition_id AS {PARTITION_COLUMN}, f.is_ours AS {OURS_COLUMN}, "
-        f"CASE WHEN f.is_set THEN f.path END AS {SET_COLUMN} "
+        f"CASE WHEN f.is_set THEN f.path END AS {SET_COLUMN}, f.is_backfilled AS {BACKFILLED_COLUMN} "
         f"FROM {rows} AS r JOIN file_facts AS f ON f.path = r.{FILE_COLUMN} "
         f"LEFT JOIN file_runs AS o ON o.path = r.{FILE_COLUMN} AND r.{ROW_COLUMN} >= o.first AND r.{ROW_COLUMN} < o.stop",
         {},

@@ -3,15 +3,22 @@
 The marker has the totals of the rows that rounds wrote (`tiering.lake.proof.bucket_proof`): their number and checksum per bucket. Files of
 other programs do not have the offsets of their rows, and in an unbucketed table not even the bucket. Then all buckets of the partition are
 one scope.
+
+Rows that `CALL sys.backfill_table` copied have no offsets either. The marker counts them, and their files have footers of their own.
+As long as these files have exactly the rows of the marker's backfills, the rows are left out of all other checks. If another program
+rewrote some of the files, the totals include the rows.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from tiering.counts import counted
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
+from tiering.lake.proof.backfilled_rows import Backfill, backfilled_in
 from tiering.lake.proof.bucket_proof import BucketProof, Proofs, chain_link
 from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import sum_of
@@ -20,7 +27,7 @@ from tiering.lake.rules.history import is_foreign_tiering
 from tiering.lake.schema.sql_text import quoted
 from tiering.model.schema.field_ids import all_fields, last_field_id
 from tiering.model.tables import BUCKET_COLUMN
-from tiering.validate.clean_footers import OURS_COLUMN
+from tiering.validate.clean_footers import OURS_COLUMN, FileFacts
 from tiering.validate.engine import Engine, Scope
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.log_checks import count_details
@@ -28,6 +35,7 @@ from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import BucketRange, Subject
 
+NOTHING = RowSum()
 BY_LEDGER = "another program rewrote files of it, whose rows have no offsets: proved by the number of rows and their checksum"
 LONGEST_CHAIN = 1_000
 """Most markers that are compared: each is read from its own snapshot."""
@@ -45,22 +53,32 @@ def rewritten_scopes(engine: Engine, bucket_ranges: Sequence[BucketRange]) -> li
 
 
 def check_scope(
-    engine: Engine, report: Report, scope: Scope, proofs: Proofs, level: Level, may_have_former_rows: Callable[[], bool]
+    engine: Engine,
+    report: Report,
+    scope: Scope,
+    proofs: Proofs,
+    level: Level,
+    may_have_former_rows: Callable[[], bool],
+    backfilled: RowSum = NOTHING,
 ) -> None:
     """Compares the scope's rows with the totals in the marker, and at level rows with the log, as far as the log is complete.
 
-    `may_have_former_rows`: whether there may have been another partition under the name of one that is there.
+    `may_have_former_rows`: whether there may have been another partition under the name of one that is there. `backfilled`: the rows of
+    backfills in the scope, which are subtracted from those of the lake.
     """
     members = scope.members
     bucket_proofs = [proofs.get(bucket_range.bucket) for bucket_range in members]
     [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {scope.condition}", scope.parameters)
-    if not members or not all(_is_counted(bucket_range, proof) for bucket_range, proof in zip(members, bucket_proofs, strict=True)):
+    rows -= backfilled.rows
+    if not (members or backfilled.rows) or not all(
+        _is_counted(bucket_range, proof) for bucket_range, proof in zip(members, bucket_proofs, strict=True)
+    ):
         if (
             level.depth >= Level.ROWS.depth
             and members
             and all(bucket_range.readable == (bucket_range.start, bucket_range.tiered) for bucket_range in members)
         ):
-            _compare_with_log(engine, report, scope, rows, may_have_former_rows)
+            _compare_with_log(engine, report, scope, rows, may_have_former_rows, backfilled)
             return
         report.add("rows", scope.name, None, None, rows, "another program wrote files of it, and the marker does not count all of its rows")
         return
@@ -70,20 +88,24 @@ def check_scope(
         report.add("rows", scope.name, None, expected, rows, _too_many_or_former(expected, rows))
         return
     details = BY_LEDGER if difference is None else f"{difference}; {BY_LEDGER}"
+    if backfilled.rows:
+        details = f"{details}; without {counted(backfilled.rows, 'row')} that CALL sys.backfill_table copied"
     report.add("rows", scope.name, rows == expected, expected, rows, details)
     if level.depth >= Level.ROWS.depth:
         in_marker = sum_of(proof.checksum for proof in bucket_proofs if proof is not None)
-        _compare_checksums(engine, report, scope, _checksum_of_lake(engine, scope), in_marker)
+        _compare_checksums(engine, report, scope, _checksum_of_lake(engine, scope, backfilled), in_marker)
 
 
-def _compare_with_log(engine: Engine, report: Report, scope: Scope, rows: int, may_have_former_rows: Callable[[], bool]) -> None:
+def _compare_with_log(
+    engine: Engine, report: Report, scope: Scope, rows: int, may_have_former_rows: Callable[[], bool], backfilled: RowSum
+) -> None:
     """Compares rows with the log if the marker does not count all of them, such as rows of another tiering service, and the log has all of
     them."""
     in_log = sum((_sum_of_log(engine, bucket_range) for bucket_range in scope.members), RowSum())
     if rows > in_log.rows and scope.place and may_have_former_rows():
         report.add("rows", scope.name, None, in_log.rows, rows, _too_many_or_former(in_log.rows, rows))
         return
-    in_lake = _checksum_of_lake(engine, scope)
+    in_lake = _checksum_of_lake(engine, scope, backfilled)
     text = "by the log alone: another program wrote files of it, and the marker does not count all of its rows"
     report.add("rows", scope.name, rows == in_log.rows, in_log.rows, rows, text)
     report.add("values", scope.name, in_lake == in_log.checksum, f"{in_log.checksum:016x}", f"{in_lake:016x}", text)
@@ -99,10 +121,11 @@ def _sum_of_log(engine: Engine, bucket_range: BucketRange) -> RowSum:
     return sum((RowSum(batch.num_rows, row_checksum(batch, names)) for batch in engine.log_batches(bucket_range)), RowSum())
 
 
-def _checksum_of_lake(engine: Engine, scope: Scope) -> int:
+def _checksum_of_lake(engine: Engine, scope: Scope, backfilled: RowSum) -> int:
+    """Returns the checksum of the scope's rows in the lake without the backfilled ones."""
     own, names = ", ".join(quoted(name) for name in engine.own_columns), engine.proof_names
     rows = engine.batches(f"SELECT {own} FROM lake WHERE {scope.condition}", scope.parameters)
-    return sum_of(row_checksum(batch, names) for batch in rows)
+    return sum_of([-backfilled.checksum, *(row_checksum(batch, names) for batch in rows)])
 
 
 def _has_dropped_columns(engine: Engine) -> bool:
@@ -192,3 +215,53 @@ def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> s
         if all(other.proofs.get(bucket) != proof for other in others):  # else a reconciliation went back to the offset of that marker
             return f"the marker of round {marker.round_id} does not go on from that of round {marker.base_round_id} in bucket {bucket}"
     return None
+
+
+def set_backfilled_apart(
+    engine: Engine, backfills: Sequence[Backfill], report: Report, level: Level, checksum: Callable[[Engine, FileFacts], int]
+) -> Sequence[Backfill]:
+    """Reports the backfilled rows and removes them from the view `lake`.
+
+    Returns the backfills that the totals have to include: none, or all if files of them were rewritten.
+    """
+    if not backfills:
+        return ()
+    in_footers: defaultdict[str, RowSum] = defaultdict(RowSum)
+    for facts in engine.backfilled:
+        assert facts.backfill is not None
+        in_footers[facts.file.place or ""] += facts.backfill.sums
+    live = dict(engine.rows(f"SELECT {PLACE_COLUMN}, count(*) FROM backfilled_rows GROUP BY ALL"))
+    names = sorted({part.partition_name for backfill in backfills for part in backfill.buckets})
+    expected = {name: backfilled_in(backfills, name, None) for name in names}
+    is_whole = all(expected[name] == in_footers[name] and live.get(name, 0) == expected[name].rows for name in names)
+    if not is_whole or in_footers.keys() - expected.keys():
+        engine.count_backfilled()
+        return backfills
+    proved = engine.backfilled if level.depth >= Level.ROWS.depth else ()
+    wrong = [facts.file.path for facts in proved if not _has_own_rows(engine, facts, checksum)]
+    for name in names:
+        texts = [_text(backfill, name) for backfill in backfills if backfilled_in([backfill], name, None).rows]
+        report.add("backfilled", name or "table", True, expected[name].rows, live[name], "; ".join(texts))
+    if wrong:
+        report.add("values", "table", False, details=f"the file {wrong[0]} has other rows than were backfilled into it")
+    return ()
+
+
+def _has_own_rows(engine: Engine, facts: FileFacts, checksum: Callable[[Engine, FileFacts], int]) -> bool:
+    assert facts.backfill is not None
+    return checksum(engine, facts) == facts.backfill.sums.checksum
+
+
+def _text(backfill: Backfill, partition_name: str) -> str:
+    rows = backfilled_in([backfill], partition_name, None).rows
+    verb = "was" if rows == 1 else "were"
+    return f"{counted(rows, 'row')} {verb} backfilled from {backfill.source} (snapshot {backfill.source_snapshot_id})"
+
+
+def report_missing(backfills: Sequence[Backfill], scopes: Sequence[Scope], report: Report) -> None:
+    """Reports backfilled rows of buckets that have no row which a round did not write."""
+    for place in sorted({(part.partition_name, part.bucket_id) for backfill in backfills for part in backfill.buckets}):
+        rows = backfilled_in(backfills, *place).rows
+        if rows and not any(scope.has(*place) for scope in scopes):
+            text = f"{counted(rows, 'row')} that CALL sys.backfill_table copied {'is' if rows == 1 else 'are'} missing"
+            report.add("backfilled", f"{place[0]}/{place[1]}" if place[0] else str(place[1]), False, rows, 0, text)

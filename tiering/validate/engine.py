@@ -23,7 +23,15 @@ from tiering.library_guards.duckdb_guard import lock
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, BucketKey, TableInfo, TableType
-from tiering.validate.clean_footers import OURS_COLUMN, PARTITION_COLUMN, FileFacts, make_footer_view, read_footers, sorted_buckets
+from tiering.validate.clean_footers import (
+    BACKFILLED_COLUMN,
+    OURS_COLUMN,
+    PARTITION_COLUMN,
+    FileFacts,
+    make_footer_view,
+    read_footers,
+    sorted_buckets,
+)
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
 from tiering.validate.subject import BucketRange, Subject
@@ -97,6 +105,9 @@ class Engine:
         self._types = self._declared_types()
         self.footers = self._read_footers()
         self.sorted_buckets = sorted_buckets(self.footers)
+        rounds = set[str]() if subject.marker is None else {backfill.round_id for backfill in subject.marker.backfills}
+        self.backfilled = [facts for facts in self.footers if facts.backfill is not None and facts.backfill.round_id in rounds]
+        """The files of the marker's backfills. The view `backfilled_rows` has their rows."""
         self._make_views()
 
     @property
@@ -190,6 +201,11 @@ class Engine:
             f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
         )
 
+    def count_backfilled(self) -> None:
+        """Adds the rows of backfills to the view `lake` of a clean table."""
+        if self._subject.files.data:
+            self.rows(f"CREATE OR REPLACE TEMP VIEW lake_rows AS SELECT * EXCLUDE ({BACKFILLED_COLUMN}) FROM all_rows")
+
     def set_apart(self, bucket_range: BucketRange, before: object | None, first: int) -> None:
         """Removes the rows of a bucket from offset `first` on with a time before `before` (None = any time) from the view `lake`."""
         partition, bucket = bucket_range.place
@@ -228,12 +244,15 @@ class Engine:
             present = make_lake_view(self.rows, self.table, files, self._types, name, self.layout, fields)
             self._types |= {name: present[name] for name in self._types if name in present}
             if is_clean:
-                make_footer_view(self.rows, self.footers, "lake_file_rows", "lake_rows")
+                make_footer_view(self.rows, self.footers, "lake_file_rows", "all_rows", {facts.file.path for facts in self.backfilled})
+                for view, condition in (("lake_rows", f"NOT {BACKFILLED_COLUMN}"), ("backfilled_rows", BACKFILLED_COLUMN)):
+                    self.rows(f"CREATE TEMP VIEW {view} AS SELECT * EXCLUDE ({BACKFILLED_COLUMN}) FROM all_rows WHERE {condition}")
         else:
             self._connection.register("nothing", self.table.lake_schema().empty_table())
             names = {name: quoted(name) for name in self.table.schema.names}
             more = f"{place_of(self.table, names)} AS {PLACE_COLUMN}, NULL::BIGINT AS {PARTITION_COLUMN}, TRUE AS {OURS_COLUMN}"
             self.rows(f"CREATE TEMP VIEW lake_rows AS SELECT *, {more} FROM nothing")
+            self.rows("CREATE TEMP VIEW backfilled_rows AS SELECT * FROM lake_rows")
         if is_clean:
             self._make_living()
         self.rows(f"CREATE TEMP TABLE apart (place VARCHAR, bucket INTEGER, before {self._types[TIMESTAMP_COLUMN]}, first BIGINT)")

@@ -47,6 +47,7 @@ RUNNING = "the running round"
 ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "acquire_kv_snapshot_lease": ({"lease_id": "new", "table": "sales.planes"}, {"lease_id": "another"}),
     "adopt_table": ({"table": "sales.adopted", "lake_table": "sales.adopted", "offsets": {"0": 5, "1": 5}}, {"offsets": {"0": 4, "1": 5}}),
+    "backfill_table": ({"table": "sales.clean", "source_table": "archive.clean"}, {"source_table": "archive.other"}),
     "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
     "drop_kv_snapshot_lease": ({"lease_id": "held"}, {"lease_id": "another"}),
     "expire_snapshots": ({"table": "sales.upkept", "retain_last": 1, "wait": False}, {"retain_last": 2}),
@@ -82,6 +83,7 @@ CHANGING = [procedure.name for procedure in default_registry().procedures if pro
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path)
     leave_orphans(lake_world, tmp_path)
+    leave_history(lake_world)
     orders = lake_world.table("orders")
     for number in range(2):
         lake_world.append(orders, number * 20, 20)
@@ -109,6 +111,14 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     older_write(lake_world.storage, lake_world.primary_key_table("stuck", 1, stuck).path, refused, 0)
     yield lake_world
     lake_world.close()
+
+
+def leave_history(world: LakeWorld) -> None:
+    """A lake table with older rows of a clean table, which is not due for a long time."""
+    table, history = world.table("clean", datalake_layout="clean", datalake_freshness="100 d"), TablePath("archive", "clean")
+    world.lake.ensure_table(table)
+    world.by_hand.create(history, SCHEMA)
+    world.by_hand.append(history, pa.table({"id": [-1], "text": ["old"]}, schema=SCHEMA), {})
 
 
 def leave_orphans(world: LakeWorld, folder: Path) -> None:

@@ -21,22 +21,23 @@ from tiering.model.splits import BacklogCause
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey
 
-ADOPT_TABLE = "adopt_table"
-"""The action of a commit of `CALL sys.adopt_table`; the other actions are those of `reconcile_lake`."""
+ADOPT_TABLE, BACKFILL_TABLE = "adopt_table", "backfill_table"
+"""The actions of commits of these procedures; the other actions are those of `reconcile_lake`."""
 
 
 def _statement(action: str) -> str:
     """Returns the procedure with its action, for events and for the ledger."""
-    return ADOPT_TABLE if action == ADOPT_TABLE else f"{_procedure(action)}({action})"
+    return action if action == procedure_of(action) else f"{procedure_of(action)}({action})"
 
 
-def _procedure(action: str) -> str:
-    return ADOPT_TABLE if action == ADOPT_TABLE else "reconcile_lake"
+def procedure_of(action: str) -> str:
+    """Returns the procedure that makes commits with this action."""
+    return action if action in (ADOPT_TABLE, BACKFILL_TABLE) else "reconcile_lake"
 
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """A commit of `reconcile_lake` or `adopt_table` before it is sent. `offsets` are its marker's tiered offsets.
+    """A commit of one of these procedures before it is sent. `offsets` are its marker's tiered offsets.
 
     `records_left_out` None: unknown. `left_out`: ranges of records that neither log nor lake have.
     """
@@ -84,7 +85,7 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
     If this process dies now, the table continues by itself after the service timeout. Raises CannotReconcile while a granted round is open.
     """
     check_no_open_grant(record)
-    order = f"{_procedure(reconciliation.action)} of {ctx.principal}"
+    order = f"{procedure_of(reconciliation.action)} of {ctx.principal}"
     change = give_way(ctx, Change(record), order)
     record = change.record
     if record.running is not None:

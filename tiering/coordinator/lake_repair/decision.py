@@ -13,10 +13,11 @@ from tiering.cluster.shared_lake import empty_in_log, log_rows, recorded_by_clus
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import lake_acks
 from tiering.coordinator.decisions.records import TableRecord, to_text
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeView, WriteResult
 from tiering.lake.foreign import CleanRows, LogRows
 from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, LiveRowSums, PartitionRows, Removal
 from tiering.lake.marker import LeftOut, Marker, TieredRange
+from tiering.lake.proof.backfilled_rows import Backfill
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.rules.archived_rows import archived_rows, kept_archives
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -82,6 +83,14 @@ class Inspection:
 
 
 @dataclass(frozen=True)
+class BackfillFiles:
+    """The files of a backfill, which carry its round id, before their commit. `results` say that no offset moves."""
+
+    backfill: Backfill
+    results: tuple[WriteResult, ...]
+
+
+@dataclass(frozen=True)
 class Decision:
     """Where tiering should continue, and how many records that leaves out (None if unknown)."""
 
@@ -96,6 +105,8 @@ class Decision:
     """The records that the log of a log table no longer has, and that the lake never gets."""
     adopted: Mapping[BucketKey, BucketProof] | None = None
     """For `adopt_table`, the proofs of buckets whose rows are those of the log, without a chain. None for other calls."""
+    written: BackfillFiles | None = None
+    """The files that the commit adds, for `backfill_table`."""
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -352,6 +363,14 @@ class Decider:
             archived = min(archived, max(0, record.records - (lake_acks.tiered_of(record, living) if is_log else 0)))
         row_sums = self.archived_rows(inspection, view) if archived and view is not None else 0
         return archived if row_sums is None else max(0, archived - row_sums)
+
+    def backfills(self, inspection: Inspection, decision: Decision) -> tuple[Backfill, ...]:
+        """Returns the backfills whose rows the lake table has after the commit: those of the marker that proves its rows, or on which the
+        head builds, and that of the commit."""
+        survey = inspection.situation.survey
+        base = decision.proved_by or survey.head_marker
+        former = () if base is None or base.lake_table_uuid != survey.view.table_uuid else base.backfills
+        return former if decision.written is None else (*former, decision.written.backfill)
 
     def maintenance(self, record: TableRecord) -> LakeMaintenance:
         """Returns the table's lake. Raises CannotReconcile for a format without the necessary reads."""

@@ -277,7 +277,7 @@ class Reconciler:
             ctx = self._table_records.context(request.caller)
             claimed = Reconciliation(
                 action,
-                ctx.new_round_id,
+                ctx.new_round_id if decision.written is None else decision.written.backfill.round_id,
                 view.table_uuid,
                 base_round,
                 view.tiered,
@@ -292,7 +292,7 @@ class Reconciler:
         marker = self._marker(inspection, decision, claimed, row.tiering_epoch)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         view = view if prepare is None else self._prepared(info, marker, prepare, view)
-        self._send(inspection, view, marker, decision.removal)
+        self._send(inspection, view, marker, decision)
         crash_points.reach(crash_points.RECONCILE_SENT)
         return self._settle(request, info, row, self._read_again(inspection, row), answer, decision.records_removed)
 
@@ -306,6 +306,10 @@ class Reconciler:
     def _marker(self, inspection: Inspection, decision: Decision, claimed: Reconciliation, epoch: int) -> Marker:
         """Returns the marker of the new commit."""
         view, expected, ranges = inspection.situation.survey.view, inspection.situation.expected, decision.ranges
+        backfills = self.decider.backfills(inspection, decision)
+        if decision.written is not None and view.marker is not None:  # a backfill changes nothing else
+            base = view.marker
+            return replace(base, round_id=claimed.round_id, tiering_epoch=epoch, base_round_id=base.round_id, backfills=backfills)
         tiered = {bucket: at.tiered for bucket, at in ranges.items()}
         return Marker(
             expected.cluster_id,
@@ -319,6 +323,7 @@ class Reconciler:
             skipped=next_skipped({} if view.marker is None else view.marker.skipped, expected.skipped, tiered, ranges),
             left_out=next_left_out({} if view.marker is None else view.marker.left_out, ranges, decision.left_out),
             archives=self.decider.archives(inspection, ranges),
+            backfills=backfills,
         )
 
     def _settle(
@@ -384,14 +389,15 @@ class Reconciler:
             results.append(result)
         return tuple(results)
 
-    def _send(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
+    def _send(self, inspection: Inspection, base: LakeView, marker: Marker, decision: Decision) -> None:
         """Sends one request. Its outcome is read from the lake, whatever the answer. Raises UnknownTable if the table was recreated."""
         try:
             self._check_current(inspection.info)
             properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
             # A repair removes no snapshot, because its user may still want to return to one.
             factory = self._lake(inspection.record).tiering_factory(replace(inspection.info, snapshot_retention=None))
-            committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
+            added = () if decision.written is None else decision.written.results
+            committable = Committable(marker.round_id, (*self._removing(inspection, base, marker, decision.removal), *added))
             factory.create_committer().commit(committable, base, marker, properties)
         except errors.CommitOutcomeUnknown:
             return
@@ -417,9 +423,10 @@ class Reconciler:
         if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:
             with self._table_records.changing():
                 self._table_records.put(reconciliation.abandoned(self._record(inspection.info), row, CommitState.UNKNOWN))
+            procedure = reconciliation.procedure_of(row.reconcile_action or "")
             raise errors.CommitOutcomeUnknown(
-                f"the lake table {inspection.info.path} was changed by another user meanwhile, or does not answer: it was not reconciled",
-                hint="CALL sys.reconcile_lake again: it reads the lake again.",
+                f"the lake table {inspection.info.path} was changed by another user meanwhile, or does not answer: it was not changed",
+                hint=f"CALL sys.{procedure} again: it reads the lake again.",
                 table_path=inspection.info.path,
                 round_id=row.round_id,
             )

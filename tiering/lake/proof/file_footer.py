@@ -41,6 +41,8 @@ ORDER_KEY = "lakeward.order"
 ROWS_KEY = "lakeward.rows"
 CHECKSUM_KEY = "lakeward.checksum"
 FOLDED_KEY = "lakeward.folded"
+BACKFILL_KEY = "lakeward.backfill"
+"""Only in the footers of backfilled files, which `proof.backfilled_rows` describes."""
 
 SORTED = "sorted"
 MOST_PLAIN_RUNS = 256
@@ -62,7 +64,8 @@ Run = tuple[int, int]
 class FileFooter:
     """The values of a footer. `runs` is empty for a file of a primary-key table. `changes` is None for a file of a log table. `folded` is
     None unless a merge of sorted runs wrote the file, or a rewrite without columns that the lake table dropped. `is_sorted`: `runs` are the
-    offsets of all rows together, and the position of a row does not tell its offset."""
+    offsets of all rows together, and the position of a row does not tell its offset. `is_backfill`: its rows are no records of the log, and
+    nothing but `proof.backfilled_rows` reads the footer."""
 
     table_id: int
     lake_table_uuid: str
@@ -74,6 +77,7 @@ class FileFooter:
     changes: Run | None = None
     folded: int | None = None
     is_sorted: bool = False
+    is_backfill: bool = False
 
     @property
     def written_checksum(self) -> int:
@@ -83,6 +87,9 @@ class FileFooter:
 
 def encode_footer(footer: FileFooter) -> dict[str, str]:
     """Returns the footer as key-value metadata. Equal footers give equal texts."""
+    if footer.is_backfill:
+        identity = {BACKFILL_KEY: footer.round_id, TABLE_KEY: f"{footer.table_id}/{footer.lake_table_uuid}"}
+        return {**identity, ROWS_KEY: str(footer.rows), CHECKSUM_KEY: f"v1:{footer.checksum:016x}"}
     offsets = {OFFSETS_KEY: offsets_text(footer.runs)} if footer.changes is None else {CHANGES_KEY: runs_text([footer.changes])}
     return {
         VERSION_KEY: NEWER_VERSION if footer.is_sorted or offsets.get(OFFSETS_KEY, "").startswith(COMPACT) else VERSION,
@@ -108,8 +115,8 @@ def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
         bucket, rows = BucketKey.parse(metadata[BUCKET_KEY]), int(metadata[ROWS_KEY])
         runs = parse_runs(metadata[OFFSETS_KEY], rows) if OFFSETS_KEY in metadata else ()
         changes = None if OFFSETS_KEY in metadata else _parse_run(metadata[CHANGES_KEY])
-        checksum = _parse_checksum(metadata[CHECKSUM_KEY])
-        folded = _parse_checksum(metadata[FOLDED_KEY]) if FOLDED_KEY in metadata else None
+        checksum = parse_checksum(metadata[CHECKSUM_KEY])
+        folded = parse_checksum(metadata[FOLDED_KEY]) if FOLDED_KEY in metadata else None
         is_sorted = _parse_order(metadata.get(ORDER_KEY))
         footer = FileFooter(int(table_id), uuid, metadata[ROUND_KEY], bucket, rows, checksum, runs, changes, folded, is_sorted)
     except KeyError as error:
@@ -119,7 +126,8 @@ def decode_footer(metadata: Mapping[str, str]) -> FileFooter | None:
     return footer
 
 
-def _parse_checksum(text: str) -> int:
+def parse_checksum(text: str) -> int:
+    """Returns the checksum of this text: `v1:` and 16 hexadecimal digits. Raises ValueError."""
     checksum = _CHECKSUM.fullmatch(text)
     if checksum is None:
         raise ValueError(f"its checksum is {text!r}")

@@ -5,6 +5,8 @@ the rows that rounds wrote to a bucket, sums their checksums, and names the offs
 of the table have the count and the checksum of the marker's buckets, they are exactly the rows that the marker names. So they have its
 offsets, and tiering can continue at its ends. Rows that a user deleted or added make the sums differ: then nothing is proved.
 
+Rows of backfills (`proof.backfilled_rows`) have no offsets either. The marker counts them apart, and both together must be the live rows.
+
 The reverse case is a marker whose ends are those of files, and of no earlier marker: for example after a roll-back of a branch whose
 newest files were removed, which ends where no round ended. The footers of the files tell their rows. So counts, checksum and empty ranges
 of the new proofs come from the files, and their chain continues the base's chain, as after a round.
@@ -19,6 +21,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.foreign import CleanRows
 from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.marker import Marker
+from tiering.lake.proof.backfilled_rows import BackfilledBucket
 from tiering.lake.proof.bucket_proof import BucketProof, chain_link
 from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.file_footer import without
@@ -48,7 +51,8 @@ def proving_markers(survey: LakeSurvey, buckets: Collection[BucketKey], recorded
         proofs = _proofs(marker, buckets)
         is_partitioned = any(bucket.partition_id is not None for bucket in marker.buckets)
         rows = None if is_partitioned else survey.view.records  # the lake's number includes rows of dropped partitions
-        if proofs is not None and rows in (None, sum(proof.rows for proof in proofs.values())):
+        backfilled = sum(backfill.sums.rows for backfill in marker.backfills)
+        if proofs is not None and rows in (None, sum(proof.rows for proof in proofs.values()) + backfilled):
             markers.append(marker)
     return markers
 
@@ -57,7 +61,7 @@ def proved_rows(markers: Sequence[Marker], places: Mapping[BucketKey, Place], li
     """Returns the offsets by the first of `markers` that proves the live rows of the table; None if none of them does."""
     for marker in markers:
         proofs = _proofs(marker, places.keys())
-        if proofs is not None and _are_equal(proofs, live_rows):
+        if proofs is not None and _are_equal(proofs, live_rows, _Backfilled.of(marker, places)):
             lake_rows = RowOffsets()
             for bucket, proof in proofs.items():
                 reached = marker.buckets[bucket]
@@ -82,15 +86,37 @@ def _proofs(marker: Marker, buckets: Collection[BucketKey]) -> dict[BucketKey, B
     return proofs
 
 
-def _are_equal(proofs: Mapping[BucketKey, BucketProof], live_rows: Sequence[CleanRows]) -> bool:
-    proved = set[BucketKey]()
+@dataclass(frozen=True)
+class _Backfilled:
+    """The backfilled rows of living partitions. `names`: their names by id."""
+
+    names: Mapping[int | None, str]
+    buckets: Sequence[BackfilledBucket]
+
+    @staticmethod
+    def of(marker: Marker, places: Mapping[BucketKey, Place]) -> _Backfilled:
+        names = {bucket.partition_id: name or "" for bucket, (name, _) in places.items()}
+        buckets = (part for backfill in marker.backfills for part in backfill.buckets)
+        return _Backfilled(names, [part for part in buckets if part.partition_name in names.values()])
+
+    def within(self, scope: CleanRows) -> list[BackfilledBucket]:
+        """Returns the buckets in the scope."""
+        name = self.names.get(scope.partition_id)
+        return [part for part in self.buckets if part.partition_name == name and scope.bucket_id in (None, part.bucket_id)]
+
+
+def _are_equal(proofs: Mapping[BucketKey, BucketProof], live_rows: Sequence[CleanRows], backfilled: _Backfilled) -> bool:
+    proved, proved_backfills = set[BucketKey](), list[BackfilledBucket]()
     for scope in live_rows:
         members = [bucket for bucket in proofs if scope.has(bucket)]
-        total = sum((RowSum(proofs[bucket].rows, proofs[bucket].checksum) for bucket in members), RowSum())
+        copied = backfilled.within(scope)
+        sums = [RowSum(proofs[bucket].rows, proofs[bucket].checksum) for bucket in members]
+        total = sum((*sums, *(part.sums for part in copied)), RowSum())
         if total != scope.sums.living:
             return False
         proved.update(members)
-    return all(bucket in proved or proof.rows == 0 for bucket, proof in proofs.items())
+        proved_backfills += copied
+    return len(proved_backfills) == len(backfilled.buckets) and all(bucket in proved or proof.rows == 0 for bucket, proof in proofs.items())
 
 
 def rebuilt_proofs(

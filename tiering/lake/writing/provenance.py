@@ -86,6 +86,7 @@ class Provenance:
             runs=runs,
             changes=self.changes,
             is_sorted=self.is_sorted,
+            is_backfill=context.is_backfill,
         )
 
     def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:
@@ -107,9 +108,13 @@ def _part(runs: list[Run], skipped: int, count: int) -> tuple[Run, ...]:
 
 
 def file_prefix(context: WriterInitContext) -> str:
-    """Returns the prefix of the names of one attempt's files, which has the round id."""
+    """Returns the prefix of the names of one attempt's files, which has the round id.
+
+    `bucket_of_name` returns no bucket for the names of backfilled files.
+    """
     partition = "" if context.bucket.partition_id is None else f"{context.bucket.partition_id}-"
-    return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}"
+    ending = "-backfill" if context.is_backfill else ""
+    return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}{ending}"
 
 
 def bucket_of_name(name: str, *, is_partitioned: bool) -> BucketKey | None:

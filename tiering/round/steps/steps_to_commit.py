@@ -87,6 +87,7 @@ def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapp
         traces=kept_traces(buckets, state.traces),
         skipped=next_skipped({} if base.marker is None else base.marker.skipped, state.assignment.skipped, plan.bases, buckets),
         left_out=next_left_out({} if base.marker is None else base.marker.left_out, buckets),
+        backfills=() if base.marker is None else base.marker.backfills,
         archives=next_archives(table_of(state), base.marker, base.ranges, event.work.occupied, buckets),
         proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
     )
