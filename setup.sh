@@ -57,6 +57,16 @@ ensure_postgresql() {
   fi
 }
 
+# The browser of the console's tests, which fail without it.
+ensure_chromium() {
+  command -v chromium >/dev/null && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt_install "Chromium was not found" chromium
+  else
+    say "Chromium was not found: tests of the console in a browser will fail until it is installed (Debian: chromium)"
+  fi
+}
+
 # Clocks and syncs that fail, for processes of the tests; those tests are skipped without them.
 ensure_fault_libraries() {
   ls /usr/lib/fiu/fiu_posix_preload.so /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 && command -v fiu-ctrl >/dev/null && return
@@ -201,6 +211,7 @@ if [ "${1:-}" = all-tests ]; then
   trap 'kill "$others" 2>/dev/null || true' EXIT
   ensure_postgresql
   ensure_fault_libraries
+  ensure_chromium
   ensure_plugin_tests
   ensure_fluss_paimon
   ensure_fluss_client

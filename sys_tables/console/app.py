@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 from sys_tables.console.action_pages import ActionPages
 from sys_tables.console.actions import Calls
 from sys_tables.console.forms import Form, form_route
+from sys_tables.console.live import LiveStreams
 from sys_tables.console.middleware import SIGN_IN, STATIC, RequireSession, SecurityHeaders
 from sys_tables.console.overview import Search, overview
 from sys_tables.console.pages import Pages
@@ -52,6 +53,7 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
             Route("/actions/{procedure}", actions.form, name="action"),
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
             form_route("/actions/{procedure}/perform", actions.perform, "perform_action"),
+            Route("/changes", LiveStreams(reader, sessions).stream, name="changes"),
             Route(SIGN_IN, console.sign_in_page, name="sign_in"),
             Route(f"{SIGN_IN}/{{code}}", console.sign_in, name="sign_in_with_code"),
             form_route("/sign-out", console.sign_out, "sign_out"),

@@ -82,6 +82,10 @@ class Sessions:
             return None
         return Session(session_id, self._derived("csrf", session_id).hex(), self._derived("seal", session_id))
 
+    def is_open(self, session: Session) -> bool:
+        """Returns whether a session has not been ended by sign-out."""
+        return session.session_id in self._open
+
     def close(self, session: Session) -> None:
         """Ends a session: its cookie is void."""
         self._open.discard(session.session_id)

@@ -1,20 +1,64 @@
-// Improves pages that can be read without it: times in the reader's zone, and a button that copies SQL.
+// Improves pages that can be read without it: times in the reader's zone, buttons that copy SQL, and live values.
 "use strict";
 
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const moment = new Date(time.dateTime);
-  time.title = time.textContent;
-  time.textContent = moment.toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });
+function improve() {
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    time.title = moment.toISOString().replace("T", " ").slice(0, 19) + " UTC";
+    time.textContent = moment.toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });
+  }
+  for (const text of document.querySelectorAll("pre > code")) {
+    if (!navigator.clipboard || text.parentElement.nextElementSibling?.classList.contains("copy")) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text.textContent);
+      button.textContent = "Copied";
+    });
+    text.parentElement.after(button);
+  }
 }
 
-for (const code of document.querySelectorAll("pre > code")) {
-  if (!navigator.clipboard) break;
+// A hidden page has no stream: a browser opens only six connections to a host.
+function keepLive(live) {
+  const state = document.createElement("p");
+  state.className = "live-state";
+  state.setAttribute("role", "status");
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = "Copy";
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(code.textContent);
-    button.textContent = "Copied";
-  });
-  code.parentElement.after(button);
+  let isPaused = false;
+  let stream = null;
+
+  const say = (text) => { if (state.textContent !== text) state.textContent = text; };
+  const read = async () => {
+    if (document.getSelection()?.toString()) return; // a swap would end the selection
+    await htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "outerMorph" });
+    improve();
+    document.documentElement.dataset.read = Date.now();
+  };
+  const close = () => { stream?.close(); stream = null; };
+  const follow = () => {
+    close();
+    button.textContent = isPaused ? "Resume live values" : "Pause live values";
+    if (isPaused || document.hidden) { say(isPaused ? "Live values are paused." : ""); return; }
+    stream = new EventSource(live.dataset.changes);
+    stream.addEventListener("open", () => say("Live values."));
+    stream.addEventListener("changed", () => { say("Live values."); read(); });
+    stream.addEventListener("lost", () => say("The service does not answer. The values are those of its last answer."));
+    stream.addEventListener("error", () => say("The console does not answer. The values are those of its last answer."));
+  };
+
+  button.addEventListener("click", () => { isPaused = !isPaused; follow(); if (!isPaused) read(); });
+  document.addEventListener("visibilitychange", () => { follow(); if (!document.hidden && !isPaused) read(); });
+  const bar = document.createElement("div");
+  bar.className = "live";
+  bar.append(state, button);
+  live.before(bar);
+  follow();
 }
+
+improve();
+const live = document.getElementById("live");
+if (live) keepLive(live);

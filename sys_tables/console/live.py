@@ -1,0 +1,75 @@
+"""Live pages: a stream that says when a page should be read again. The stream has no values, so it cannot tell more than a page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sys_tables.console.query import Query
+from sys_tables.console.reader import Reader, Row
+from sys_tables.console.signing_in import Session, Sessions
+from tiering.errors import LakewardError
+
+POLL_SECONDS = 0.5
+"""Time between two looks for a new event. Each of them reads one row."""
+REFRESH_POLLS = 20
+"""After so many looks without a new event the page is read all the same, because lags and rounds go on without events."""
+MAX_STREAMS = 24
+NEWEST_EVENT = Query("tiering_events", ("occurred_at", "event_type", "database_name", "table_name", "round_id", "message"), limit=1)
+"""The table returns its newest row first. `event_id` would be NULL for callers without OPERATE on the service."""
+CHANGED, LOST = "changed", "lost"
+Pause = Callable[[float], Awaitable[object]]
+
+
+class LiveStreams:
+    """The endpoint of the stream."""
+
+    def __init__(self, reader: Reader, sessions: Sessions) -> None:
+        self._reader = reader
+        self._sessions = sessions
+        self._open = 0
+
+    async def stream(self, request: Request) -> Response:
+        """Streams until the browser leaves, the session ends, or the console stops."""
+        if self._open >= MAX_STREAMS:
+            raise HTTPException(503, "Too many pages are open. Close some of them, or reload this page by hand.")
+        return EventSourceResponse(self._counted(request.state.session))
+
+    async def _counted(self, session: Session) -> AsyncIterator[ServerSentEvent]:
+        self._open += 1
+        try:
+            async for name in changes(self._reader, lambda: self._sessions.is_open(session)):
+                yield ServerSentEvent(event=name, data="")
+        finally:
+            self._open -= 1
+
+
+async def changes(reader: Reader, is_open: Callable[[], bool], pause: Pause = asyncio.sleep) -> AsyncIterator[str]:
+    """Yields CHANGED after each new event and at times without one, and LOST once when the service stops answering, while `is_open`."""
+    newest, polls, is_lost = await _newest(reader), 0, False
+    while is_open():
+        await pause(POLL_SECONDS)
+        event = await _newest(reader)
+        if isinstance(event, LakewardError):
+            if not is_lost:
+                yield LOST
+            is_lost = True
+            continue
+        polls += 1
+        if is_lost or event != newest or polls >= REFRESH_POLLS:
+            newest, polls, is_lost = event, 0, False
+            yield CHANGED
+
+
+async def _newest(reader: Reader) -> Row | LakewardError | None:
+    try:
+        rows = await run_in_threadpool(reader.rows, NEWEST_EVENT)
+    except LakewardError as error:
+        return error
+    return rows[0] if rows else None

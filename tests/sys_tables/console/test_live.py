@@ -1,0 +1,94 @@
+"""Live pages: when a page is read again, what happens while the service does not answer, and what the browser loads for it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import sys_tables.console
+from support.repository import ROOT
+from sys_tables.console.live import CHANGED, LOST, MAX_STREAMS, REFRESH_POLLS, LiveStreams, changes
+from sys_tables.console.reader import Reader
+from sys_tables.console.signing_in import Sessions
+from sys_tables.registry import default_registry
+from tiering.errors import ServiceUnreachable
+
+VENDOR = Path(sys_tables.console.__file__).parent / "static" / "vendor"
+GONE = ServiceUnreachable("gone")
+
+
+class Newest:
+    """A service whose newest event is the next of these; an error is raised."""
+
+    def __init__(self, events: Sequence[Any]) -> None:
+        self._events = iter(events)
+        self.left = len(events)
+
+    def rows(self, request: Any) -> list[dict[str, Any]]:
+        self.left -= 1
+        event = next(self._events)
+        if isinstance(event, Exception):
+            raise event
+        return [] if event is None else [{"event": event}]
+
+
+def streamed(events: Sequence[Any]) -> list[str]:
+    newest = Newest(events)
+
+    async def pause(seconds: float) -> None:
+        assert seconds > 0
+
+    async def collected() -> list[str]:
+        return [name async for name in changes(Reader(newest, default_registry()), lambda: newest.left > 0, pause)]
+
+    return asyncio.run(collected())
+
+
+@pytest.mark.parametrize(
+    ("events", "names"),
+    [
+        ([None, None, "a", "a", "b", "b"], [CHANGED, CHANGED]),
+        (["a", GONE, GONE, "a", "a"], [LOST, CHANGED]),
+        ([GONE, "a", "a"], [CHANGED]),
+        (["a"] * (REFRESH_POLLS + 1), [CHANGED]),
+        (["a"] * REFRESH_POLLS, []),
+    ],
+)
+def test_a_page_is_read_again_after_a_new_event_a_lost_service_or_a_while(events: Sequence[Any], names: list[str]) -> None:
+    assert streamed(events) == names
+
+
+def test_a_stream_ends_with_its_session_and_its_place_is_free_again() -> None:
+    sessions = Sessions()
+    session = sessions.session(sessions.open())
+    assert session is not None
+    streams = LiveStreams(Reader(Newest(["a"]), default_registry()), sessions)
+    sessions.close(session)
+
+    async def read() -> list[object]:
+        return [event async for event in streams._counted(session)]
+
+    assert (asyncio.run(read()), streams._open) == ([], 0)
+
+
+def test_no_more_streams_than_the_limit_are_open(signed_in: Callable[[str], TestClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_STREAMS > 6
+    monkeypatch.setattr("sys_tables.console.live.MAX_STREAMS", 0)
+    assert signed_in("olga").get("/changes").status_code == 503
+
+
+def test_files_of_others_are_those_of_their_versions_and_come_with_their_licences() -> None:
+    versions = json.loads((VENDOR / "versions.json").read_text())
+    others = {file.name for file in VENDOR.iterdir() if file.suffix != ".LICENSE"} - {"versions.json"}
+    assert set(versions) == others
+    for name, declared in versions.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == declared["sha256"]
+        assert (VENDOR / declared["licence_file"]).read_text().strip()
+        assert f"{declared['package'].removesuffix('.org')} {declared['version']}" in (ROOT / "NOTICE").read_text()
