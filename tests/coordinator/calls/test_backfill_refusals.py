@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON_CLEAN, in_lakes
+from support.lake_kinds.kinds import ICEBERG, ICEBERG_CLEAN, PAIMON, in_lakes
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import errors
 from tiering.access.grants import Grants
@@ -49,18 +49,12 @@ def source(world: LakeWorld, rows: pa.Table = ROWS) -> None:
     world.by_hand.append(SOURCE, rows, {})
 
 
-@in_lakes(ICEBERG)
+@in_lakes(ICEBERG, PAIMON)
 def test_a_lake_table_with_system_columns(world: LakeWorld) -> None:
     table = tiered(world)
     source(world)
     with pytest.raises(errors.InvalidArgument, match=r"sales\.orders cannot be backfilled .* system columns"):
         backfill(world, table)
-
-
-@in_lakes(PAIMON_CLEAN)
-def test_a_paimon_table(world: LakeWorld) -> None:
-    with pytest.raises(errors.InvalidArgument, match="its lake format is paimon"):
-        backfill(world, tiered(world))
 
 
 def test_a_primary_key_table_and_one_that_was_never_tiered(world: LakeWorld) -> None:

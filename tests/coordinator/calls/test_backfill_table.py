@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.lake_kinds.kinds import ICEBERG_CLEAN
+from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.cluster.log_writer import LogWriter
@@ -27,7 +27,7 @@ from tiering.validate.results import Level
 from tiering.validate.run import validate
 
 
-@pytest.fixture(params=[ICEBERG_CLEAN], ids=lambda kind: kind.name)
+@pytest.fixture(params=[ICEBERG_CLEAN, PAIMON_CLEAN], ids=lambda kind: kind.name)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path, kind=request.param)
     yield lake_world
@@ -230,10 +230,12 @@ def test_a_rollback_below_a_backfill_takes_it_away_and_it_can_come_again(world: 
     source, before = history(world), world.by_hand.head(table.path)
     backfill(world, table, source)
     world.by_hand.roll_back(table.path, before)
-    world.due()
-    assert world.tier(table).error is not None
-    assert reconcile(world, table, "retier").outcome == "reconciled"
-    assert world.begin(table).end().error is None
+    error = world.tier(table).error
+    if world.lake_format == "iceberg":  # in Paimon, only missing offsets show a roll-back
+        assert isinstance(error, errors.LakeRolledBack)
+        assert reconcile(world, table, "retier").outcome == "reconciled"
+        error = world.begin(table).end().error
+    assert error is None
     assert ids(world, table) == list(range(40))
     assert [row.check for row in validated(world, table) if row.check == "backfilled"] == []
     assert backfill(world, table, source).outcome == "backfilled"

@@ -36,8 +36,6 @@ from tiering.model.tables import TableInfo, TablePath, TableType
 from tiering.procedures.backfill_table import BackfillTable, BackfillTableResult
 
 DONE, ALREADY, WOULD = "backfilled", "already_backfilled", "would_backfill"
-FORMATS = ("iceberg",)
-"""Lake formats whose tables can be backfilled."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,10 @@ class Backfiller:
         lake = self._parts.lakes.of(info.lake_format)
         self._check_kind(info)
         inspection = self._inspect(info)
-        assert isinstance(lake, ReadableLake)
+        if not isinstance(lake, ReadableLake) or not isinstance(lake, RowScan):
+            raise _unsupported(
+                info, f"rows of the lake format {info.lake_format} cannot be read", "Iceberg and Paimon tables can be backfilled."
+            )
         if layout_of(lake.columns(_view(inspection)).names).has_row_offsets:
             raise _unsupported(info, "its lake table has system columns, and copied rows have no offset", "See docs/backfill.md.")
         source = None if source_path == info.path else lake.view(source_path)
@@ -100,8 +101,6 @@ class Backfiller:
     def _check_kind(self, info: TableInfo) -> None:
         if info.table_type is not TableType.LOG:
             raise _unsupported(info, "it has a primary key, and a copied row could replace a newer one", "Write the rows to the table.")
-        if info.lake_format not in FORMATS:
-            raise _unsupported(info, f"its lake format is {info.lake_format}", f"Tables of {', '.join(FORMATS)} can be backfilled.")
         if self._parts.table_records.options.cluster_kind != EMBEDDED:
             raise _unsupported(info, "it is a table of a Fluss cluster", "Tables of the embedded cluster can be backfilled.")
 
