@@ -54,6 +54,16 @@ def files(kit: PaimonKit, table: TableInfo) -> list[Path]:
     return [Path(file.file_path) for split in splits for file in split.files]
 
 
+def test_a_sorted_file_is_refused_because_no_paimon_writer_of_lakeward_makes_one(kit: PaimonKit, table: TableInfo) -> None:
+    kit.tier(table, "r1", [1, 2])
+    [file] = files(kit, table)
+    rows = pq.read_table(file)
+    sorted_footer = {b"lakeward.footer": b"2", b"lakeward.order": b"sorted"}
+    pq.write_table(rows.replace_schema_metadata({**(pq.read_metadata(file).metadata or {}), **sorted_footer}), file)
+    with pytest.raises(SchemaDrift, match="which Lakeward did not write"):
+        kit.lake.row_offsets(table, kit.view(table), {})
+
+
 def test_a_new_table_looks_as_fluss_1_0_makes_it_and_added_columns_come_last(kit: PaimonKit, table: TableInfo) -> None:
     kit.tier(table, "r1", [1])
     schema = json.loads((kit.folder(table) / "schema" / "schema-0").read_text())

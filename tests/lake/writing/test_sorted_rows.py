@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tiering.lake.schema.file_order import SortEntry, is_sortable
-from tiering.lake.writing.sorted_rows import sorted_rows
+from tiering.lake.writing.sorted_rows import merged_rows, sorted_rows
 
 FLOATS = [-math.inf, -1.5, -0.0, 0.0, 1.5, math.inf, math.nan, struct.unpack("<d", struct.pack("<Q", 0xFFF8 << 48))[0]]
 VALUES: list[tuple[pa.DataType, list[Any]]] = [
@@ -72,6 +72,29 @@ def test_random_rows_are_in_the_order_that_python_finds(seed: int) -> None:
     table = pa.table(columns)
     expected = sorted(table.to_pylist(), key=cmp_to_key(lambda left, right: compared(keys, left, right)))
     assert sorted_rows(table, keys)["position"].to_pylist() == [row["position"] for row in expected]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sorted_streams_are_merged_to_the_order_of_all_rows(seed: int) -> None:
+    rng = random.Random(seed)
+    (kind, values), other = rng.choice(VALUES), rng.randrange(1, 1_000)
+    keys = [SortEntry("c", rng.random() < 0.5, rng.random() < 0.5), SortEntry("n", rng.random() < 0.5)]
+    streams, tables = [], []
+    for _ in range(rng.randrange(1, 8)):
+        count = rng.choice((0, 1, 7, 200))
+        low = rng.choice((0, other))  # some streams have other rows than the others, some the same
+        columns = {"c": pa.array([rng.choice([*values, None]) for _ in range(count)], kind)}
+        rows = pa.table({**columns, "n": [low + rng.randrange(other) for _ in range(count)]}, pa.schema([("c", kind), ("n", pa.int64())]))
+        tables.append(sorted_rows(rows, keys))
+        streams.append(iter(tables[-1].to_batches(max_chunksize=rng.randrange(1, 60))))
+    merged = pa.Table.from_batches(merged_rows(streams, keys, rng.randrange(1, 50)), tables[0].schema)
+    assert repr(merged.to_pylist()) == repr(sorted_rows(pa.concat_tables(tables), keys).to_pylist())
+
+
+def test_rows_of_a_stream_that_is_not_in_order_are_complete() -> None:
+    streams = [iter(pa.table({"n": numbers}).to_batches(max_chunksize=2)) for numbers in ([9, 1, 5, 0], [2, 3, 8, 4])]
+    merged = pa.Table.from_batches(merged_rows(streams, [SortEntry("n")], 2))
+    assert sorted(merged["n"].to_pylist()) == [0, 1, 2, 3, 4, 5, 8, 9]
 
 
 def test_every_type_that_an_option_may_name_has_values_here() -> None:

@@ -25,6 +25,44 @@ def sorted_rows(rows: pa.Table, keys: Sequence[SortEntry]) -> pa.Table:
     return rows.take(order_of(rows, keys))
 
 
+def merged_rows(streams: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[SortEntry], rows_at_once: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of all streams, of which each is in the order of `keys`, in that order. They are complete even if a stream is not.
+
+    Memory: for each stream `rows_at_once` and the rows of one batch."""
+    heads = [head for head in map(_Head, streams) if not head.is_at_end]
+    while heads:
+        for head in heads:
+            head.fill(rows_at_once)
+        rows = pa.concat_tables([head.rows for head in heads])
+        order, stops = order_of(rows, keys), np.cumsum([head.rows.num_rows for head in heads])
+        ranks = np.empty(rows.num_rows, np.int64)
+        ranks[order] = np.arange(rows.num_rows)
+        lasts = [ranks[stop - 1] for head, stop in zip(heads, stops, strict=True) if not head.is_at_end]
+        count = int(min(lasts, default=rows.num_rows - 1)) + 1  # rows behind the last one of a stream may come before further ones
+        yield from rows.take(order[:count]).combine_chunks().to_batches()
+        for head, remaining in zip(heads, np.split(ranks >= count, stops[:-1]), strict=True):
+            head.rows = head.rows.filter(pa.array(remaining))
+        heads = [head for head in heads if head.rows.num_rows or not head.is_at_end]
+
+
+class _Head:
+    """The next rows of a stream."""
+
+    def __init__(self, stream: Iterator[pa.RecordBatch]) -> None:
+        first = next(stream, None)
+        self._stream = stream
+        self.is_at_end = first is None
+        self.rows = pa.table({}) if first is None else pa.Table.from_batches([first])
+
+    def fill(self, least: int) -> None:
+        """Adds rows until there are at least `least`, or the stream is at its end."""
+        while self.rows.num_rows < least and not self.is_at_end:
+            batch = next(self._stream, None)
+            self.is_at_end = batch is None
+            if batch is not None:
+                self.rows = pa.concat_tables([self.rows, pa.Table.from_batches([batch])])
+
+
 def order_of(rows: pa.Table, keys: Sequence[SortEntry]) -> npt.NDArray[np.uint64]:
     """Returns the positions of the rows in the order of `keys`, which has at least one."""
     parts = [part for key in keys for part in _parts(rows.column(key.column), key)]

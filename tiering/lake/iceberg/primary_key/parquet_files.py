@@ -72,10 +72,12 @@ def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBat
         yield _projected_rows(batch, [stored[place] for place in read], schema)
 
 
-def stored_and_whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+def stored_and_whole_rows(
+    parquet: pq.ParquetFile, schema: Schema, rows_at_once: int = ROW_BATCH_ROWS
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Yields all rows twice: as the file has them, with columns that the lake table dropped, and in the columns of `schema`."""
     stored = list(parquet.schema_arrow)
-    for batch in parquet.iter_batches(ROW_BATCH_ROWS, use_threads=False):
+    for batch in parquet.iter_batches(rows_at_once, use_threads=False):
         yield batch, _projected_rows(batch, stored, schema)
 
 

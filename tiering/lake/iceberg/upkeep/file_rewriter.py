@@ -10,6 +10,7 @@ equality deletes, but other tools do.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from tiering import crash_points
 from tiering.errors import Cancelled, DataCorrupt
 from tiering.lake.base import FileRewrite
 from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
-from tiering.lake.iceberg.primary_key.parquet_files import key_rows, lost_fields, open_parquet, stored_and_whole_rows
+from tiering.lake.iceberg.primary_key.parquet_files import ROW_BATCH_ROWS, key_rows, lost_fields, open_parquet, stored_and_whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
 from tiering.lake.iceberg.reading.lake_parquet import FileCheck, footer_of
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
@@ -43,9 +44,12 @@ from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.fitting import fit
 from tiering.lake.writing.keys import ChangedKeys, Mask, rows_with
 from tiering.lake.writing.packed import Packed
+from tiering.lake.writing.sorted_rows import merged_rows
 from tiering.model.tables import TableType
 
 FLOATS = ("FLOAT", "DOUBLE")
+LEAST_ROWS_AT_ONCE = 1_000
+"""Lower bound of the rows that a merge of many sorted files reads of each file at once."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ class RewriteJob:
     """The input of a rewrite, and the base for which it was planned. `outputs`: number of files to write.
 
     `deletes` and `equality_deletes`: all delete files of the partition. `shared_bucket`: the bucket of `FilePlace`. `sequence_numbers`:
-    those of the commits that added the rows of `files`.
+    those of the commits that added the rows of `files`. `sort_order_id`: the order of the rows in each file and in the one output; None =
+    they are in the order of their offsets.
     """
 
     base_snapshot_id: int | None
@@ -73,9 +78,10 @@ class RewriteJob:
     outputs: int = 1
     sequence_numbers: tuple[int, ...] = ()
     equality_deletes: tuple[EqualityDelete, ...] = ()
+    sort_order_id: int | None = None
 
 
-JOBS = Packed(RewriteJob, "a rewrite's files", version=2)
+JOBS = Packed(RewriteJob, "a rewrite's files", version=3)
 
 
 @dataclass
@@ -141,9 +147,7 @@ def rewrite_files(job: RewriteJob, new_files: RowFiles, is_stopped: Callable[[in
     deletes.apply_equality(new_files.io, new_files.state.schema, job.files, job.sequence_numbers, job.equality_deletes)
     copying = _Copying(job, new_files, deletes, is_stopped)
     copying.note_dropped_columns()
-    for file in job.files:
-        copying.copy(file)
-        crash_points.reach(crash_points.MERGING)
+    copying.copy()
     written = new_files.close()
     copying.check(written)
     change = BucketChange(job.partition, job.base_snapshot_id, "", True, tuple(file.location for file in job.files), job.shared_bucket)
@@ -199,8 +203,22 @@ class _Copying:
                     first += stored.num_rows
         provenance.folded = written if has_dropped else None
 
-    def copy(self, file: LiveFile) -> None:
-        """Adds the live rows of a file. Raises Cancelled, DataCorrupt, LakeUnavailable."""
+    def copy(self) -> None:
+        """Adds the live rows of all files. Raises Cancelled, DataCorrupt, LakeUnavailable."""
+        files, order = self._job.files, self._job.sort_order_id
+        if order is None:
+            for rows in itertools.chain.from_iterable(map(self._rows_of, files)):
+                self._add(rows)
+            return
+        if order != self._files.builder.sort_order_id or not self._files.sort_keys:
+            raise Cancelled(f"the sort order of the lake table {self._table.path} was changed after the rewrite was planned")
+        rows_at_once = max(LEAST_ROWS_AT_ONCE, ROW_BATCH_ROWS // len(files))
+        self._files.expect_sorted_rows()
+        for rows in merged_rows([self._rows_of(file, rows_at_once) for file in files], self._files.sort_keys, rows_at_once):
+            self._add(rows)
+
+    def _rows_of(self, file: LiveFile, rows_at_once: int = ROW_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yields the live rows of a file, and checks them. Raises Cancelled, DataCorrupt, LakeUnavailable."""
         dead = self._deletes.rows.get(file.location)
         living = None if dead is None else ~dead
         state = self._files.state
@@ -211,13 +229,13 @@ class _Copying:
             check = None if footer is None else FileCheck(parquet, footer, file.location, state.recorded)
             has_other_rows = living is not None or lost_fields(parquet.schema_arrow, state.schema)
             kept_checksums, first = list[int](), 0
-            for stored, batch in stored_and_whole_rows(parquet, state.schema):
+            for stored, batch in stored_and_whole_rows(parquet, state.schema, rows_at_once):
                 rows = fit(batch, self._files.schema)
                 kept = rows if living is None else _filtered(rows, living[first : first + rows.num_rows])
                 if check is not None and has_other_rows:
                     check.add(stored)
                     kept_checksums.append(row_checksum(kept, state.proof_names))
-                self._add(kept)
+                yield kept
                 first += rows.num_rows
                 self._read += rows.num_rows
                 if self._is_stopped(self._read):
@@ -227,6 +245,7 @@ class _Copying:
         self._is_proved = self._is_proved and footer is not None
         if footer is not None:
             self._expected_checksum = sum_of((self._expected_checksum, sum_of(kept_checksums) if has_other_rows else footer.checksum))
+        crash_points.reach(crash_points.MERGING)
 
     def _footer(self, parquet: Any, file: LiveFile) -> FileFooter | None:
         """Returns the footer of a file of a clean table. Raises DataCorrupt for the footer of another table or bucket."""
@@ -239,7 +258,8 @@ class _Copying:
             return None
         own = (self._table.table_id, self._files.state.table_uuid, self._files.context.bucket)
         is_ours = (footer.table_id, footer.lake_table_uuid, footer.bucket) == own
-        if not is_ours or footer.rows != file.records:
+        is_sorted = self._job.sort_order_id is not None
+        if not is_ours or footer.rows != file.records or footer.is_sorted != is_sorted:
             raise self._damaged(file.location)
         return footer
 
@@ -270,7 +290,12 @@ class _Copying:
         """Raises DataCorrupt if the new files have other rows than the old files should have."""
         provenance = self._files.provenance
         rows = sum(file.record_count for file in written)
-        if rows != self._living or (self._is_proved and provenance is not None and provenance.checksum != self._expected_checksum):
+        is_cut = self._job.sort_order_id is not None and len(written) > 1  # it is unknown which offsets each file has
+        if (
+            is_cut
+            or rows != self._living
+            or (self._is_proved and provenance is not None and provenance.checksum != self._expected_checksum)
+        ):
             raise self._damaged(self._job.files[0].location)
 
     def _damaged(self, location: str) -> DataCorrupt:

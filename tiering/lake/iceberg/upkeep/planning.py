@@ -27,10 +27,11 @@ from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_o
 from tiering.lake.iceberg.schema.partition_values import file_place
 from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, EqualityDelete, RewriteJob
 from tiering.lake.iceberg.upkeep.live_files import LiveEntry, PartitionFiles, partition_name, read_live_files
+from tiering.lake.iceberg.writing.writer import TableState, sort_order_id
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.proof.file_footer import Run
-from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, LiveDataFile, runs_to_rewrite, worst_first
-from tiering.lake.rules.upkeep.small_files import first_to_merge
+from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE, BucketWork, LiveDataFile, RewriteRun, runs_to_rewrite, worst_first
+from tiering.lake.rules.upkeep.small_files import MERGED_FILES, first_to_merge
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TableType
 from tiering.model.upkeep import UpkeepOrder
@@ -48,6 +49,10 @@ class OrderedFile:
     file: DataFile
     runs: tuple[Run, ...] | None
     is_sorted: bool = False
+
+
+_Piece = tuple[list[DataFile], RewriteRun, int | None]
+"""Files, those of them that are rewritten together, and the sort order of their rows; None = they are in the order of their offsets."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class _Planning:
         self._order = order
         self._target_bytes = target_bytes
         self._layout = layout_of_schema(self._loaded.schema())
+        self._sort_order_id = sort_order_id(table, TableState.of(self._loaded))
         self._left_alone = 0
 
     def plan(self, living: Mapping[str, int]) -> UpkeepPlan:
@@ -124,40 +130,60 @@ class _Planning:
             if tasks and (budget <= 0 or file_budget <= 0):
                 bytes_left += sum(run.size_bytes for run in rough.runs)
                 continue
-            files, work, unordered_bytes = self._in_order(bucket, rough)
+            pieces, unordered_bytes = self._in_order(bucket, rough)
             bytes_left += unordered_bytes
-            for run in work.runs:
+            for files, run, order in pieces:
                 if tasks and (run.size_bytes > budget or run.files > file_budget):
                     bytes_left += run.size_bytes
                     continue
                 budget -= run.size_bytes
                 file_budget -= run.files
                 chosen = files[run.first : run.stop]
-                tasks.append(rewrite_task(self._table, self._view, bucket.key, bucket.partition, chosen, run.outputs))
+                tasks.append(rewrite_task(self._table, self._view, bucket.key, bucket.partition, chosen, run.outputs, order))
         return tasks, bytes_left
 
-    def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[DataFile], BucketWork, int]:
-        """Returns the files of the bucket in the order of their rows, the work by that order, and the bytes of work in unordered files. If
-        there are very many files, only the oldest ones with work are ordered."""
+    def _in_order(self, bucket: _Bucket, rough: BucketWork) -> tuple[list[_Piece], int]:
+        """Returns the pieces of work of the bucket by the order of its rows, and the bytes of work in unordered files. If there are very
+        many files, only the oldest ones with work are ordered."""
         files = [entry.file for entry in bucket.entries]
         if self._table.table_type is not TableType.LOG:
-            return files, rough, 0
+            return [(files, run, None) for run in rough.runs], 0
         unordered_bytes = 0
         if not self._layout.has_row_offsets and len(files) > ROUND_FILES:  # the order needs each file's footer
             first = rough.runs[0].first
             unordered_bytes = sum(run.size_bytes for run in rough.runs if run.first >= first + ROUND_FILES)
             files = files[first : first + ROUND_FILES]
-        ordered, unknown = in_offset_order(ordered_files(self._table, self._view, bucket.key, files))
+        with_offsets = ordered_files(self._table, self._view, bucket.key, files)
+        ordered, unknown = in_offset_order([file for file in with_offsets if not file.is_sorted])
         if self._layout.has_row_offsets:  # a column tells the offset of each row, in any order of rows
             unknown = frozenset()
-        self._left_alone += len(files) - len(ordered) + len(unknown)
-        return ordered, self._work(bucket, ordered, unknown), unordered_bytes
+        has_deletes = bool(bucket.partition.deletes or bucket.partition.equality_deletes)
+        own_order = [file for file in with_offsets if file.is_sorted and file.file.sort_order_id == self._sort_order_id and not has_deletes]
+        sorted_files, overlapping = in_offset_order(own_order)
+        self._left_alone += len(files) - len(ordered) - len(sorted_files) + len(unknown) + len(overlapping)
+        pieces: list[_Piece] = [(ordered, run, None) for run in self._work(bucket, ordered, unknown).runs]
+        merges = self._work(bucket, sorted_files, overlapping).runs
+        pieces += [(sorted_files, one_sorted_file(run, sorted_files), self._sort_order_id) for run in merges if run.files > 1]
+        return pieces, unordered_bytes
+
+
+def one_sorted_file(run: RewriteRun, files: Sequence[DataFile]) -> RewriteRun:
+    """Returns the piece of work that merges sorted files to one file: at most MERGED_FILES, which are open at once."""
+    stop = min(run.stop, run.first + MERGED_FILES)
+    return RewriteRun(run.first, stop, sum(file.file_size_in_bytes for file in files[run.first : stop]), 1)
 
 
 def rewrite_task(
-    table: TableInfo, view: LakeView, key: BucketKey, partition: PartitionFiles, files: Sequence[DataFile], outputs: int = 1
+    table: TableInfo,
+    view: LakeView,
+    key: BucketKey,
+    partition: PartitionFiles,
+    files: Sequence[DataFile],
+    outputs: int = 1,
+    order: int | None = None,
 ) -> RewriteTask:
-    """Returns the task that writes the live rows of `files`, in that order, as `outputs` files."""
+    """Returns the task that writes the live rows of `files`, in that order, as `outputs` files. `order`: the sort order of all these
+    files."""
     is_shared = not has_bucket_in_partition(table, layout_of_schema(cast(Table, view.handle).schema()))
     shared_bucket = key.bucket_id if is_shared else None
     sequence_numbers = {entry.file.file_path: entry.sequence_number for entry in partition.buckets[key]}
@@ -173,6 +199,7 @@ def rewrite_task(
             EqualityDelete(LiveFile.of(entry.file), entry.sequence_number, tuple(entry.file.equality_ids or ()))
             for entry in partition.equality_deletes
         ),
+        sort_order_id=order,
     )
     size, rows = sum(file.file_size_in_bytes for file in files), sum(file.record_count for file in files)
     return RewriteTask(key, partition_name(table, partition.partition), JOBS.encode(job), len(files), size, rows)
@@ -207,10 +234,9 @@ def offsets_reader(table: TableInfo, view: LakeView, key: BucketKey) -> Callable
 
 
 def in_offset_order(files: Sequence[OrderedFile]) -> tuple[list[DataFile], frozenset[str]]:
-    """Returns the files with known offsets, in order, and the locations of those among them that stay: whose offsets overlap, or whose rows
-    are sorted."""
+    """Returns the files with known offsets, in order, and the locations of those among them whose offsets overlap."""
     with_offsets = sorted((file for file in files if file.runs), key=lambda file: file.runs or ())
-    overlapping = {entry.file.file_path for entry in with_offsets if entry.is_sorted}
+    overlapping = set[str]()
     reached, last = -1, ""
     for entry in with_offsets:
         runs = entry.runs or ()
@@ -250,9 +276,9 @@ class SmallLogFiles:
                 for key, partition in self._partitions(buckets):
                     if is_over():
                         break
-                    files = self._files_to_merge(key, partition, budget_bytes)
+                    files, order = self._files_to_merge(key, partition, budget_bytes)
                     if files:
-                        task = rewrite_task(self._table, self._view, key, partition, files)
+                        task = rewrite_task(self._table, self._view, key, partition, files, order=order)
                         budget_bytes -= task.size_bytes
                         rewrites.append(self._factory.rewrite(task, self._round_id, new_nonce(), lambda rows: False))
             return rewrites
@@ -270,15 +296,23 @@ class SmallLogFiles:
         partitions = ((key, files.partitions.get(partition)) for key, partition in places.items())
         return [(key, files) for key, files in partitions if files is not None and not files.deletes and not files.equality_deletes]
 
-    def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> Sequence[DataFile]:
-        """Returns the newest small files of the bucket to merge, in the order of their offsets; none if their offsets overlap."""
+    def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> tuple[Sequence[DataFile], int | None]:
+        """Returns the newest small files of the bucket to merge, in the order of their offsets, and the sort order of their rows. No files
+        if their offsets overlap, or if the newest one has another sort order than new files."""
         entries = sorted(partition.buckets.get(key, ()), key=oldest_first)
         files = [entry.file for entry in entries if self._is_ours(entry.file)]
+        order = files[-1].sort_order_id if files else None
+        files = [file for file in files if file.sort_order_id == order]
         first = first_to_merge([file.file_size_in_bytes for file in files], self._factory.target_bytes, budget_bytes)
         if first is None:
-            return ()
-        ordered, overlapping = in_offset_order(ordered_files(self._table, self._view, key, files[first:]))
-        return () if overlapping or len(ordered) < len(files) - first else ordered
+            return (), None
+        with_offsets = ordered_files(self._table, self._view, key, files[first:])
+        ordered, overlapping = in_offset_order(with_offsets)
+        are_sorted = {file.is_sorted for file in with_offsets}
+        is_mixed = len(are_sorted) > 1 or (True in are_sorted and order != sort_order_id(self._table, self._factory.state))
+        if overlapping or is_mixed or len(ordered) < len(files) - first:
+            return (), None
+        return ordered, order if True in are_sorted else None
 
     def _is_ours(self, file: DataFile) -> bool:
         return bucket_of_name(file.file_path.rpartition("/")[2], is_partitioned=bool(self._table.partition_keys)) is not None

@@ -121,23 +121,25 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
         self.builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         self._locations = locations_of(state.location, state.properties)
         folder = state.spec.partition_to_path(Record(*values), state.schema)  # in Hive's form: `region=north/__bucket=3`
-        self._sort_keys = sort_keys(context.table, state)
-        if self._sort_keys:
-            self.take_sorted_files()
+        self.sort_keys = sort_keys(context.table, state)
+        """The columns by which the rows of each file are sorted; empty = they stay as they come."""
+        self._sorts_rows = bool(self.sort_keys)
+        if self.sort_keys:
+            self.builder.sort_order_id = state.sort_order.order_id
+        if provenance is not None:
+            provenance.is_sorted = bool(self.sort_keys)
         self._prefix = f"{folder}{'/' if folder else ''}{file_prefix(context)}"
         self._started: list[str] = []
 
-    def take_sorted_files(self) -> None:
-        """Announces that the rows of each file are in the table's sort order."""
-        self.builder.sort_order_id = self.state.sort_order.order_id
-        if self.provenance is not None:
-            self.provenance.is_sorted = True
+    def expect_sorted_rows(self) -> None:
+        """Announces that all rows come in the order of `sort_keys`, and fill one file."""
+        self._sorts_rows = False
 
     def _flush(self) -> None:
-        if not self._sort_keys or not self._batches:
+        if not self._sorts_rows or not self._batches:
             super()._flush()
             return
-        self._write(sorted_rows(self._collected(), self._sort_keys))
+        self._write(sorted_rows(self._collected(), self.sort_keys))
         self._close_file()  # so the file is sorted as a whole
 
     def expect_nan(self, columns: Collection[str]) -> None:
@@ -193,6 +195,11 @@ def sort_keys(table: TableInfo, state: TableState) -> tuple[SortEntry, ...]:
         SortEntry(columns[field.source_id], field.direction is SortDirection.DESC, field.null_order is NullOrder.NULLS_FIRST)
         for field in fields
     )
+
+
+def sort_order_id(table: TableInfo, state: TableState) -> int | None:
+    """Returns the sort order of new data files; None = they are not sorted."""
+    return state.sort_order.order_id if sort_keys(table, state) else None
 
 
 class _OpenFile(OpenFile):
