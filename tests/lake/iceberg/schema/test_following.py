@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSchemasUpdate, TableUpdate
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from support.evolving.world import EvolvingWorld
@@ -134,6 +135,21 @@ def test_files_of_former_columns_are_merged_with_later_ones_and_proved(
     assert len(table.inspect.files()) <= (1 if has_key else 2) * 2, "a merge that fails leaves the files as they are"
     world.cut_log()
     world.assert_exact()
+
+
+def test_a_dropped_column_leaves_no_sort_order_by_it(tmp_path: Path) -> None:
+    world = EvolvingWorld(tmp_path, ICEBERG_CLEAN, ORDERS, has_key=False, options={"table.datalake.on-drop-column": "drop"})
+    world.append(order(1))
+    world.tier_now()
+    with world.iceberg(world.info).update_sort_order() as update:  # of a user, or from before the option became `none`
+        update.asc("qty", IdentityTransform())
+    world.change(DropColumn(("qty",)))
+    world.append({"id": 2})
+    world.tier_now()
+    world.assert_exact()
+    loaded = world.iceberg(world.info)
+    assert "qty" not in loaded.schema().column_names
+    assert loaded.sort_order().is_unsorted
 
 
 FOREIGN = [

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.sorting import SortOrder
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.types import NestedField
 
 from tiering.lake.iceberg.reading.view import TAG
@@ -80,8 +80,11 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
 def _new_sort_order(table: TableInfo, schema: Schema, metadata: TableMetadata) -> SortOrder | None:
     """Returns the sort order that the lake table lacks; None = it has that of the option, or the option is `none`.
 
-    With `none` the lake table keeps its sort order, which may be a user's, and new files are not sorted."""
-    entries = SORT.of(table.properties)
+    With `none` the lake table keeps its sort order, which may be a user's, and new files are not sorted. It loses an order by a column that
+    `schema` no longer has, because no commit may leave such an order."""
+    entries, ids = SORT.of(table.properties), index_by_id(schema)
+    if not entries and any(field.source_id not in ids for field in metadata.sort_order().fields):
+        return UNSORTED_SORT_ORDER
     order_id = max((order.order_id for order in metadata.sort_orders), default=0) + 1
     target = sort_order_of(entries, schema, order_id)
     if not entries or layout_of_table(metadata).has_row_offsets or target.fields == metadata.sort_order().fields:
