@@ -34,3 +34,6 @@ class BackfillTable(Mutation[BackfillTableResult]):
     answer_seconds = VALIDATION_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     source_table: str = parameter("The lake table with the older rows: x.y in the lake's catalog. The caller needs SELECT on it, too.")
+    condition: str | None = parameter(
+        "Only rows for which this condition in SQL is true. It compares columns of the table with literals. NULL = all rows.", default=None
+    )

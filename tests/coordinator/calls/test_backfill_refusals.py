@@ -102,6 +102,26 @@ def test_columns_that_do_not_fit(world: LakeWorld, rows: pa.Table, why: str) -> 
         backfill(world, table)
 
 
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("id <", "cannot be read as SQL"),
+        ("upper(text) = 'X'", r"'UPPER\(text\)' is not allowed"),
+        ("id IN (SELECT 1)", "is not allowed"),
+        ("read_text('/etc/passwd') IS NULL", "is not allowed"),
+        (r"text LIKE 'a\\_b'", "LIKE with a backslash"),
+        ("price > 1", r"'price' is not a column of sales\.orders"),
+        ("orders.id = 1", r"'orders\.id' is not a column of sales\.orders"),
+        ("id = 'one'", "Could not convert string 'one' to INT64"),
+    ],
+)
+def test_a_condition_with_more_than_comparisons_of_columns_with_literals(world: LakeWorld, condition: str, why: str) -> None:
+    table = tiered(world)
+    source(world)
+    with pytest.raises(errors.InvalidArgument, match=why):
+        backfill(world, table, condition=condition)
+
+
 STRICT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int8())])
 
 

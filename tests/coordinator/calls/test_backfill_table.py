@@ -15,6 +15,7 @@ from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.cluster.log_writer import LogWriter
+from tiering.coordinator.lake_repair.backfill_copy import CopiedRows, RowCopier
 from tiering.lake.rules.upkeep import small_files
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.tables import TableInfo, TablePath
@@ -131,7 +132,7 @@ def test_another_snapshot_of_the_same_lake_table_is_refused(world: LakeWorld) ->
     table = tiered(world)
     backfill(world, table, history(world))
     more(world, -40, 10)
-    with pytest.raises(errors.InvalidArgument, match=r"its snapshot [0-9]+ with 30 rows was copied before"):
+    with pytest.raises(errors.InvalidArgument, match=r"30 rows of its snapshot [0-9]+ were copied before"):
         backfill(world, table, str(SOURCE))
     assert ids(world, table) == list(range(-30, 20))
     further = history(world, -40, 10, path=TablePath("archive", "further"))
@@ -141,6 +142,40 @@ def test_another_snapshot_of_the_same_lake_table_is_refused(world: LakeWorld) ->
     assert check.details is not None
     assert check.details.startswith("30 rows were backfilled from archive.orders")
     assert "; 10 rows were backfilled from archive.further" in check.details
+
+
+def test_parts_of_a_source_come_by_condition_each_once(world: LakeWorld) -> None:
+    table = tiered(world)
+    source = history(world)
+    first = backfill(world, table, source, condition="id < -20 OR text = 'old -7'")
+    assert (first.outcome, first.rows_copied) == ("backfilled", 11)
+    assert backfill(world, table, source, condition="id<-20 or text='old -7'").outcome == "already_backfilled"
+    for condition in ("id BETWEEN -25 AND -10", "id IN (-7)", "text LIKE 'old%'"):
+        for dry_run in (True, False):
+            with pytest.raises(errors.InvalidArgument, match="rows that match it were copied before"):
+                backfill(world, table, source, condition=condition, dry_run=dry_run)
+    with pytest.raises(errors.InvalidArgument, match=r"11 rows of its snapshot [0-9]+ were copied before"):
+        backfill(world, table, source)
+    more(world, -40, 10)
+    assert backfill(world, table, source, condition="id >= -20 AND NOT (text = 'old -7')").rows_copied == 19
+    assert ids(world, table) == list(range(-30, 20))
+    assert sum(int(row.actual or 0) for row in validated(world, table) if row.check == "backfilled") == 30
+
+
+def test_a_part_that_another_call_copied_meanwhile_is_not_copied_twice(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tiered(world)
+    source, copy = history(world), RowCopier.copy
+
+    def overtaken(copier: RowCopier, batches: Iterator[pa.RecordBatch], names: pa.Schema | None) -> CopiedRows:
+        copied = copy(copier, batches, names)
+        monkeypatch.setattr(RowCopier, "copy", copy)
+        backfill(world, table, source, condition="id < -10")
+        return copied
+
+    monkeypatch.setattr(RowCopier, "copy", overtaken)
+    with pytest.raises(errors.CannotReconcile, match=r"another CALL copied rows of archive\.orders into it"):
+        backfill(world, table, source, condition="id < -20")
+    assert ids(world, table) == list(range(-30, -10)) + list(range(20))
 
 
 def test_a_dry_run_counts_the_rows_and_changes_nothing(world: LakeWorld) -> None:

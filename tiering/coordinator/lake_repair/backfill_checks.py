@@ -5,7 +5,7 @@ All functions raise InvalidArgument that names both tables and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -78,18 +78,25 @@ def check_other_rows(
             raise _refusal(table, source.path, why, "Copy only its older rows to another lake table, and backfill that one.")
 
 
-def copied_before(table: TableInfo, marker: Marker | None, source: LakeView) -> Backfill | None:
-    """Returns the backfill that copied the head of `source`; None if there was none. Another snapshot of the same lake table would bring
-    most of its rows a second time."""
-    backfills: Iterable[Backfill] = () if marker is None else marker.backfills
+def copied_before(table: TableInfo, marker: Marker | None, source: LakeView, condition: str | None) -> Backfill | None:
+    """Returns the backfill that copied the same rows of the head of `source`; None if there was none.
+
+    Without conditions, another snapshot of the same lake table would bring most of its rows a second time.
+    """
+    backfills = copied_from(marker, source)
     for backfill in backfills:
-        if backfill.source_uuid == source.table_uuid and backfill.source_snapshot_id == source.head_identity:
+        if (backfill.source_snapshot_id, backfill.condition) == (source.head_identity, condition):
             return backfill
     for backfill in backfills:
-        if backfill.source_uuid == source.table_uuid:
-            copied = f"its snapshot {backfill.source_snapshot_id} with {backfill.sums.rows} rows was copied before"
+        if backfill.condition is None or condition is None:
+            copied = f"{backfill.sums.rows} rows of its snapshot {backfill.source_snapshot_id} were copied before"
             raise _refusal(table, source.path, copied, "Copy only the rows that came later to another lake table, and backfill that one.")
     return None
+
+
+def copied_from(marker: Marker | None, source: LakeView) -> list[Backfill]:
+    """Returns the backfills from any snapshot of the lake table `source`."""
+    return [] if marker is None else [backfill for backfill in marker.backfills if backfill.source_uuid == source.table_uuid]
 
 
 def _refusal(table: TableInfo, source: TablePath, why: str, hint: str) -> InvalidArgument:

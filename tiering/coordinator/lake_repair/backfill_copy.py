@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tiering.cluster.capabilities import KeyBuckets
 from tiering.cluster.partition_names import partition_values
+from tiering.coordinator.lake_repair.backfill_condition import RowSelection
 from tiering.errors import InvalidArgument, RoundFailed
 from tiering.lake.base import Committable, LakeTieringFactory, LakeView, LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.file_lists import RowScan
@@ -49,10 +50,11 @@ class CopiedRows:
     sums: RowSum
 
 
-def source_batches(lake: RowScan, table: TableInfo, source: LakeView) -> Iterator[pa.RecordBatch]:
-    """Yields the rows at the head of `source` with the columns of `table`.
+def source_batches(lake: RowScan, table: TableInfo, source: LakeView, selection: RowSelection) -> Iterator[pa.RecordBatch]:
+    """Yields the selected rows at the head of `source` with the columns of `table`.
 
-    Raises LakeUnavailable, DataCorrupt, SchemaDrift (a file that cannot be read, or a value of another type), InvalidData.
+    Raises LakeUnavailable, DataCorrupt, SchemaDrift (a file that cannot be read, or a value of another type), InvalidData,
+    InvalidArgument.
     """
     assert source.head is not None
     columns = without_metadata(table.schema)
@@ -60,7 +62,8 @@ def source_batches(lake: RowScan, table: TableInfo, source: LakeView) -> Iterato
     for reader in lake.row_readers(like_source, source, source.head):
         for batch in reader.read(columns.names):
             for first in range(0, batch.num_rows, BATCH_ROWS):
-                yield fit(batch.slice(first, BATCH_ROWS), table.schema)
+                if (rows := selection.selected(fit(batch.slice(first, BATCH_ROWS), table.schema))).num_rows:
+                    yield rows
 
 
 def summed(batches: Iterator[pa.RecordBatch], names: pa.Schema | None) -> RowSum:

@@ -22,7 +22,8 @@ from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import BACKFILL_TABLE, ReconciledCommit
 from tiering.coordinator.decisions.records import LakeCommitRecord
-from tiering.coordinator.lake_repair.backfill_checks import check_columns, check_other_rows, copied_before
+from tiering.coordinator.lake_repair.backfill_checks import check_columns, check_other_rows, copied_before, copied_from
+from tiering.coordinator.lake_repair.backfill_condition import RowCondition, RowSelection
 from tiering.coordinator.lake_repair.backfill_copy import CopiedRows, RowCopier, source_batches, summed
 from tiering.coordinator.lake_repair.decision import BackfillFiles, Decision, Inspection
 from tiering.coordinator.lake_repair.reconciler import Reconciler
@@ -47,6 +48,15 @@ class _Work:
     lake: Lake
     source: LakeView
     inspection: Inspection
+    condition: RowCondition | None
+
+    @property
+    def condition_text(self) -> str | None:
+        return None if self.condition is None else self.condition.text
+
+    @property
+    def selection(self) -> RowSelection:
+        return RowSelection(self.info, self.condition, copied_from(self.target.marker, self.source))
 
     @property
     def target(self) -> LakeView:
@@ -74,7 +84,7 @@ class Backfiller:
             return self._already(work, backfill)
         reconciliation.check_no_open_grant(work.inspection.record)
         if request.dry_run:
-            sums = summed(source_batches(_scan(work.lake), info, work.source), _proof_names(work))
+            sums = summed(source_batches(_scan(work.lake), info, work.source, work.selection), _proof_names(work))
             return self._result(work, WOULD, None, None, sums.rows, sums.checksum)
         return self._copy(work)
 
@@ -96,7 +106,8 @@ class Backfiller:
         check_columns(info, source_path, lake.columns(source))
         situation = inspection.situation
         check_other_rows(info, source, _view(inspection).ranges, situation.log, situation.expected.cluster_id)
-        return _Work(request, info, lake, source, inspection)
+        condition = None if request.condition is None else RowCondition(request.condition, info)
+        return _Work(request, info, lake, source, inspection, condition)
 
     def _check_kind(self, info: TableInfo) -> None:
         if info.table_type is not TableType.LOG:
@@ -118,7 +129,7 @@ class Backfiller:
         return inspection
 
     def _copied_before(self, work: _Work) -> Backfill | None:
-        return copied_before(work.info, work.target.marker, work.source)
+        return copied_before(work.info, work.target.marker, work.source, work.condition_text)
 
     def _copy(self, work: _Work) -> BackfillTableResult:
         """Writes the files, and commits them."""
@@ -130,7 +141,7 @@ class Backfiller:
         numbers = iter(range(1 << 62))
         factory = work.lake.tiering_factory(replace(info, snapshot_retention=None))
         copier = RowCopier(info, parts.cluster, factory, view.table_uuid, round_id, lambda: f"{nonce[:8]}{next(numbers)}")
-        copied = copier.copy(source_batches(_scan(work.lake), info, work.source), _proof_names(work))
+        copied = copier.copy(source_batches(_scan(work.lake), info, work.source, work.selection), _proof_names(work))
         try:
             result = self._commit(work, round_id, copied, view.table_uuid)
         except errors.CommitOutcomeUnknown:
@@ -148,14 +159,19 @@ class Backfiller:
         with self._parts.table_lock(info.table_id):
             if (earlier_answer := self._parts.operations.answer(request)) is not None:
                 return earlier_answer  # a concurrent call with the same key copied the rows before
+            earlier = copied_from(work.target.marker, work.source)
             work = replace(work, inspection=self._inspect(info))
             if (backfill := self._copied_before(work)) is not None:
                 return self._already(work, backfill)
-            if work.target.table_uuid != table_uuid:
-                raise errors.CannotReconcile(f"the lake table {info.path} was replaced meanwhile: nothing was copied", table_path=info.path)
+            if work.target.table_uuid != table_uuid or copied_from(work.target.marker, work.source) != earlier:
+                raise errors.CannotReconcile(
+                    f"the lake table {info.path} was replaced meanwhile, or another CALL copied rows of {work.source.path} into it",
+                    hint="Nothing was copied. CALL sys.backfill_table again.",
+                    table_path=info.path,
+                )
             source = work.source
             assert source.head_identity is not None
-            backfill = Backfill(round_id, str(source.path), source.table_uuid, source.head_identity, None, copied.buckets)
+            backfill = Backfill(round_id, str(source.path), source.table_uuid, source.head_identity, work.condition_text, copied.buckets)
             ranges = work.target.ranges
             ends = {bucket: reached.tiered for bucket, reached in ranges.items()}
             results = tuple(_moving_nothing(result, ends.get(result.bucket, 0)) for result in copied.results)
