@@ -20,6 +20,7 @@ from support.worlds.lake_world import SCHEMA, LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite
 from tiering.cluster.log_writer import LogWriter
 from tiering.errors import InvalidArgument, SchemaDrift
+from tiering.lake.iceberg.writing import writer
 from tiering.lake.schema.file_order import parse_sort
 from tiering.lake.table_options import SORT
 from tiering.lake.writing.sorted_rows import sorted_rows
@@ -261,13 +262,17 @@ def test_a_sort_by_a_nested_column_is_refused(world: LakeWorld) -> None:
         world.table("orders", schema=WIDE, datalake_layout="clean", datalake_sort="tags")
 
 
-def test_readers_skip_row_groups_of_sorted_files(world: LakeWorld) -> None:
-    """Each file has a narrow range of the first sort column per row group, and DuckDB and pyiceberg read the same rows."""
+def test_row_groups_of_a_sorted_file_have_ranges_that_readers_can_skip(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "SORTED_GROUP_ROWS", 1_000)
     orders = world.table("orders", buckets=1, datalake_layout="clean", datalake_sort="id")
     numbers = list(range(5_000))
     random.Random(1).shuffle(numbers)
     LogWriter(world.storage, orders.path, "w").append(pa.table({"id": numbers, "text": map(str, numbers)}, schema=SCHEMA))
     world.tier(orders)
     [file] = data_files(world, orders)
+    metadata = pq.read_metadata(file)
+    bounds = [metadata.row_group(number).column(0).statistics for number in range(metadata.num_row_groups)]
+    assert [(bound.min, bound.max) for bound in bounds] == [(first, first + 999) for first in range(0, 5_000, 1_000)]
     assert [row for (row,) in duckdb.sql(f"SELECT id FROM read_parquet('{file}')").fetchall()] == sorted(numbers)
     assert world.iceberg(orders).scan(row_filter=EqualTo("id", 77)).to_arrow()["text"].to_pylist() == ["77"]
+    assert not faults(check(world, orders))

@@ -89,6 +89,8 @@ class FileStream(ABC, Generic[File, Done]):
         """The lake's columns in the types in which they are written."""
         self.target_bytes = target_bytes
         """The size in bytes at which a file ends."""
+        self.row_group_rows = ROW_GROUP_ROWS
+        """Upper bound of the rows of a row group."""
         self.provenance = provenance
         """Set for a table with a clean layout: collects the offsets of the rows, and the content of the file footers."""
         self._table = table
@@ -124,7 +126,7 @@ class FileStream(ABC, Generic[File, Done]):
             if self._open is None:
                 self._open = self._begin(table)
             try:
-                self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+                self._open.writer.write_table(table, row_group_size=self.row_group_rows)
                 self._prove(table)
             except pa.ArrowInvalid as error:
                 raise misfit(f"rows of {self._table} do not fit its lake table", error, table_path=self._table, **self._ids) from error

@@ -45,6 +45,8 @@ from tiering.model.tables import TableInfo
 
 LEAST_ROW_GROUP_BYTES = 1 << 20
 """Size of a row group of Arrow data if the table's target size of files is smaller. A file ends with a row group."""
+SORTED_GROUP_ROWS = 1 << 17
+"""Upper bound of the rows of a row group in sorted files, so that readers skip more of them. DuckDB writes groups of about this size."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
         """The columns by which the rows of each file are sorted; empty = they stay as they come."""
         self._sorts_rows = bool(self.sort_keys)
         if self.sort_keys:
+            self.row_group_rows = SORTED_GROUP_ROWS
             self.builder.sort_order_id = state.sort_order.order_id
         if provenance is not None:
             provenance.is_sorted = bool(self.sort_keys)
