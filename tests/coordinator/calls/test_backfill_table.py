@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import crash_points, errors
@@ -18,6 +19,7 @@ from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.lake_repair.backfill_copy import CopiedRows, RowCopier
 from tiering.lake.rules.upkeep import small_files
 from tiering.library_guards.panics import UnexpectedEnd
+from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder
 from tiering.procedures.backfill_table import BackfillTable, BackfillTableResult
@@ -359,3 +361,49 @@ def test_rows_go_to_their_partitions_and_buckets(world: LakeWorld) -> None:
 def failed(world: LakeWorld, table: TableInfo) -> list[tuple[str, str | None]]:
     results = validate(world.owner, world.lake, table.path, Level.ROWS)
     return [(row.check, row.details) for row in results if row.ok is False]
+
+
+def test_rows_of_a_sorted_table_are_sorted_and_proved(world: LakeWorld) -> None:
+    if world.lake_format != "iceberg":
+        pytest.skip("only Iceberg tables can be sorted")
+    table = tiered(world, datalake_sort="text DESC")
+    backfill(world, table, history(world))
+    [file] = [file for file in world.by_hand.data_files(table.path) if "backfill" in file.name]
+    texts = pq.read_table(file)["text"].to_pylist()
+    assert texts == sorted(texts, reverse=True)
+    assert world.begin(table).end().error is None
+    assert len([row for row in validated(world, table) if row.check == "backfilled"]) == 1
+    world.by_hand.rewrite(table.path)
+    assert reconcile(world, table, "retier").outcome == "not_needed"
+    validated(world, table)
+
+
+@pytest.mark.parametrize("on_drop", ["keep", "drop"])
+def test_columns_change_before_and_after_a_backfill(world: LakeWorld, on_drop: str) -> None:
+    """Rows of a backfill stay proved when columns are renamed, added, widened and dropped, also after a compaction of another program."""
+    columns = pa.schema([*SCHEMA, pa.field("n", pa.int32()), pa.field("gone", pa.string())])
+    table = world.table("orders", schema=columns, **{"datalake.on-drop-column": on_drop})
+    rows = pa.table({"id": range(10), "text": ["new"] * 10, "n": pa.array(range(10), pa.int32()), "gone": ["x"] * 10}, schema=columns)
+    LogWriter(world.storage, table.path, "first").append(rows)
+    world.tier_all()
+    world.by_hand.create(SOURCE, columns)
+    world.by_hand.append(SOURCE, rows.set_column(0, columns.field(0), pa.array(range(-10, 0), pa.int64())), {})
+    assert backfill(world, table, str(SOURCE)).rows_copied == 10
+    changes = [RenameColumn(("text",), "note"), AddColumn(pa.field("more", pa.string())), DropColumn(("gone",))]
+    table = world.storage.alter_table(table.path, {}, changes)
+    tick(world.coordinator)
+    later = pa.table({"id": [10], "note": ["new"], "n": pa.array([1], pa.int32()), "more": ["y"]}, schema=table.schema)
+    LogWriter(world.storage, table.path, "later").append(later)
+    world.tier_all()
+    assert ids(world, table) == list(range(-10, 11))
+    assert len([row for row in validated(world, table) if row.check == "backfilled"]) == 1
+    history(world, -20, 10, path=TablePath("archive", "other"))
+    with pytest.raises(errors.InvalidArgument, match="lacks its column 'text'"):
+        backfill(world, table, "archive.other")
+    world.by_hand.create(TablePath("archive", "further"), pa.schema([pa.field("id", pa.int64()), pa.field("note", pa.string())]))
+    world.by_hand.append(TablePath("archive", "further"), pa.table({"id": [-11], "note": ["old"]}), {})
+    assert backfill(world, table, "archive.further").rows_copied == 1
+    validated(world, table)
+    world.by_hand.rewrite(table.path)
+    validated(world, table)
+    assert ids(world, table) == list(range(-11, 11))
