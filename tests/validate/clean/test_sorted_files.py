@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from tiering.lake.schema.file_order import parse_sort
 from tiering.lake.table_options import SORT
 from tiering.lake.writing.sorted_rows import sorted_rows
 from tiering.model.tables import TableInfo
+from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.validate.results import Level
 
 WIDE = pa.schema(
@@ -189,6 +191,21 @@ def test_rows_that_a_user_deletes_by_position_leave_no_offset_known(world: LakeW
     assert sorted(left.values()) == [[(0, 100), (100, 150)], [(100, 150)]]
     world.append(table, 300, 100)
     assert world.tier(table).error is None  # rounds do not need these offsets
+
+
+def test_retier_continues_at_the_border_of_a_sorted_file(world: LakeWorld, table: TableInfo) -> None:
+    loaded, gone = world.iceberg(table), file_of(world, table, 0, "100-150")
+    with loaded.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        for task in loaded.scan().plan_files():
+            if task.file.file_path.endswith(gone.name):
+                overwrite.delete_data_file(task.file)
+    assert ("cover", "0", "bucket 0: no file has the offsets 100 to 149") in faults(check(world, table))
+    result = asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, "retier", caller="alice")))
+    assert dict(result.offsets) == {"0": 100, "1": 150}
+    world.due()
+    assert world.begin(table).end().error is None
+    assert not faults(check(world, table))
+    assert sorted(world.iceberg(table).scan().to_arrow()["id"].to_pylist()) == list(range(300))
 
 
 def test_offsets_of_sorted_files_are_surveyed_as_sets(world: LakeWorld, table: TableInfo) -> None:
