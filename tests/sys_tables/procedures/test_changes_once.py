@@ -339,7 +339,7 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
                     caller="ann",
                     **{argument: values[IN_CLIENT.get(argument, argument)] for argument in ARGUMENTS[name][0]},
                 )
-                row, *_ = rows.to_pylist()
+                row, *_ = rows.to_pylist(maps_as_pydicts="strict")
                 shared = row.keys() & vars(answer).keys()
                 assert {column: row[column] for column in shared} == {column: getattr(answer, column) for column in shared}
 
