@@ -15,6 +15,7 @@ from support.clusters.embedded import served
 from support.worlds.lake_world import LakeWorld
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
+from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
 from tiering.model.tables import TablePath
 
 PATH = TablePath("sales", "orders")
@@ -105,7 +106,23 @@ def test_a_partition_or_a_sort_is_refused_where_the_files_of_the_lake_table_are_
     assert name not in world.storage.table(PATH).properties
 
 
-def test_an_option_without_effect_is_refused(world: LakeWorld) -> None:
-    name = "table.datalake.partition"
-    with pytest.raises(InvalidArgument, match="has no effect in this version"):
-        world.storage.create_table(PATH, TableSpec(SCHEMA, 1, properties={name: FILE_ORDER[name]}))
+def test_a_partition_that_the_columns_do_not_allow_is_refused_when_it_is_set(world: LakeWorld) -> None:
+    with pytest.raises(InvalidArgument, match="'id' of type int64 does not have that transform"):
+        world.storage.create_table(PATH, TableSpec(SCHEMA, 1, properties={"table.datalake.partition": "days(id)"}))
+    with pytest.raises(InvalidArgument, match="'id' is a bucket key with that number of buckets"):
+        world.storage.create_table(PATH, TableSpec(SCHEMA, 4, bucket_keys=("id",), properties=dict([*FILE_ORDER.items()][:1])))
+    world.storage.create_table(PATH, TableSpec(SCHEMA, 1))
+    with pytest.raises(InvalidArgument, match=r"'x', which sales\.orders does not have"):
+        world.storage.set_table_option(PATH, "table.datalake.partition", "bucket(4, x)")
+
+
+def test_the_option_follows_a_renamed_column_and_protects_it_from_being_dropped(world: LakeWorld) -> None:
+    world.storage.create_table(PATH, TableSpec(SCHEMA, 1, properties={"table.datalake.partition": "bucket(4, id), truncate(2, text)"}))
+    world.storage.alter_table(PATH, {}, [RenameColumn(("text",), "none")])
+    assert world.storage.table(PATH).properties["table.datalake.partition"] == "bucket(4, id), truncate(2, `none`)"
+    with pytest.raises(InvalidArgument, match=r"'id' of sales\.orders cannot be dropped: the option table\.datalake\.partition"):
+        world.storage.alter_table(PATH, {}, [DropColumn(("id",))])
+    with pytest.raises(InvalidArgument, match="'id_bucket_4' has the name of a column"):
+        world.storage.alter_table(PATH, {}, [AddColumn(pa.field("id_bucket_4", pa.string()))])
+    world.storage.alter_table(PATH, {"table.datalake.partition": None}, [DropColumn(("id",))])
+    assert world.storage.table(PATH).schema.names == ["none"]

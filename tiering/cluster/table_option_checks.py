@@ -5,15 +5,18 @@ An unknown `table.*` or `iceberg.*` option is refused, never ignored. Options wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
 
 from tiering.durations import check_freshness
 from tiering.errors import InvalidArgument
 from tiering.lake.iceberg_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.lake.layouts import Layout
-from tiering.lake.schema.file_order import check_partition, check_sort
-from tiering.lake.table_options import FRESHNESS, LAYOUT, PARTITION, SORT, TABLE_OPTIONS, TableOption, new_layout_of, with_options
+from tiering.lake.schema.file_order import PartitionEntry, SortEntry, check_partition, check_sort, entries_text
+from tiering.lake.table_options import FRESHNESS, LAYOUT, PARTITION, SORT, TABLE_OPTIONS, new_layout_of, with_options
+from tiering.model.schema.field_ids import field_id
 from tiering.model.tables import DEFAULT_LAKE_FORMAT, TableInfo, TableType
 from tiering.name_matching import nearest_names
 
@@ -21,8 +24,6 @@ MAX_OPTION_LENGTH = 2_000
 """Maximum length of a name or a value in characters; every listing of tables contains the options."""
 MAX_OPTIONS = 200
 """Maximum number of options, so that a table's description always fits in a message."""
-_WITHOUT_EFFECT: tuple[TableOption[Any], ...] = (PARTITION,)
-"""Options that this version refuses, because they would have no effect."""
 
 
 def with_layout(properties: Mapping[str, str]) -> dict[str, str]:
@@ -71,9 +72,31 @@ def check_file_order(table: TableInfo) -> None:
             raise _no_file_order(name, reason)
     check_partition(table, partition, PARTITION.name)
     check_sort(table, sort, SORT.name)
-    for option in _WITHOUT_EFFECT:
-        if option.of(table.properties):
-            raise InvalidArgument(f"the option {option} has no effect in this version", hint="Leave it out.", table_path=table.path)
+
+
+def followed_file_order(before: TableInfo, after: pa.Schema, changed_options: Collection[str]) -> dict[str, str]:
+    """Returns the texts of the options for partition and sort after a change of the table's columns to `after`: they name the same columns.
+    Options that the same request changes are left out.
+
+    Raises InvalidArgument for a dropped column that an option names.
+    """
+    names = {field_id(field): field.name for field in after}
+    texts: dict[str, str] = {}
+    for option in (option for option in (PARTITION, SORT) if option.name not in changed_options):
+        entries: list[PartitionEntry | SortEntry] = []
+        for entry in option.of(before.properties):
+            name = names.get(field_id(before.schema.field(entry.column)))
+            if name is None:
+                raise InvalidArgument(
+                    f"the column {entry.column!r} of {before.path} cannot be dropped: the option {option} names it",
+                    hint=f"Change the option {option} first.",
+                    table_path=before.path,
+                    column=entry.column,
+                )
+            entries.append(replace(entry, column=name))
+        if tuple(entries) != option.of(before.properties):
+            texts[option.name] = entries_text(entries)
+    return texts
 
 
 def _no_file_order(name: str, reason: str) -> InvalidArgument:

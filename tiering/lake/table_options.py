@@ -227,8 +227,7 @@ ON_DROP_COLUMN = TableOption(
 )
 PARTITION = TableOption(
     "table.datalake.partition", NONE, parse_partition,
-    meaning="Not in this version: only `none` is accepted. "
-    "Partition of a log table's lake table for readers, such as `day(ts), bucket(8, id)`: columns, and `years`, "
+    meaning="Partition of a log table's lake table for readers, such as `day(ts), bucket(8, id)`: columns, and `years`, "
     "`months`, `days`, `hours`, `bucket(n, c)`, `truncate(width, c)` of columns.",
     on_fluss=FlussSupport.NEVER, fluss_note=_FLUSS_FILE_ORDER,
 )

@@ -1,4 +1,4 @@
-"""Iceberg's bucket transform of Arrow columns (spec, appendix B: murmur3). Only this module calls pyiceberg-core.
+"""Iceberg's transforms `bucket` (spec, appendix B: murmur3) and `truncate` of Arrow columns. Only this module calls pyiceberg-core.
 
 Rust's Arrow accepts only buffers that are aligned to the size of their values, and panics instead of raising an error. Columns of an Arrow
 message are aligned to 8 bytes at best, but decimals need 16. Such a column is copied before it is hashed.
@@ -30,6 +30,20 @@ def bucket_ids_of(column: pa.Array[Any], bucket_count: int) -> npt.NDArray[np.in
     with panics_raised_as(lambda cause: InvalidData(f"a key column of type {column.type} cannot be hashed: {cause}")):
         ids: npt.NDArray[np.int32] = transform.bucket(aligned(_widened(column)), bucket_count).to_numpy(zero_copy_only=False)
     return ids
+
+
+def bucketed(column: pa.Array[Any], bucket_count: int) -> pa.Array[Any]:
+    """Returns the bucket of each value; NULL for NULL. Raises InvalidData for a column that cannot be hashed."""
+    with panics_raised_as(lambda cause: InvalidData(f"a column of type {column.type} cannot be hashed: {cause}")):
+        ids: pa.Array[Any] = transform.bucket(aligned(_widened(column)), bucket_count)
+    return ids
+
+
+def truncated(column: pa.Array[Any], width: int) -> pa.Array[Any]:
+    """Returns each value truncated to `width`; NULL for NULL. Raises InvalidData for a column that cannot be truncated."""
+    with panics_raised_as(lambda cause: InvalidData(f"a column of type {column.type} cannot be truncated: {cause}")):
+        values: pa.Array[Any] = transform.truncate(aligned(_widened(column)), width)
+    return values
 
 
 def combined_bucket_ids(columns: Sequence[pa.Array[Any]], bucket_count: int) -> npt.NDArray[np.int32]:

@@ -16,10 +16,9 @@ from tiering.lake.schema.file_order import (
     Transform,
     check_partition,
     check_sort,
+    entries_text,
     parse_partition,
     parse_sort,
-    partition_text,
-    sort_text,
     transforms_of,
 )
 from tiering.model.tables import TableInfo, TablePath, TableType
@@ -101,13 +100,13 @@ def test_an_entry_that_another_one_implies_is_refused(text: str) -> None:
 @given(st.lists(st.tuples(st.sampled_from(Transform), COLUMNS), min_size=0, max_size=5, unique_by=lambda entry: entry[1]))
 def test_the_text_of_a_partition_reads_as_the_same_entries(drawn: list[tuple[Transform, str]]) -> None:
     entries = tuple(PartitionEntry(how, column, 7 if how.has_number else None) for how, column in drawn)
-    assert parse_partition(partition_text(entries), OPTION) == entries
+    assert parse_partition(entries_text(entries), OPTION) == entries
 
 
 @given(st.lists(st.tuples(COLUMNS, st.booleans(), st.booleans()), max_size=5, unique_by=lambda entry: entry[0]))
 def test_the_text_of_a_sort_reads_as_the_same_entries(drawn: list[tuple[str, bool, bool]]) -> None:
     entries = tuple(SortEntry(*entry) for entry in drawn)
-    assert parse_sort(sort_text(entries), OPTION) == entries
+    assert parse_sort(entries_text(entries), OPTION) == entries
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.key_columns import check_log_table
 from tiering.cluster.lease_rules import check_lease
-from tiering.cluster.table_option_checks import check_documented_option, check_file_order, check_new_options
+from tiering.cluster.table_option_checks import check_documented_option, check_file_order, check_new_options, followed_file_order
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableDefinitions, TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError
 from tiering.files.durable_files import sync_folder
@@ -217,8 +217,10 @@ class EmbeddedStorage(StoredCluster):
         with self._listing.altering() as (connection, touched):
             stored = table_rows.find_table(connection, path)
             before = stored.info
-            if columns is not None and not table_rows.change_columns(connection, before, columns):
-                return before
+            if columns is not None:
+                if not table_rows.change_columns(connection, before, columns):
+                    return before
+                options = {**followed_file_order(before, table_rows.find_table(connection, path).info.schema, options), **options}
             info = table_rows.update_properties(connection, path, options, self._clock.now())
             fixed = [option for option in TABLE_OPTIONS.values() if option.only_before_lake_table]
             changed = [option for option in fixed if option.of(info.properties) != option.of(before.properties)]

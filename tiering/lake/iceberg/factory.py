@@ -6,16 +6,18 @@ never open the catalog. The catalog and its settings, including passwords, stay 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
@@ -30,12 +32,14 @@ from tiering.lake.iceberg.commit.upkeep import UpkeepPauses
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import PrimaryKeyWriter
 from tiering.lake.iceberg.schema.layout import bucket_keys, target_file_bytes
-from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place
+from tiering.lake.iceberg.schema.partition_values import PartitionItem, PartitionValue, file_place
 from tiering.lake.iceberg.schema.types import arrow_type
 from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, rewrite_files
+from tiering.lake.iceberg.writing.partitioned_files import PartitionedFiles
 from tiering.lake.iceberg.writing.writer import RowFiles, TableState, log_writer
 from tiering.lake.maintenance import RewriteTask
 from tiering.lake.rules.hints import replaced_hint
+from tiering.lake.writing.parquet_stream import LogFiles
 from tiering.lake.writing.row_guard import ChangeGuard, RowGuard, RowPlaces
 from tiering.lake.writing.sent_rounds import SentRounds
 from tiering.library_guards.bucket_hash import bucket_ids_of, combined_bucket_ids
@@ -70,9 +74,10 @@ class IcebergTieringFactory:
                 table_path=context.table.path,
             )
         place = file_place(context.table, context.bucket, context.partition_name, state.schema)
-        files = self.row_files(context, place.partition)
         if context.table.table_type is TableType.LOG:
-            return log_writer(context, files, RowGuard(context, row_places(state.schema, state.spec, place.partition)))
+            guard = RowGuard(context, row_places(state.schema, state.spec, place.partition))
+            return log_writer(context, self._log_files(context, place.partition), state, guard)
+        files = self.row_files(context, place.partition)
         combined = () if place.bucket is None else bucket_keys(context.table)
         places = row_places(state.schema, state.spec, place.partition, context.table.bucket_count, combined)
         return PrimaryKeyWriter(context, place, files, ChangeGuard(context, places))
@@ -87,6 +92,20 @@ class IcebergTieringFactory:
         except BaseException:
             files.abort()
             raise
+
+    def _log_files(self, context: WriterInitContext, own: PartitionValue) -> LogFiles[DataFile]:
+        """Returns new data files of a split of a log table, whose first partition values are `own`."""
+        state, numbers = self.state, itertools.count()
+        fields = state.spec.fields[len(own) :]
+        if not fields:
+            return self.row_files(context, own)
+        with lake_errors(f"open the storage of {context.table.path}", table_path=context.table.path):
+            io = self._open_io()
+
+        def new_files(values: PartitionValue) -> RowFiles:
+            return RowFiles(context, state, (*own, *values), io, self.target_bytes, numbers)
+
+        return PartitionedFiles(context, state, fields, new_files)
 
     def row_files(self, context: WriterInitContext, values: PartitionValue, size_bytes: int | None = None) -> RowFiles:
         """Returns new data files of one bucket in the partition `values`. They end at `size_bytes`, or else at the target size.
@@ -118,11 +137,11 @@ def _unpickled(state: TableState, table: TableInfo) -> IcebergTieringFactory:
 
 
 def row_places(
-    schema: Schema, spec: PartitionSpec, values: Sequence[int | str], bucket_count: int = 1, combined: Sequence[str] = ()
+    schema: Schema, spec: PartitionSpec, values: PartitionValue, bucket_count: int = 1, combined: Sequence[str] = ()
 ) -> RowPlaces:
-    """Returns the places. `values`: the partition record of the files, in the order of `spec`. `combined`: the bucket keys, if the formula
-    `combined-v1` over them determines the bucket and no partition field does."""
-    fields = [(schema.find_field(field.source_id), field.transform, value) for field, value in zip(spec.fields, values, strict=True)]
+    """Returns the places. `values`: Lakeward's own partition values of the files, in the order of `spec`. `combined`: the bucket keys, if
+    the formula `combined-v1` over them determines the bucket and no partition field does."""
+    fields = [(schema.find_field(field.source_id), field.transform, value) for field, value in zip(spec.fields, values, strict=False)]
     hashes: list[tuple[Sequence[str], Callable[[Sequence[pa.Array[Any]]], npt.NDArray[np.int32]]]] = [
         ((field.name,), partial(_bucket_ids, transform.num_buckets))
         for field, transform, _ in fields
@@ -140,7 +159,7 @@ def _bucket_ids(bucket_count: int, columns: Sequence[pa.Array[Any]]) -> npt.NDAr
     return bucket_ids_of(columns[0], bucket_count)
 
 
-def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:
+def _scalar(kind: IcebergType, value: PartitionItem) -> pa.Scalar[pa.DataType]:
     """Returns a partition value in the type of the rows. Iceberg stores a date as a number of days."""
-    scalar: pa.Scalar[pa.DataType] = pa.scalar(value, arrow_type(kind))
+    scalar: pa.Scalar[pa.DataType] = pa.scalar(cast(Any, value), arrow_type(kind))
     return scalar

@@ -163,16 +163,17 @@ def followed_columns(
     keep_dropped: bool = True,
     recorded_lake: pa.Schema | None = None,
     holds_type: HoldsType = operator.eq,
+    kept_ids: Collection[int] = (),
 ) -> FollowedColumns:
     """Returns the columns that the lake table shall have after `source`. A type that `holds_type` accepts stays as it is.
 
     `recorded_lake`: the lake's columns in the schema `recorded.schema_id`, if that is still known: a difference of the present columns from
     them is the work of another writer. With `keep_dropped` a column that the source dropped stays, nullable, under its name, or under
-    another one if the source has a new column of that name.
+    another one if the source has a new column of that name. The columns `kept_ids` stay in any case.
     """
     matches = matched_fields(source, lake, recorded)
     own_ids = set() if recorded is None else {lake_id for _, lake_id in recorded.pairs}
-    follower = _Follower(matches, own_ids, last_lake_id, lake_type, holds_type, keep_dropped)
+    follower = _Follower(matches, own_ids, last_lake_id, lake_type, holds_type, keep_dropped, kept_ids)
     if recorded is not None:
         follower.check_dropped(source, lake, recorded)
         follower.check_renamed(lake, recorded_lake)
@@ -289,6 +290,7 @@ class _Follower:
         lake_type: LakeType,
         holds_type: HoldsType,
         keep_dropped: bool,
+        kept_ids: Collection[int],
     ) -> None:
         self._matches = matches
         self._own_ids = own_ids
@@ -296,6 +298,7 @@ class _Follower:
         self._lake_type = lake_type
         self._holds_type = holds_type
         self._keep_dropped = keep_dropped
+        self._kept_ids = kept_ids
         self.follows_order = False
         self.changes: list[str] = []
         self.extras: list[str] = []
@@ -373,7 +376,7 @@ class _Follower:
         if field_id(field) not in self._own_ids:
             self.extras.append(_text(path))
             return field
-        if not self._keep_dropped:
+        if not self._keep_dropped and field_id(field) not in self._kept_ids:
             self.changes.append(f"drop {_text(path)}")
             return None
         names = {folded_name(other.name) for other in source}

@@ -9,7 +9,7 @@ A column whose name has blanks, commas, parentheses or backticks is written in b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -128,13 +128,8 @@ def parse_sort(text: str, name: str) -> tuple[SortEntry, ...]:
     return tuple(entries)
 
 
-def partition_text(entries: Sequence[PartitionEntry]) -> str:
-    """Returns the text of a partition."""
-    return ", ".join(map(str, entries)) or NONE
-
-
-def sort_text(entries: Sequence[SortEntry]) -> str:
-    """Returns the text of a sort."""
+def entries_text(entries: Sequence[PartitionEntry | SortEntry]) -> str:
+    """Returns the text of a partition or a sort."""
     return ", ".join(map(str, entries)) or NONE
 
 
@@ -223,10 +218,12 @@ def check_partition(table: TableInfo, entries: Sequence[PartitionEntry], name: s
                 hint=f"It has: {', '.join(allowed)}." if allowed else "A column of this type has no transform.",
                 column=entry.column,
             )
-        if entry.column in table.partition_keys:
+        is_own_bucket = (entry.transform, entry.number, (entry.column,)) == (Transform.BUCKET, table.bucket_count, table.bucket_keys)
+        if entry.column in table.partition_keys or is_own_bucket:
+            role = "bucket key with that number of buckets" if is_own_bucket else "partition column"
             raise InvalidArgument(
-                f"the option {name} has {str(entry)!r}, but {entry.column!r} is a partition column of {table.path}",
-                hint="The lake table is partitioned by the partition columns already.",
+                f"the option {name} has {str(entry)!r}, but {entry.column!r} is a {role} of {table.path}",
+                hint=f"The lake table is partitioned by the {role} already.",
                 column=entry.column,
             )
         other = folded.get(folded_name(entry.field_name), entry.column)
@@ -257,8 +254,3 @@ def _field(column: str, fields: Mapping[str, pa.Field[pa.DataType]], table: Tabl
         hint = f"The nearest names are {', '.join(near)}." if near else f"Its columns are {', '.join(list(fields)[:20])}."
         raise InvalidArgument(f"the option {name} names the column {column!r}, which {table.path} does not have", hint=hint, column=column)
     return fields[column]
-
-
-def named_columns(*options: Sequence[PartitionEntry] | Sequence[SortEntry]) -> Iterator[str]:
-    """Yields the columns that the entries name."""
-    return (entry.column for entries in options for entry in entries)

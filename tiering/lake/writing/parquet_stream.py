@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.lake.outside_errors import misfit
-from tiering.lake.proof.file_footer import FileFooter, encode_footer
+from tiering.lake.proof.file_footer import FileFooter, Run, encode_footer
 from tiering.lake.writing.encodings import COMPRESSION, Encodings
 from tiering.lake.writing.fitting import fit_records, watched_schema
 from tiering.lake.writing.provenance import Provenance
@@ -76,6 +76,7 @@ class OpenFile:
 
 File = TypeVar("File", bound=OpenFile)
 Done = TypeVar("Done")
+Ended = TypeVar("Ended", covariant=True)
 
 
 class FileStream(ABC, Generic[File, Done]):
@@ -195,6 +196,35 @@ class ParquetStream(FileStream[File, Done]):
             if self._rows >= ROW_GROUP_ROWS or self._bytes >= self._row_group_bytes:
                 self._flush()
 
+    @property
+    def buffered_bytes(self) -> int:
+        """The bytes of the rows that are collected in memory."""
+        return self._bytes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+        return self._open is not None
+
+    def flush(self) -> None:
+        """Writes the collected rows as a row group. Raises InvalidData, LakeUnavailable."""
+        self._flush()
+
+    def add_records(self, rows: pa.RecordBatch) -> None:
+        """Takes records of a log in the order of their offsets, which are in their column. Raises InvalidData, LakeUnavailable."""
+        if self.provenance is not None:
+            self.provenance.take_offsets(rows.column(OFFSET_COLUMN).to_numpy())
+        self.add(rows.select(self.schema.names))
+
+    @property
+    def checksum(self) -> int | None:
+        """Checksum of all rows (`WriteResult.checksum`); None unless the layout is clean."""
+        return None if self.provenance is None else self.provenance.checksum
+
+    def without_rows(self, start: int, stop: int) -> tuple[Run, ...]:
+        """Returns those offsets of `[start, stop)` that have no row; none unless the layout is clean."""
+        return () if self.provenance is None else self.provenance.without_rows(start, stop)
+
     def abort(self) -> None:
         self._batches.clear()
         super().abort()
@@ -210,13 +240,30 @@ class ParquetStream(FileStream[File, Done]):
         return table
 
 
+class LogFiles(Protocol[Ended]):
+    """The files of one split of a log table, as `ParquetStream` has them."""
+
+    schema: pa.Schema
+
+    def add_records(self, rows: pa.RecordBatch) -> None: ...
+
+    def close(self) -> tuple[Ended, ...]: ...
+
+    def abort(self) -> None: ...
+
+    @property
+    def checksum(self) -> int | None: ...
+
+    def without_rows(self, start: int, stop: int) -> tuple[Run, ...]: ...
+
+
 class LogFilesWriter(Generic[Done]):
     """A `LakeWriter` of log tables. `totals` counts the rows and bytes of files; `encode` returns the payload that describes them."""
 
     def __init__(
         self,
         context: WriterInitContext,
-        files: ParquetStream[Any, Done],
+        files: LogFiles[Done],
         guard: RowGuard,
         encode: Callable[[tuple[Done, ...]], bytes],
         totals: Callable[[Sequence[Done]], tuple[int, int]],
@@ -236,14 +283,12 @@ class LogFilesWriter(Generic[Done]):
             return
         rows = fit_records(self._prepare(batch, self._watched), self._watched, self._context)
         self._guard.check(rows)
-        if self._files.provenance is not None:
-            self._files.provenance.take_offsets(rows.column(OFFSET_COLUMN).to_numpy())
-        self._files.add(rows.select(self._files.schema.names))
+        self._files.add_records(rows)
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Closes all files. Raises DataCorrupt if a row's offset is outside of the range, InvalidData, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
-        files, provenance = self._files.close(), self._files.provenance
+        files = self._files.close()
         records, size_bytes = self._totals(files)
         return WriteResult(
             bucket=self._context.bucket,
@@ -253,8 +298,8 @@ class LogFilesWriter(Generic[Done]):
             files=len(files),
             size_bytes=size_bytes,
             payload=self._encode(files),
-            checksum=None if provenance is None else provenance.checksum,
-            empty=() if provenance is None else provenance.without_rows(starting_offset, reached_offset),
+            checksum=self._files.checksum,
+            empty=self._files.without_rows(starting_offset, reached_offset),
         )
 
     def abort(self) -> None:

@@ -32,6 +32,7 @@ from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.columns import recorded_ids
 from tiering.lake.iceberg.schema.drift import check_written, drift
+from tiering.lake.iceberg.schema.layout import recorded_spec
 from tiering.lake.iceberg.upkeep.live_files import FittingRewrites, fitting_rewrites
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
@@ -150,8 +151,11 @@ class IcebergCommitter:
     ) -> tuple[list[DataFile], int]:
         """Returns the files to add and the partition spec for which they were written. Checks that all of them still exist."""
         check_target(committable.round_id, (payload.lake_table_uuid for payload in payloads), base)
-        specs = {payload.spec_id for payload in payloads} or {table.metadata.default_spec_id}
-        if specs != {table.metadata.default_spec_id}:
+        present = table.metadata.default_spec_id
+        spec_id, *others = {payload.spec_id for payload in payloads} or {present}
+        # Files of a former spec may be added (spec, "Partition Evolution"). Lakeward changes the spec when the source's option changes.
+        is_former = recorded_spec(table.metadata.properties) == present and spec_id in table.metadata.specs()
+        if others or not (spec_id == present or is_former):
             raise SchemaDrift(
                 f"the partition spec of the lake table {base.path} was changed while round {committable.round_id} wrote its files",
                 hint=f"Restore the former spec, then {tier_call(base.path)}. The rows stay in the log until then.",
@@ -160,7 +164,7 @@ class IcebergCommitter:
         self._check_schema(payloads, base, table)
         files = list(_files(payloads))
         check_none_missing(committable.round_id, base, self._missing(base, files))
-        return files, table.metadata.default_spec_id
+        return files, spec_id
 
     def _check_schema(self, payloads: Sequence[FilesPayload], base: LakeView, table: Table) -> None:
         """Raises SchemaDrift if a user changed the table's columns since the files were begun, so that they no longer fit."""

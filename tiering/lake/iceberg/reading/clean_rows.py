@@ -30,8 +30,8 @@ from tiering.lake.iceberg.reading.lake_parquet import read_footer
 from tiering.lake.iceberg.reading.survey import files_of_log_table
 from tiering.lake.iceberg.schema.columns import recorded_ids
 from tiering.lake.iceberg.schema.drift import drift
-from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.iceberg.schema.layout import layout_of_schema, own_fields
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, bucket_of_value
 from tiering.lake.proof.change_sums import ChangeSums, RowSum, sum_of_hashes
 from tiering.lake.proof.file_footer import FileIdentity
 from tiering.lake.proof.row_checksum import Words, row_hashes
@@ -60,7 +60,6 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
-        has_bucket = has_bucket_in_partition(table, layout_of_schema(loaded.schema()))
         scopes = []
         for values, files in _by_partition(table, loaded, snapshot_ids).items():
             if count and values[:count] not in ids:
@@ -68,7 +67,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
             partition_id = ids[values[:count]] if count else None
             sums, names_other_rows = _sums(table, loaded, files)
             complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if names_other_rows else ""
-            scopes.append(CleanRows(partition_id, cast(int, values[-1]) if has_bucket else None, sums, complaint))
+            scopes.append(CleanRows(partition_id, bucket_of_value(table, values, loaded.schema()), sums, complaint))
     return scopes
 
 
@@ -88,22 +87,22 @@ def _sums_of_live_rows(table: TableInfo, view: LakeView, partitions: Mapping[str
         return []
     with lake_errors(f"read the rows of {view.path}", table_path=view.path):
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
-        has_bucket = has_bucket_in_partition(table, layout_of_schema(loaded.schema()))
+        own = own_fields(table, layout_of_schema(loaded.schema()))
         names = {partition_id: name for name, partition_id in partitions.items()}
         identity = FileIdentity(table, view.table_uuid, partitions)
         data, dead = files_of_log_table(loaded, table.path, view.head)
         sums: dict[PartitionValue, RowSum] = defaultdict(RowSum)
         for file in data:
-            values = partition_of(file)
+            values = partition_of(file)[:own]
             if count and values[:count] not in ids:
                 continue  # the partition was dropped
-            bucket_id = cast(int, values[-1]) if has_bucket else None
+            bucket_id = bucket_of_value(table, values, loaded.schema())
             place = (names[ids[values[:count]]] if count else None, bucket_id)
             sums[values] += sum_of_file(table, loaded, identity, file, place, dead.get(file.file_path))
     return [
         CleanRows(
             ids[values[:count]] if count else None,
-            cast(int, values[-1]) if has_bucket else None,
+            bucket_of_value(table, values, loaded.schema()),
             ChangeSums(written=None, deleted=None, living=total, gone=None),
         )
         for values, total in sums.items()
@@ -149,7 +148,8 @@ def _live_rows_of(
             return RowSum()
         if dead is None:
             return RowSum(footer.rows, footer.checksum)
-    _check_readable(table, loaded, file, set())
+    if footer is None:
+        _check_readable(table, loaded, file, set())
     total, first, recorded = RowSum(), 0, recorded_ids(loaded.properties)
     with open_parquet(loaded.io, LiveFile.of(file)) as parquet:
         names = proof_columns(stored_columns(parquet.schema_arrow), recorded)

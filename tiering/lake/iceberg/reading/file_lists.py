@@ -19,6 +19,7 @@ from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import live_entries
 from tiering.lake.iceberg.reading.view import marker_in
+from tiering.lake.iceberg.schema.layout import own_spec_fields
 from tiering.lake.iceberg.schema.partition_values import value_text
 from tiering.lake.marker import Marker
 from tiering.model.tables import BUCKET_COLUMN, PARTITION_SEPARATOR
@@ -101,7 +102,7 @@ def partition_name_of(table: Table, file: DataFile) -> str | None:
     """Returns the name of the file's partition, from which readers take its columns' values. None if the table has no partitions, or a user
     changed them."""
     texts: list[str] = []
-    for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
+    for place, field in enumerate(own_spec_fields(table.metadata, file.spec_id)):
         column = table.metadata.schema().find_field(field.source_id)
         if isinstance(field.transform, BucketTransform) or column.name == BUCKET_COLUMN:
             continue
@@ -113,7 +114,7 @@ def partition_name_of(table: Table, file: DataFile) -> str | None:
 
 
 def _bucket(table: Table, file: DataFile) -> int | None:
-    for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
+    for place, field in enumerate(own_spec_fields(table.metadata, file.spec_id)):
         if isinstance(field.transform, BucketTransform):
             bucket: int | None = file.partition[place]
             return bucket

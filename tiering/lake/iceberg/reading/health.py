@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pyiceberg.manifest import DataFile, DataFileContent
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -17,7 +17,7 @@ from pyiceberg.types import DateType, PrimitiveType
 from tiering.lake.health.measure import REST_MS, FilePlace, LakeMeasure, file_totals
 from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
 from tiering.lake.iceberg.reading.stored_files import metadata_files
-from tiering.lake.iceberg.schema.layout import target_file_bytes
+from tiering.lake.iceberg.schema.layout import own_spec_fields, target_file_bytes
 from tiering.lake.iceberg.schema.partition_values import PartitionValue, value_text
 from tiering.lake.iceberg_options import allowed_properties
 from tiering.lake.rules.upkeep.small_files import reachable_bytes
@@ -30,7 +30,7 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
     reachable = reachable_bytes(target, table.freshness_ms)
     snapshot = None if head is None else loaded.snapshot_by_id(head)
     manifests = [] if snapshot is None else snapshot.manifests(loaded.io)
-    buckets = {spec_id: _buckets(table, loaded, spec) for spec_id, spec in loaded.specs().items()}
+    buckets = {spec_id: _buckets(table, loaded, own_spec_fields(loaded.metadata, spec_id)) for spec_id in loaded.specs()}
     places: dict[PartitionValue, FilePlace] = {}
     newest: dict[PartitionValue, int] = defaultdict(int)
     for manifest in manifests:
@@ -61,11 +61,11 @@ def _latest_ms(loaded: Table, head: Snapshot, sequence_number: int) -> int:
     return min(later, default=head.timestamp_ms)
 
 
-def _buckets(table: TableInfo, loaded: Table, spec: PartitionSpec) -> int:
-    """Returns how many buckets of the source share the files of a partition of `spec`: one if the spec has the bucket."""
+def _buckets(table: TableInfo, loaded: Table, fields: Sequence[PartitionField]) -> int:
+    """Returns how many buckets of the source share the files of a partition with these fields: one if they have the bucket."""
     schema = loaded.schema()
-    names = {schema.find_column_name(field.source_id) for field in spec.fields}
-    is_bucketed = BUCKET_COLUMN in names or any(isinstance(field.transform, BucketTransform) for field in spec.fields)
+    names = {schema.find_column_name(field.source_id) for field in fields}
+    is_bucketed = BUCKET_COLUMN in names or any(isinstance(field.transform, BucketTransform) for field in fields)
     return 1 if is_bucketed else table.bucket_count
 
 

@@ -23,8 +23,8 @@ from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots
 from tiering.lake.iceberg.reading.lake_parquet import check_readable, read_footer
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.drift import drift
-from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import FilePlace, file_place, partition_values
+from tiering.lake.iceberg.schema.layout import layout_of_schema
+from tiering.lake.iceberg.schema.partition_values import FilePlace, bucket_of_value, file_place, partition_values
 from tiering.lake.log_starts import NO_STARTS, LogStarts, commit_times_ms
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
@@ -108,7 +108,6 @@ def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: 
     table, lake_rows, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
     names = {partition_values(info, BucketKey(None, 0), name, table.schema())[:count]: name for name in partitions}
     identity = FileIdentity(info, view.table_uuid, partitions)
-    has_bucket = has_bucket_in_partition(info, layout_of_schema(table.schema()))
     with lake_errors(f"read the footers of the lake table {info.path}", table_path=info.path):
         data, dead = files_of_log_table(table, info.path, head)
         for file in data:
@@ -118,7 +117,7 @@ def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: 
             if count and partition[:count] not in names:
                 continue  # the partition was dropped
             name = names[partition[:count]] if count else None
-            bucket_id = cast(int, partition[-1]) if has_bucket else None
+            bucket_id = bucket_of_value(info, partition, table.schema())
             if (complaint := identity.complaint(footer, name, bucket_id)) is not None:
                 raise drift(info.path, None, f"holds the file {file.file_path}, which {complaint}", accept_hint(info.path))
             if not identity.is_former(footer, name):

@@ -8,11 +8,11 @@ hidden. A column that the lake lacks is new at the source if the lake table neve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from pyiceberg.exceptions import ResolveError
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema, index_by_id, index_by_name, promote
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StructType
@@ -212,13 +212,19 @@ def check_nullable(path: TablePath, column: pa.Field[pa.DataType]) -> None:
 
 def check_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> None:
     """Raises SchemaDrift if the lake table has another partition spec."""
-    lake_spec, expected_spec = _spec_text(metadata.schema(), metadata.spec()), _spec_text(expected.schema, expected.spec)
+    lake_spec, expected_spec = spec_text(metadata.schema(), metadata.spec().fields), spec_text(expected.schema, expected.spec.fields)
     if lake_spec != expected_spec:
-        raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_spec}]")
+        raise other_spec(table, lake_spec, expected_spec)
 
 
-def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
-    return ", ".join(f"{field.name}: {field.transform}({schema.find_column_name(field.source_id)})" for field in spec.fields)
+def other_spec(table: TableInfo, lake_spec: str, expected_spec: str) -> SchemaDrift:
+    """Returns the error for a partition spec that another program changed."""
+    return drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_spec}]")
+
+
+def spec_text(schema: Schema, fields: Iterable[PartitionField]) -> str:
+    """Returns the fields of a partition spec as text."""
+    return ", ".join(f"{field.name}: {field.transform}({schema.find_column_name(field.source_id)})" for field in fields)
 
 
 def added(schema: Schema, columns: Sequence[NestedField]) -> Schema:

@@ -1,8 +1,8 @@
-"""Changes of a lake table's columns and sort order, each in one commit that contains nothing else.
+"""Changes of a lake table's columns, sort order and partition spec, each in one commit that contains nothing else.
 
 The request goes through `Catalog.commit_table` once, under explicit requirements, like a round's commit (DESIGN 6 step 7): the table's
-uuid, its current schema and its last field id. One of two concurrent changes is refused. After any error the caller must read the table
-again, because the request may have landed. Head and tag stay unchanged.
+uuid, its current schema and its last field id, and for a spec the default spec and the last partition field. One of two concurrent changes
+is refused. After any error the caller must read the table again, because the request may have landed. Head and tag stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from dataclasses import dataclass
 
 import structlog
 from pyiceberg.catalog import Catalog
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
     AddSchemaUpdate,
     AddSortOrderUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
     AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
     AssertTableUUID,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
     SetPropertiesUpdate,
     TableRequirement,
     TableUpdate,
@@ -40,14 +45,16 @@ LAST_ADDED = -1
 
 @dataclass(frozen=True)
 class SchemaUpdate:
-    """The columns and properties that a lake table shall have. `changes` says in words what the update does to columns; empty = nothing.
+    """The columns and properties that a lake table shall have. `changes` says in words what the update does; empty = only others.
 
-    `sort_order`: the new one, or a former one of the table; None = it stays."""
+    `sort_order`, `spec`: the new one, or a former one of the table; None = it stays.
+    """
 
     schema: Schema
     changes: tuple[str, ...]
     properties: Mapping[str, str]
     sort_order: SortOrder | None = None
+    spec: PartitionSpec | None = None
 
 
 def schema_id_of(schema: Schema, metadata: TableMetadata) -> int:
@@ -92,6 +99,9 @@ def update_request(metadata: TableMetadata, update: SchemaUpdate) -> tuple[tuple
     if update.sort_order is not None:
         requirements += (AssertDefaultSortOrderId.model_validate({"default-sort-order-id": metadata.default_sort_order_id}),)
         updates += _sort_order_updates(metadata, update.sort_order)
+    if update.spec is not None:
+        requirements = (*requirements, *_same_specs(metadata))
+        updates += _spec_updates(metadata, update.spec)
     if update.properties:
         updates.append(SetPropertiesUpdate(updates=dict(update.properties)))
     return requirements, tuple(updates)
@@ -104,3 +114,16 @@ def _sort_order_updates(metadata: TableMetadata, order: SortOrder) -> tuple[Tabl
         AddSortOrderUpdate.model_validate({"sort-order": order}),
         SetDefaultSortOrderUpdate.model_validate({"sort-order-id": LAST_ADDED}),
     )
+
+
+def _same_specs(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
+    return (
+        AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
+        AssertLastAssignedPartitionId.model_validate({"last-assigned-partition-id": metadata.last_partition_id}),
+    )
+
+
+def _spec_updates(metadata: TableMetadata, spec: PartitionSpec) -> list[TableUpdate]:
+    if spec.spec_id in metadata.specs():
+        return [SetDefaultSpecUpdate.model_validate({"spec-id": spec.spec_id})]
+    return [AddPartitionSpecUpdate(spec=spec), SetDefaultSpecUpdate.model_validate({"spec-id": LAST_ADDED})]

@@ -25,7 +25,6 @@ from tiering.lake.iceberg.schema.drift import (
     check_ids,
     check_new,
     check_nullable,
-    check_spec,
     drift,
     extra,
     misfit,
@@ -33,6 +32,7 @@ from tiering.lake.iceberg.schema.drift import (
 )
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate, schema_id_of
 from tiering.lake.iceberg.schema.layout import layout_of_table, sort_order_of
+from tiering.lake.iceberg.schema.spec import follow_spec, placing_columns
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, ids_of_table, matched_fields
 from tiering.lake.table_options import ON_DROP_COLUMN, SORT, OnDropColumn
@@ -63,16 +63,16 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
         metadata.last_column_id,
         lake_type,
         keep_dropped=ON_DROP_COLUMN.of(table.properties) is OnDropColumn.KEEP,
+        kept_ids=placing_columns(metadata),
     )
     if recorded is not None and former is not None:
         _check_foreign(table, metadata, former, recorded, followed)
     _check_extras(table, metadata, expected.schema, followed, recorded)
     _check_fits(table, metadata, expected.schema, followed, recorded)
-    check_spec(table, expected, metadata)
     target = iceberg_schema(followed.columns, schema) if followed.changes else schema
-    order = _new_sort_order(table, target, metadata)
-    if recorded is not None and not followed.changes:
-        return None if order is None else SchemaUpdate(schema, (), {}, order)
+    order, spec = _new_sort_order(table, target, metadata), follow_spec(table, expected, metadata, target)
+    if recorded is not None and not followed.changes:  # the columns of a new spec must be there before it
+        return spec or (None if order is None else SchemaUpdate(schema, (), {}, order))
     ids = ColumnIds(schema_id_of(target, metadata), followed.pairs, table.schema_id, followed.proof_names, table.table_id)
     return SchemaUpdate(target, followed.changes, {COLUMN_IDS: ids.text()}, order)
 

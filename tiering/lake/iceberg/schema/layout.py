@@ -6,12 +6,14 @@ With system columns (up to 0.9): the source columns, followed by `__bucket`, `__
 the partition columns (identity), then by the bucket: by `bucket[n](key)`, named `<key>_bucket`, if there is exactly one bucket key, else by
 `identity(__bucket)`. Sorted by `__offset`.
 
-Clean (from 1.0, FIP-27): the source columns, and the same partitions without `identity(__bucket)`. Not sorted.
+Clean (from 1.0, FIP-27): the source columns, and the same partitions without `identity(__bucket)`. Not sorted. A log table of the embedded
+cluster may have further partition fields, those of the option `table.datalake.partition`, behind Lakeward's own.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import INITIAL_SORT_ORDER_ID, UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
-from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform, parse_transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
 from pyiceberg.utils.properties import property_as_int
 
@@ -32,8 +34,8 @@ from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.iceberg_options import PREFIX, lake_table_properties
 from tiering.lake.layouts import Layout, layout_of
 from tiering.lake.schema.column_ids import COLUMN_IDS, same_fields
-from tiering.lake.schema.file_order import SortEntry
-from tiering.lake.table_options import SORT, new_layout_of, public_options
+from tiering.lake.schema.file_order import PartitionEntry, SortEntry
+from tiering.lake.table_options import PARTITION, SORT, new_layout_of, public_options
 from tiering.lake.writing.encodings import COMPRESSION
 from tiering.model.schema.field_ids import comment, last_field_id
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
@@ -49,6 +51,13 @@ GC_ENABLED = "gc.enabled"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_MAX = 20
 """Number of former metadata files of a new table. Each names all snapshots, and Iceberg's default of 100 files takes megabytes."""
+
+PARTITION_RECORD = "lakeward.partition-spec"
+"""The lake table's property with the id of the spec that Lakeward set last, and the number of Lakeward's own fields in it: `2/1`. A table
+that never had the option `table.datalake.partition` does not have the property; all its partition fields are Lakeward's own."""
+FIRST_SPEC = 0
+"""The id of the spec with which every catalog creates a table."""
+_RECORD = re.compile(r"([0-9]{1,9})/([0-9]{1,3})", re.ASCII)
 
 RESERVED_COLUMNS = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"})
 """Iceberg's metadata columns (spec, "Reserved Field IDs"). Spark refuses every scan of a table that has its own column of such a name."""
@@ -75,6 +84,8 @@ def table_layout(table: TableInfo, layout: Layout | None = None) -> TableLayout:
     check_column_names(table, paths_are_names=True)
     schema = _schema(table, layout)
     properties = _properties(table) | _column_ids(table, schema)
+    if partition_entries(table, layout):
+        properties[PARTITION_RECORD] = partition_record(FIRST_SPEC, own_fields(table, layout))
     return TableLayout(schema, _spec(table, schema, layout), _sort_order(table, schema, layout), properties)
 
 
@@ -92,6 +103,46 @@ def has_bucket_in_partition(table: TableInfo, layout: Layout) -> bool:
     """Whether the partition spec has the bucket. If not, all buckets of a partition share a partition value, and a file of another writer
     may hold rows of several buckets."""
     return layout.partitions_by_bucket or len(bucket_keys(table)) == 1
+
+
+def own_fields(table: TableInfo, layout: Layout) -> int:
+    """Returns the number of Lakeward's own fields in the partition spec. They are the first ones."""
+    return len(table.partition_keys) + has_bucket_in_partition(table, layout)
+
+
+def partition_entries(table: TableInfo, layout: Layout) -> tuple[PartitionEntry, ...]:
+    """Returns the entries of the table's option, whose fields follow Lakeward's own."""
+    is_possible = table.table_type is TableType.LOG and layout is Layout.CLEAN
+    return PARTITION.of(table.properties) if is_possible else ()
+
+
+def partition_record(spec_id: int, own: int) -> str:
+    """Returns the value of PARTITION_RECORD."""
+    return f"{spec_id}/{own}"
+
+
+def recorded_partition(properties: Mapping[str, str]) -> tuple[int, int] | None:
+    """Returns the spec id and the number of own fields in PARTITION_RECORD; None if there is none that can be read."""
+    match = _RECORD.fullmatch(properties.get(PARTITION_RECORD, ""))
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def recorded_spec(properties: Mapping[str, str]) -> int | None:
+    """Returns the id of the spec that Lakeward set last, in a table that has or had the option; None if it never had it."""
+    recorded = recorded_partition(properties)
+    return None if recorded is None else recorded[0]
+
+
+def own_spec_fields(metadata: TableMetadata, spec_id: int) -> tuple[PartitionField, ...]:
+    """Returns Lakeward's own fields of a spec, by the lake table alone."""
+    recorded = recorded_partition(metadata.properties)
+    fields = metadata.specs()[spec_id].fields
+    return tuple(fields if recorded is None else fields[: recorded[1]])
+
+
+def transform_of(entry: PartitionEntry) -> Transform[Any, Any]:
+    """Returns Iceberg's transform of an entry."""
+    return parse_transform(entry.transform.value if entry.number is None else f"{entry.transform.value}[{entry.number}]")
 
 
 def _sort_order(table: TableInfo, schema: Schema, layout: Layout) -> SortOrder:
@@ -177,6 +228,7 @@ def _spec(table: TableInfo, schema: Schema, layout: Layout) -> PartitionSpec:
         columns.append((f"{keys[0]}_bucket", keys[0], BucketTransform(table.bucket_count)))
     elif layout.partitions_by_bucket:
         columns.append((BUCKET_COLUMN, BUCKET_COLUMN, IdentityTransform()))
+    columns.extend((entry.field_name, entry.column, transform_of(entry)) for entry in partition_entries(table, layout))
     ids = itertools.count(PARTITION_FIELD_ID_START)
     return PartitionSpec(*(PartitionField(schema.find_field(source).field_id, next(ids), how, name) for name, source, how in columns))
 

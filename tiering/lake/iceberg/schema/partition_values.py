@@ -1,10 +1,18 @@
-"""The partition value and the path of one split's files, and the place of a bucket's files. Pure."""
+"""The partition value and the path of one split's files, and the place of a bucket's files. Pure.
+
+A partition value begins with the values of Lakeward's own fields (`layout.own_fields`). Those of the table's option follow.
+"""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
 
+from pydantic import PlainSerializer, PlainValidator
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, IcebergType, IntegerType
 
@@ -15,7 +23,35 @@ from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 EPOCH = date(1970, 1, 1)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
-PartitionValue = tuple[int | str, ...]
+PartitionItem = int | str | bytes | Decimal | None
+PartitionValue = tuple[PartitionItem, ...]
+
+
+def partition_to_json(values: Sequence[PartitionItem]) -> list[Any]:
+    """Returns a partition value as JSON."""
+    return [_to_json(value) for value in values]
+
+
+def _to_json(value: PartitionItem) -> Any:
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode("ascii")}
+    return {"decimal": str(value)} if isinstance(value, Decimal) else value
+
+
+def partition_from_json(values: Sequence[Any]) -> PartitionValue:
+    """Returns the partition value of this JSON."""
+    return tuple(_from_json(value) for value in values)
+
+
+def _from_json(value: Any) -> PartitionItem:
+    if isinstance(value, dict):
+        return base64.b64decode(value["bytes"]) if "bytes" in value else Decimal(value["decimal"])
+    item: PartitionItem = value
+    return item
+
+
+PackedPartition = Annotated[PartitionValue, PlainValidator(partition_from_json), PlainSerializer(partition_to_json)]
+"""A partition value in a payload."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +69,8 @@ def file_place(table: TableInfo, bucket: BucketKey, partition_name: str | None, 
 
 
 def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> PartitionValue:
-    """Returns the record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id if the
-    spec has it.
+    """Returns the values of Lakeward's own fields in the lake's partition spec: those of the partition columns as Iceberg stores them, then
+    the bucket id if the spec has it.
 
     Raises InvalidData unless the partition's name has one value for each partition column in Fluss's form: a date as 2024-01-31, an integer
     in decimal. Another form of a value would become another partition with rows of this one.
@@ -50,7 +86,16 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
     return (*values, bucket.bucket_id) if has_bucket_in_partition(table, layout_of_schema(schema)) else tuple(values)
 
 
-def value_text(value: int | str | date, *, is_date: bool) -> str:
+def bucket_of_value(table: TableInfo, values: PartitionValue, schema: Schema) -> int | None:
+    """Returns the bucket id in a partition value; None if the spec does not have it."""
+    if not has_bucket_in_partition(table, layout_of_schema(schema)):
+        return None
+    bucket_id = values[len(table.partition_keys)]
+    assert isinstance(bucket_id, int)
+    return bucket_id
+
+
+def value_text(value: PartitionItem | date, *, is_date: bool) -> str:
     """Returns a stored partition value as a partition's name has it."""
     return (EPOCH + timedelta(days=value)).isoformat() if is_date and isinstance(value, int) else str(value)
 

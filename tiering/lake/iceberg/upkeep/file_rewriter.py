@@ -34,7 +34,7 @@ from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.parquet_files import ROW_BATCH_ROWS, key_rows, lost_fields, open_parquet, stored_and_whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
 from tiering.lake.iceberg.reading.lake_parquet import FileCheck, footer_of
-from tiering.lake.iceberg.schema.partition_values import PartitionValue
+from tiering.lake.iceberg.schema.partition_values import PackedPartition
 from tiering.lake.iceberg.schema.types import arrow_type
 from tiering.lake.iceberg.writing.data_files import BucketChange, encode_files
 from tiering.lake.iceberg.writing.writer import RowFiles
@@ -71,7 +71,7 @@ class RewriteJob:
     """
 
     base_snapshot_id: int | None
-    partition: PartitionValue
+    partition: PackedPartition
     shared_bucket: int | None
     files: tuple[LiveFile, ...]
     deletes: tuple[LiveFile, ...] = ()

@@ -17,8 +17,8 @@ from pyiceberg.types import DoubleType, FloatType
 
 from tiering.lake.iceberg.commit.staging import FileChanges
 from tiering.lake.iceberg.primary_key.bucket_files import live_entries, partition_of
-from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import PartitionValue, value_text
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema, own_fields
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, bucket_of_value, value_text
 from tiering.lake.iceberg.writing.data_files import FilesPayload
 from tiering.lake.writing.provenance import bucket_of_name
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo, TableType
@@ -85,9 +85,13 @@ def read_live_files(
     living: Mapping[str, int],
     partitions: Collection[PartitionValue] | None = None,
 ) -> LiveFiles:
-    """Returns the live files of a snapshot, or of some `partitions` of it. `living`: living ids by name. Reads only manifests."""
+    """Returns the live files of a snapshot, or of those whose values of Lakeward's own fields are in `partitions`. Reads only manifests.
+
+    `living`: living ids by name.
+    """
     live_files = LiveFiles()
     names = _BucketNames(table, loaded, living)
+    own = own_fields(table, layout_of_schema(loaded.schema()))
     for entry in live_entries(loaded, snapshot_id):
         file = entry.data_file
         if file.spec_id != loaded.metadata.default_spec_id:
@@ -96,7 +100,7 @@ def read_live_files(
             live_files.has_global_deletes = live_files.has_global_deletes or is_global
             continue
         partition = partition_of(file)
-        if partitions is not None and partition not in partitions:
+        if partitions is not None and partition[:own] not in partitions:
             continue
         files = live_files.partitions.setdefault(partition, PartitionFiles(partition))
         if file.content is DataFileContent.POSITION_DELETES:
@@ -129,6 +133,7 @@ class _BucketNames:
         layout = layout_of_schema(loaded.schema())
         self._table = table
         self._living = living
+        self._schema = loaded.schema()
         self._has_bucket = has_bucket_in_partition(table, layout)
         # Rows of a foreign file in a clean table do not tell offsets, nor whether a former partition of the same name wrote them.
         is_log, is_clean = table.table_type is TableType.LOG, not layout.has_row_offsets
@@ -146,7 +151,8 @@ class _BucketNames:
         partition_id = self._living.get(partition_name(self._table, partition) or "")
         if self._table.partition_keys and partition_id is None:
             return None
-        return BucketKey(partition_id, int(partition[-1]))
+        bucket_id = bucket_of_value(self._table, partition, self._schema)
+        return None if bucket_id is None else BucketKey(partition_id, bucket_id)
 
 
 def partition_name(table: TableInfo, partition: PartitionValue) -> str | None:
@@ -199,12 +205,12 @@ def fitting_rewrites(table: Table, head: int | None, rewrites: Mapping[int, File
     """
     if not rewrites or head is None or table.metadata.snapshot_by_id(head) is None:
         return FittingRewrites()
+    present = (table.metadata.current_schema_id, table.metadata.default_spec_id)
+    rewrites = {number: payload for number, payload in rewrites.items() if payload.spec_id == present[1]}
     written_here = {payload.change.base_snapshot_id for payload in rewrites.values() if payload.change is not None} == {head}
     if written_here and not any(payload.deletes for payload in rewrites.values()):
         return _with_obsolete(rewrites, None)
     live = _files_of(table, head)
-    metadata = table.metadata
-    present = (metadata.current_schema_id, metadata.default_spec_id)
     fitting = {
         number: payload for number, payload in rewrites.items() if _fits(payload, live) and (payload.schema_id, payload.spec_id) == present
     }

@@ -7,6 +7,7 @@ without deleted rows, because such a round has no time to read the deletes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.primary_key.bucket_files import MANY_DELETE_FILES, LiveFile
 from tiering.lake.iceberg.primary_key.position_deletes import deleted_positions
 from tiering.lake.iceberg.reading.lake_parquet import THREADS, read_footer
-from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
-from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema, own_fields
+from tiering.lake.iceberg.schema.partition_values import PartitionValue, file_place
 from tiering.lake.iceberg.upkeep.file_rewriter import JOBS, EqualityDelete, RewriteJob
 from tiering.lake.iceberg.upkeep.live_files import LiveEntry, PartitionFiles, partition_name, read_live_files
 from tiering.lake.iceberg.writing.writer import TableState, sort_order_id
@@ -293,8 +294,12 @@ class SmallLogFiles:
         files = read_live_files(self._table, self._loaded, self._view.head, {}, set(places.values()))
         if files.has_global_deletes:
             return []
-        partitions = ((key, files.partitions.get(partition)) for key, partition in places.items())
-        return [(key, files) for key, files in partitions if files is not None and not files.deletes and not files.equality_deletes]
+        keys: dict[PartitionValue, list[BucketKey]] = defaultdict(list)
+        for key, partition in places.items():
+            keys[partition].append(key)
+        own = own_fields(self._table, layout_of_schema(schema))
+        clean = [found for found in files.partitions.values() if not found.deletes and not found.equality_deletes]
+        return [(key, partition) for partition in clean for key in keys[partition.partition[:own]]]
 
     def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> tuple[Sequence[DataFile], int | None]:
         """Returns the newest small files of the bucket to merge, in the order of their offsets, and the sort order of their rows. No files

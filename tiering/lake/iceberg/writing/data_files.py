@@ -32,7 +32,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
-from tiering.lake.iceberg.schema.partition_values import FilePlace, PartitionValue
+from tiering.lake.iceberg.schema.partition_values import FilePlace, PackedPartition, PartitionItem, partition_from_json, partition_to_json
 from tiering.lake.writing.packed import Packed
 
 UNSORTED = 0
@@ -54,7 +54,7 @@ class BucketChange:
     the partition value or a former partition had it, they replace only the `obsolete` ones.
     """
 
-    partition: PartitionValue
+    partition: PackedPartition
     base_snapshot_id: int | None
     base_files: str
     rewritten: bool
@@ -75,7 +75,7 @@ def _to_json(file: DataFile) -> dict[str, Any]:
         "path": file.file_path,
         "size": file.file_size_in_bytes,
         "records": file.record_count,
-        "partition": [file.partition[index] for index in range(len(file.partition))],
+        "partition": partition_to_json([file.partition[index] for index in range(len(file.partition))]),
         "split_offsets": file.split_offsets,
         "spec_id": file.spec_id,
         "sort_order_id": file.sort_order_id,
@@ -92,7 +92,7 @@ def _from_json(document: dict[str, Any]) -> DataFile:
     statistics |= {name: {field: base64.b64decode(value) for field, value in document[name]} for name in _BOUNDS}
     statistics |= {"record_count": document["records"], "split_offsets": document["split_offsets"], "nan_value_counts": {}}
     content = DataFileContent(document["content"])
-    place = document["spec_id"], document["partition"]
+    place = document["spec_id"], partition_from_json(document["partition"])
     return _data_file(document["path"], document["size"], *place, statistics, content, document["sort_order_id"])
 
 
@@ -124,7 +124,7 @@ class DataFileBuilder:
     sort_order_id = UNSORTED
     """The sort order of the rows in each data file."""
 
-    def __init__(self, schema: Schema, properties: dict[str, str], spec_id: int, partition: Sequence[int | str]) -> None:
+    def __init__(self, schema: Schema, properties: dict[str, str], spec_id: int, partition: Sequence[PartitionItem]) -> None:
         self._plan: dict[int, StatisticsCollector] = compute_statistics_plan(schema, properties)
         self._paths = parquet_path_to_id_mapping(schema)
         self._spec_id = spec_id
@@ -218,7 +218,7 @@ def _data_file(
     location: str,
     size_bytes: int,
     spec_id: int,
-    partition: Sequence[int | str],
+    partition: Sequence[PartitionItem],
     statistics: dict[str, Any],
     content: DataFileContent = DataFileContent.DATA,
     sort_order_id: int | None = UNSORTED,

@@ -5,7 +5,10 @@ A column is converted only if the lake holds it in another type (8- and 16-bit i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +28,7 @@ from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.schema.columns import lake_columns
-from tiering.lake.iceberg.schema.layout import layout_of_schema
+from tiering.lake.iceberg.schema.layout import layout_of_schema, own_fields
 from tiering.lake.iceberg.schema.partition_values import PartitionValue
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
@@ -35,7 +38,7 @@ from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, lake_columns_o
 from tiering.lake.schema.file_order import SortEntry
 from tiering.lake.table_options import SORT
 from tiering.lake.writing.encodings import choose_encodings
-from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFilesWriter, OpenFile, ParquetStream
+from tiering.lake.writing.parquet_stream import ROW_GROUP_BYTES, LogFiles, LogFilesWriter, OpenFile, ParquetStream
 from tiering.lake.writing.provenance import Provenance, file_prefix
 from tiering.lake.writing.row_guard import RowGuard
 from tiering.lake.writing.sorted_rows import sorted_rows
@@ -43,6 +46,9 @@ from tiering.lake.writing.source_rows import Prepare, in_lake_columns
 from tiering.lake.writing.statistics import FloatsWithoutStatistics
 from tiering.model.tables import TableInfo
 
+_PLAIN_PART = re.compile(r"[A-Za-z0-9_.=-]{1,160}")
+"""A folder's name that every storage has and that no reader decodes. Percent signs in the location of a local file are read in two ways."""
+_SHORTENED_CHARACTERS = 80
 LEAST_ROW_GROUP_BYTES = 1 << 20
 """Size of a row group of Arrow data if the table's target size of files is smaller. A file ends with a row group."""
 SORTED_GROUP_ROWS = 1 << 17
@@ -104,16 +110,33 @@ class TableState:
         """The columns with the names that seed checksums of rows."""
         return proof_columns(lake_columns(self.schema), self.recorded)
 
+    def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
+        """Returns `files` with the table for which they were written."""
+        return FilesPayload(self.table_uuid, self.schema.schema_id, self.spec.spec_id, files)
+
     def prepare(self, table: TableInfo) -> Prepare:
         """Returns the function that gives rows of the source the columns of the lake table."""
         return in_lake_columns(table.schema, lake_columns_of_source(table.schema, lake_columns(self.schema), self.recorded))
 
 
-class RowFiles(ParquetStream["_OpenFile", DataFile]):
-    """The data files of one attempt in the partition `values`. They end at `size_bytes`."""
+def file_columns(schema: Schema) -> pa.Schema:
+    """Returns the columns of data files, in the types in which they are written."""
+    return pa.schema([arrow_field(field) for field in schema.fields])
 
-    def __init__(self, context: WriterInitContext, state: TableState, values: PartitionValue, io: FileIO, size_bytes: int) -> None:
-        columns = pa.schema([arrow_field(field) for field in state.schema.fields])
+
+class RowFiles(ParquetStream["_OpenFile", DataFile]):
+    """The data files of one attempt in the partition `values`. They end at `size_bytes`, and have names with these `numbers`."""
+
+    def __init__(
+        self,
+        context: WriterInitContext,
+        state: TableState,
+        values: PartitionValue,
+        io: FileIO,
+        size_bytes: int,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        columns = file_columns(state.schema)
         provenance = None if layout_of_schema(state.schema).has_row_offsets else Provenance(context, state.proof_names)
         row_group_bytes = min(ROW_GROUP_BYTES, max(LEAST_ROW_GROUP_BYTES, size_bytes))
         super().__init__(context.table.path, columns, size_bytes, provenance, row_group_bytes, bucket=context.bucket)
@@ -122,7 +145,7 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
         self.io = io
         self.builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         self._locations = locations_of(state.location, state.properties)
-        folder = state.spec.partition_to_path(Record(*values), state.schema)  # in Hive's form: `region=north/__bucket=3`
+        folder = _folder(context, state, values)  # in Hive's form: `region=north/__bucket=3`
         self.sort_keys = sort_keys(context.table, state)
         """The columns by which the rows of each file are sorted; empty = they stay as they come."""
         self._sorts_rows = bool(self.sort_keys)
@@ -132,6 +155,7 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
         if provenance is not None:
             provenance.is_sorted = bool(self.sort_keys)
         self._prefix = f"{folder}{'/' if folder else ''}{file_prefix(context)}"
+        self._numbers = itertools.count() if numbers is None else numbers
         self._started: list[str] = []
 
     def expect_sorted_rows(self) -> None:
@@ -151,19 +175,17 @@ class RowFiles(ParquetStream["_OpenFile", DataFile]):
 
     def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
         """Returns `files` with the table for which they were written."""
-        return FilesPayload(self.state.table_uuid, self.state.schema.schema_id, self.state.spec.spec_id, files)
+        return self.state.payload(files)
 
     def new_location(self) -> str:
         """Returns the location of the next file of this attempt. An abort deletes that file too."""
-        location = self._locations.new_data_location(f"{self._prefix}-{len(self._started):05d}.parquet")
+        location = self._locations.new_data_location(f"{self._prefix}-{next(self._numbers):05d}.parquet")
         self._started.append(location)
         return location
 
     def start_over(self) -> None:
         """Deletes the files that were written so far. The rows are written again, to files with other names. Never raises."""
-        names = list(self._started)
         self.abort()
-        self._started = names
         self._rows = self._bytes = 0
         self._with_nan = FloatsWithoutStatistics()
         if self.provenance is not None:
@@ -205,16 +227,29 @@ def sort_order_id(table: TableInfo, state: TableState) -> int | None:
     return state.sort_order.order_id if sort_keys(table, state) else None
 
 
+def _folder(context: WriterInitContext, state: TableState, values: PartitionValue) -> str:
+    """Returns the folder of a partition value. The values of the option's fields may be any text, so a part that is no plain name is
+    shortened. Partitions of the source have plain names."""
+    parts = state.spec.partition_to_path(Record(*values), state.schema).split("/")
+    own = own_fields(context.table, layout_of_schema(state.schema))
+    return "/".join([*parts[:own], *(part if _PLAIN_PART.fullmatch(part) else _shortened(part) for part in parts[own:])])
+
+
+def _shortened(part: str) -> str:
+    plain = re.sub("[^A-Za-z0-9_.=-]", "_", part[:_SHORTENED_CHARACTERS])
+    return f"{plain}-{hashlib.sha256(part.encode()).hexdigest()[:16]}"
+
+
 class _OpenFile(OpenFile):
     def __init__(self, location: str, io: FileIO, first_rows: pa.Table, without_statistics: frozenset[str]) -> None:
         self.location = location
         super().__init__(io.new_output(location).create(), first_rows.schema, choose_encodings(first_rows), without_statistics)
 
 
-def log_writer(context: WriterInitContext, files: RowFiles, guard: RowGuard) -> LogFilesWriter[DataFile]:
+def log_writer(context: WriterInitContext, files: LogFiles[DataFile], state: TableState, guard: RowGuard) -> LogFilesWriter[DataFile]:
     """Returns the `LakeWriter` of a split of a log table."""
-    prepare = files.state.prepare(context.table)
-    return LogFilesWriter(context, files, guard, lambda done: encode_files(files.payload(done)), _totals, prepare)
+    prepare = state.prepare(context.table)
+    return LogFilesWriter(context, files, guard, lambda done: encode_files(state.payload(done)), _totals, prepare)
 
 
 def _totals(files: Sequence[DataFile]) -> tuple[int, int]:
