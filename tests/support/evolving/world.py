@@ -145,6 +145,10 @@ class EvolvingWorld(InlineDeployment):
         tick(self.coordinator)
         return table
 
+    def set_options(self, **options: str) -> None:
+        """Sets options of the table at the source."""
+        self.cluster.by_path[self.path] = replace(self.info, properties={**self.info.properties, **options})
+
     def append(self, *rows: Row) -> None:
         """Appends rows to the buckets in turn."""
         for row in rows:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import duckdb
@@ -18,10 +19,12 @@ from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import ICEBERG_CLEAN
 from tiering.lake.iceberg.schema.layout import PARTITION_RECORD
 from tiering.lake.iceberg.writing import partitioned_files
-from tiering.lake.table_options import PARTITION
+from tiering.lake.rules.upkeep import small_files
+from tiering.lake.table_options import ON_DROP_COLUMN, PARTITION
 from tiering.model.reading.conditions import Filter, Operator
-from tiering.model.schema.changes import DropColumn, RenameColumn
+from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
 from tiering.model.sql_types import Instant
+from tiering.model.upkeep import UpkeepOrder, UpkeepStats
 from tiering.round.steps import actions as act
 
 VISITS = pa.schema(
@@ -59,12 +62,6 @@ def visit(number: int) -> dict[str, Any]:
 @pytest.fixture
 def new_world(tmp_path: Path) -> Callable[[str], EvolvingWorld]:
     return lambda partition: EvolvingWorld(tmp_path, ICEBERG_CLEAN, VISITS, options={PARTITION.name: partition})
-
-
-def set_partition(world: EvolvingWorld, text: str) -> None:
-    """Changes the option at the source."""
-    table = world.info
-    world.cluster.by_path[table.path] = replace(table, properties={**table.properties, PARTITION.name: text})
 
 
 def spec_of(world: EvolvingWorld) -> list[tuple[str, str]]:
@@ -200,7 +197,7 @@ def test_the_lake_table_follows_each_change_of_the_option_in_a_commit_of_its_own
     world = new_world(CHANGED[0])
     specs = []
     for number, text in enumerate(CHANGED):
-        set_partition(world, text)
+        world.set_options(**{PARTITION.name: text})
         heads = len(world.iceberg(world.info).snapshots()) if number else 0
         world.lake.ensure_table(world.info)
         assert len(world.iceberg(world.info).snapshots()) == heads
@@ -238,7 +235,7 @@ def test_a_round_that_began_before_the_option_changed_still_commits_its_files(ne
     world.due()
     table = world.info
     running = world.begin(table).advance_to(act.CommitLake)
-    set_partition(world, "bucket(4, id)")
+    world.set_options(**{PARTITION.name: "bucket(4, id)"})
     world.lake.ensure_table(world.info)  # as another process does
     assert running.end().error is None
     world.tiered = list(world.rows)
@@ -251,17 +248,95 @@ def test_files_of_former_columns_and_options_are_read_together(new_world: Callab
     world.append(*map(visit, range(20)))
     world.tier_now()
     world.change(RenameColumn(("page",), "site"), RenameColumn(("ts",), "moment"))
-    set_partition(world, "days(moment), site")
+    world.set_options(**{PARTITION.name: "days(moment), site"})
     world.append({"id": 20, "site": "x", "moment": START})
     world.tier_now()
     world.assert_exact()
     assert spec_of(world) == [("ts_day", "day"), ("page", "identity")], "a renamed column changes no spec"
-    set_partition(world, "none")
+    world.set_options(**{PARTITION.name: "none"})
     world.change(DropColumn(("site",)), DropColumn(("moment",)))
-    world.cluster.by_path[world.path] = replace(
-        world.info, properties={**world.info.properties, "table.datalake.on-drop-column": "drop", PARTITION.name: "none"}
-    )
+    world.set_options(**{ON_DROP_COLUMN.name: "drop"})
     world.append({"id": 21})
     world.tier_now()
     world.assert_exact()
     assert {"site", "moment"} <= set(world.iceberg(world.info).schema().column_names), "columns of former specs stay"
+
+
+def upkeep(world: EvolvingWorld) -> UpkeepStats:
+    world.due()
+    outcome = world.begin(world.info, upkeep=UpkeepOrder(full=True, manifests=True)).end()
+    assert outcome.error is None, outcome.error
+    assert outcome.stats.upkeep is not None
+    return outcome.stats.upkeep
+
+
+def test_rounds_merge_the_small_files_of_a_partition_value(
+    new_world: Callable[[str], EvolvingWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_files, "SMALL_FILES", 1)
+    world = new_world("truncate(400, price), code")
+    for first in range(0, 100, 20):
+        world.append(*map(visit, range(first, first + 20)))
+        world.tier_now()
+        world.assert_exact()
+    files = [(repr(task.file.partition), task.file.file_path) for task in world.iceberg(world.info).scan().plan_files()]
+    values = {value for value, _ in files}
+    assert len(values) >= 6
+    assert len(files) <= 2 * 2 * len(values), "of five rounds at most two files a value and bucket are left"
+    world.cut_log()
+    world.assert_exact()
+
+
+def test_upkeep_rewrites_the_files_of_the_present_partition_and_leaves_those_of_former_ones(
+    new_world: Callable[[str], EvolvingWorld],
+) -> None:
+    world = new_world("days(ts)")
+    world.cluster.by_path[world.path] = replace(world.info, auto_compaction=False)
+    for first in range(0, 60, 20):
+        world.append(*map(visit, range(first, first + 20)))
+        world.tier_now()
+        world.set_options(**{PARTITION.name: "days(ts)" if first == 0 else "bucket(3, price), code"})
+    former = {task.file.file_path for task in world.iceberg(world.info).scan().plan_files() if task.file.spec_id == 0}
+    assert former
+    for first in range(60, 120, 20):
+        world.append(*map(visit, range(first, first + 20)))
+        world.tier_now()
+    stats = upkeep(world)
+    assert stats.files_before > stats.files_after > 0
+    tasks = list(world.iceberg(world.info).scan().plan_files())
+    assert former < {task.file.file_path for task in tasks}
+    present = [(repr(task.file.partition), task.file.file_path.split("-")[-2]) for task in tasks if task.file.spec_id == 1]
+    assert len(present) == len(set(present)), "one file for each value and bucket"
+    world.assert_exact()
+    world.cut_log()
+    world.assert_exact()
+
+
+TEXTS = ["none", "days(ts)", "bucket(3, page)", "truncate(7, small), ok", "months(seen), code", "price", "hours(ts), bucket(2, id)"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_rounds_and_changes_of_option_and_columns_keep_every_row(
+    new_world: Callable[[str], EvolvingWorld], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = Random(seed)
+    monkeypatch.setattr(small_files, "SMALL_FILES", rng.choice([1, 8]))
+    monkeypatch.setattr(partitioned_files, "ROW_GROUP_BYTES", rng.choice([500, 1 << 20]))
+    world = new_world(rng.choice(TEXTS))
+    first = 0
+    for _ in range(6):
+        if rng.random() < 0.5:
+            world.set_options(**{PARTITION.name: rng.choice(TEXTS)})
+        if rng.random() < 0.4:
+            world.change(AddColumn(pa.field(f"more_{first}", pa.string())))
+        count = rng.choice([1, 15, 40])
+        world.append(*map(visit, range(first, first + count)))
+        first += count
+        world.tier_now()
+        if rng.random() < 0.3:
+            upkeep(world)
+        world.assert_exact()
+    world.cut_log()
+    world.assert_exact()
+    iceberg = world.iceberg(world.info)
+    assert sorted(iceberg.scan().to_arrow()["id"].to_pylist()) == list(range(first))
