@@ -117,9 +117,15 @@ def test_a_partition_that_the_columns_do_not_allow_is_refused_when_it_is_set(wor
 
 
 def test_the_option_follows_a_renamed_column_and_protects_it_from_being_dropped(world: LakeWorld) -> None:
-    world.storage.create_table(PATH, TableSpec(SCHEMA, 1, properties={"table.datalake.partition": "bucket(4, id), truncate(2, text)"}))
+    world.storage.create_table(
+        PATH,
+        TableSpec(
+            SCHEMA, 1, properties={"table.datalake.partition": "bucket(4, id), truncate(2, text)", "table.datalake.sort": "text DESC"}
+        ),
+    )
     world.storage.alter_table(PATH, {}, [RenameColumn(("text",), "none")])
     assert world.storage.table(PATH).properties["table.datalake.partition"] == "bucket(4, id), truncate(2, `none`)"
+    assert world.storage.table(PATH).properties["table.datalake.sort"] == "`none` DESC"
     with pytest.raises(InvalidArgument, match=r"'id' of sales\.orders cannot be dropped: the option table\.datalake\.partition"):
         world.storage.alter_table(PATH, {}, [DropColumn(("id",))])
     with pytest.raises(InvalidArgument, match="'id_bucket_4' has the name of a column"):

@@ -20,7 +20,7 @@ from support.lake_kinds.kinds import ICEBERG_CLEAN
 from tiering.lake.iceberg.schema.layout import PARTITION_RECORD
 from tiering.lake.iceberg.writing import partitioned_files
 from tiering.lake.rules.upkeep import small_files
-from tiering.lake.table_options import ON_DROP_COLUMN, PARTITION
+from tiering.lake.table_options import ON_DROP_COLUMN, PARTITION, SORT
 from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
 from tiering.model.sql_types import Instant
@@ -326,7 +326,7 @@ def test_random_rounds_and_changes_of_option_and_columns_keep_every_row(
     first = 0
     for _ in range(6):
         if rng.random() < 0.5:
-            world.set_options(**{PARTITION.name: rng.choice(TEXTS)})
+            world.set_options(**{PARTITION.name: rng.choice(TEXTS), SORT.name: rng.choice(["none", "page, ts DESC", "price"])})
         if rng.random() < 0.4:
             world.change(AddColumn(pa.field(f"more_{first}", pa.string())))
         count = rng.choice([1, 15, 40])
