@@ -53,18 +53,18 @@ def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata
     if not has_own or (not has_entries and spec.spec_id != (FIRST_SPEC if recorded is None else recorded[0])):
         raise other_spec(table, lake_text, expected_text)
     _check_names(table, metadata, schema)
-    wanted = spec if has_entries else _spec_with(metadata, spec.fields[:own], entries, schema)
-    if wanted.spec_id == spec.spec_id and recorded == ((spec.spec_id, own) if entries or recorded is not None else None):
+    target = spec if has_entries else _spec_with(metadata, spec.fields[:own], entries, schema)
+    if target.spec_id == spec.spec_id and recorded == ((spec.spec_id, own) if entries or recorded is not None else None):
         return None
     changes = () if has_entries else (f"partition by {entries_text(entries)}",)
-    properties = {PARTITION_RECORD: partition_record(wanted.spec_id, own)}
-    return SchemaUpdate(metadata.schema(), changes, properties, spec=None if has_entries else wanted)
+    properties = {PARTITION_RECORD: partition_record(target.spec_id, own)}
+    return SchemaUpdate(metadata.schema(), changes, properties, spec=None if has_entries else target)
 
 
 def _has_entries(fields: Sequence[PartitionField], entries: Sequence[PartitionEntry], schema: Schema) -> bool:
     columns = [schema.find_field(entry.column).field_id for entry in entries]
-    wanted = [(column, str(transform_of(entry))) for column, entry in zip(columns, entries, strict=True)]
-    return [(field.source_id, str(field.transform)) for field in fields] == wanted
+    target = [(column, str(transform_of(entry))) for column, entry in zip(columns, entries, strict=True)]
+    return [(field.source_id, str(field.transform)) for field in fields] == target
 
 
 def _spec_with(metadata: TableMetadata, own: Sequence[PartitionField], entries: Sequence[PartitionEntry], schema: Schema) -> PartitionSpec:

@@ -298,7 +298,11 @@ class SmallLogFiles:
         for key, partition in places.items():
             keys[partition].append(key)
         own = own_fields(self._table, layout_of_schema(schema))
-        clean = [found for found in files.partitions.values() if not found.deletes and not found.equality_deletes]
+        clean = [
+            files_of_value
+            for files_of_value in files.partitions.values()
+            if not (files_of_value.deletes or files_of_value.equality_deletes)
+        ]
         return [(key, partition) for partition in clean for key in keys[partition.partition[:own]]]
 
     def _files_to_merge(self, key: BucketKey, partition: PartitionFiles, budget_bytes: int) -> tuple[Sequence[DataFile], int | None]:
