@@ -32,7 +32,7 @@ from tiering.lake.iceberg.schema.drift import (
 )
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate, schema_id_of
 from tiering.lake.iceberg.schema.layout import layout_of_table, sort_order_of
-from tiering.lake.iceberg.schema.spec import follow_spec, placing_columns
+from tiering.lake.iceberg.schema.spec import follow_spec, spec_columns
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, ids_of_table, matched_fields
 from tiering.lake.table_options import ON_DROP_COLUMN, SORT, OnDropColumn
@@ -63,7 +63,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
         metadata.last_column_id,
         lake_type,
         keep_dropped=ON_DROP_COLUMN.of(table.properties) is OnDropColumn.KEEP,
-        kept_ids=placing_columns(metadata),
+        kept_ids=spec_columns(metadata),
     )
     if recorded is not None and former is not None:
         _check_foreign(table, metadata, former, recorded, followed)

@@ -32,11 +32,10 @@ from tiering.lake.schema.file_order import PartitionEntry, entries_text
 from tiering.model.tables import TableInfo
 
 
-def placing_columns(metadata: TableMetadata) -> Collection[int]:
-    """Returns the ids of the columns that a partition spec or the sort order of the table names. They stay in the lake table, because
-    Iceberg's Java readers cannot open a table in which a column of any of its specs, or of its sort order, is missing."""
-    partitioned = {field.source_id for spec in metadata.partition_specs for field in spec.fields}
-    return partitioned | {field.source_id for field in metadata.sort_order().fields}
+def spec_columns(metadata: TableMetadata) -> Collection[int]:
+    """Returns the ids of the columns that a partition spec of the table names. They stay in the lake table, because Iceberg's Java readers
+    cannot open a table in which a column of any of its specs is missing."""
+    return {field.source_id for spec in metadata.partition_specs for field in spec.fields}
 
 
 def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata, schema: Schema) -> SchemaUpdate | None:
