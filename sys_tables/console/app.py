@@ -26,6 +26,7 @@ from sys_tables.console.overview import Search, overview
 from sys_tables.console.pages import Pages
 from sys_tables.console.reader import Reader, Reads
 from sys_tables.console.signing_in import SESSION_SECONDS, Sessions, SignInCode
+from sys_tables.console.system_pages import SystemPages
 from sys_tables.console.table_page import table_page
 from sys_tables.registry import default_registry
 from tiering.errors import AccessDenied, BadRequest, LakewardError, UnknownProcedure, UnknownTable
@@ -45,6 +46,7 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
     registry = default_registry()
     pages, reader = Pages(registry), Reader(catalog, registry)
     console, actions = _Console(pages, reader, code, sessions, cookie_name, now), ActionPages(pages, reader, catalog)
+    system = SystemPages(pages, reader, registry)
     return Starlette(
         routes=[
             Route("/", console.overview, name="overview"),
@@ -53,6 +55,8 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
             Route("/actions/{procedure}", actions.form, name="action"),
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
             form_route("/actions/{procedure}/perform", actions.perform, "perform_action"),
+            Route("/system", system.list, name="system"),
+            Route("/system/{table}", system.table, name="system_table"),
             Route("/changes", LiveStreams(reader, sessions).stream, name="changes"),
             Route(SIGN_IN, console.sign_in_page, name="sign_in"),
             Route(f"{SIGN_IN}/{{code}}", console.sign_in, name="sign_in_with_code"),

@@ -36,6 +36,12 @@ PERSON = "person"
 """Name of the parameter that shows only the tables that need a person."""
 
 
+def page_number(parameters: Mapping[str, str]) -> int:
+    """Returns the number of a page in the parameters of an address; 1 for anything else."""
+    page = parameters.get("page", "")
+    return min(max(int(page), 1), MAX_PAGE) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
+
+
 @dataclass(frozen=True)
 class Search:
     """The search that a reader chose. Values that the page does not offer are ignored."""
@@ -51,14 +57,13 @@ class Search:
     def of(parameters: Mapping[str, str]) -> Search:
         """Returns the choice in the parameters of an address."""
         state, promise, sort = (parameters.get(name, "") for name in ("state", "promise", "sort"))
-        page = parameters.get("page", "")
         return Search(
             parameters.get("q", "").strip()[:200],
             state if state in LASTING else "",
             promise if promise in PROMISES else "",
             parameters.get(PERSON) == "yes",
             sort if sort in SORTS else "urgency",
-            min(max(int(page), 1), MAX_PAGE) if page.isascii() and page.isdecimal() and len(page) < 10 else 1,
+            page_number(parameters),
         )
 
     @property

@@ -36,12 +36,16 @@ class Query:
         return not self.columns
 
     def request(self) -> pb.ReadTableRequest:
-        """Returns the read. It also returns the rows before `offset`, which the service cannot skip: `rows_of` removes them."""
+        """Returns the read. It also returns the rows before `offset`, which the service cannot skip: `Reader.rows` removes them.
+
+        Plain comparisons are `filters`, by which a system table narrows its own work.
+        """
         return pb.ReadTableRequest(
             namespace=SYSTEM_DATABASE,
             name=self.table,
             columns=self.columns,
-            conditions=[condition_to_pb(condition) for condition in self.conditions],
+            filters=[condition_to_pb(condition).filter for condition in self.conditions if isinstance(condition, Filter)],
+            conditions=[condition_to_pb(condition) for condition in self.conditions if not isinstance(condition, Filter)],
             order=[pb.Order(column=key.column, descending=key.descending, nulls_first=key.nulls_first) for key in self.order],
             limit=None if self.limit is None else self.offset + self.limit,
             aggregates=[pb.Aggregate(function=pb.Aggregate.COUNT)] if self.is_count else [],

@@ -110,6 +110,12 @@ def test_the_wheel_has_packages_stubs_jar_and_licence_and_nothing_else(wheel: Pa
     assert {name for name in names if name.endswith(STUB_ENDINGS)} == stubs
     modules = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == (modules - {f"tiering/union_read/{SPARK_MODULE}"}) | {SPARK_MODULE}
+    pages = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "sys_tables/console").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert pages <= names
     assert [name for name in names if name.endswith(".jar")] == [JAR]  # those of others are fetched: `lakeward fetch-jars`
 
 

@@ -17,7 +17,10 @@ from tiering.model.names import table_path
 
 ORDERS = table_path("sales", "orders")
 PATIENCE_MS = 60_000
-PAGES = ("/", "/?q=orders", "/tables/sales/orders", "/tables/sales/nothing", "/actions", "/actions/pause_tiering?table=sales.orders")
+PAGES = (
+    *("/", "/?q=orders", "/tables/sales/orders", "/tables/sales/nothing", "/actions", "/actions/pause_tiering?table=sales.orders"),
+    *("/system", "/system/tiering_events"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,13 @@ from sys_tables.console.overview import COLUMNS, PROMISES, STATUS_TABLE, Search,
 from sys_tables.console.query import Query
 from sys_tables.console.reader import Panel, Reader
 from sys_tables.console.signing_in import SignInCode
-from sys_tables.console.table_page import table_page
+from sys_tables.console.table_page import panels, table_page
 from sys_tables.registry import default_registry
+from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
 from tiering.cli.sql.service_engine import ServiceDuckDbEngine
 from tiering.errors import LakewardError, ServiceUnreachable, UnknownTable
+from tiering.model.reading.conditions import Condition, Filter, Operator
 from tiering.model.status import TableStatus
 
 Browser = Callable[[str], TestClient]
@@ -251,6 +253,14 @@ def test_a_panel_that_cannot_be_read_says_why_and_the_others_stay() -> None:
     assert (filled.rows, str(filled.error)) == ((), "not here")
     with pytest.raises(ServiceUnreachable):
         Reader(Unreachable(ServiceUnreachable("gone")), default_registry()).filled(panel)
+
+
+def test_the_service_is_asked_for_the_rows_of_one_table_in_the_form_by_which_it_narrows_its_work() -> None:
+    """With `conditions` alone, the page of one of 10,000 tables would take ten times as long."""
+    here: tuple[Condition, ...] = (Filter("database_name", Operator.EQUAL, ("d",)), Filter("table_name", Operator.EQUAL, ("t",)))
+    for panel in panels(here):
+        scan = scan_request_from_pb(panel.query.request(), ())
+        assert (panel.title, scan.equals("database_name"), scan.equals("table_name")) == (panel.title, "d", "t")
 
 
 def test_the_page_of_a_table_has_every_column_of_its_status() -> None:

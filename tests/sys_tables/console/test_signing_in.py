@@ -105,7 +105,9 @@ def test_every_answer_has_the_security_headers(signed_in: Browser, path: str) ->
         assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
 
 
-@pytest.mark.parametrize("path", ["/", "/?q=nothing", "/sign-in", "/tables/hr/people", "/tables/hr/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/?q=nothing", "/sign-in", "/tables/hr/people", "/tables/hr/nothing", "/actions", "/system", "/system/procedures"]
+)
 def test_no_page_has_scripts_or_styles_of_its_own_or_names_another_host(signed_in: Browser, path: str) -> None:
     text = signed_in("olga").get(path).text
     assert re.findall(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:", text) == []
