@@ -43,9 +43,6 @@ SHOWN = [
 """The whole statement for a table with an option whose value may be a secret."""
 
 
-NESTED_COMMENTS = ("", "", " COMMENT 'a part'")
-
-
 def comment_of(rng: random.Random) -> str:
     return f" COMMENT {literal(rng.choice(TEXTS))}" if rng.random() < 0.3 else ""
 
@@ -58,7 +55,7 @@ def type_of(rng: random.Random, depth: int = 0) -> str:
         return f"MAP<{rng.choice(KEY_TYPES)}, {type_of(rng, depth + 1)}>"
     if kind == "struct":
         names = rng.sample(NAMES, rng.randint(1, 3))
-        return f"STRUCT<{', '.join(f'`{name}`: {type_of(rng, depth + 1)}{rng.choice(NESTED_COMMENTS)}' for name in names)}>"
+        return f"STRUCT<{', '.join(f'`{name}`: {type_of(rng, depth + 1)}{comment_of(rng)}' for name in names)}>"
     return rng.choice(SCALARS)
 
 

@@ -85,6 +85,17 @@ def test_a_query_that_fails_tells_how_many_rows_stay(spark: SparkSession, servic
     assert 0 < written == ids < 150_000
 
 
+def test_a_create_table_as_select_that_fails_leaves_no_table_and_says_so(spark: SparkSession) -> None:
+    spark.sql("CREATE DATABASE IF NOT EXISTS fluss.sales")
+
+    with pytest.raises(PySparkException) as raised:
+        query = f"SELECT id, IF(id = {ROWS - 1}, NULL, 'x') AS day FROM range(0, {ROWS}, 1, 1)"
+        spark.sql(f"CREATE TABLE fluss.sales.halved PARTITIONED BY (day) AS {query}")
+
+    assert "NULL value appeared in non-nullable field: day. fluss.sales.halved was not created." in str(raised.value)
+    assert "halved" not in [row.tableName for row in spark.sql("SHOW TABLES IN fluss.sales").collect()]
+
+
 def test_a_query_that_fails_before_its_first_batch_keeps_its_own_error(spark: SparkSession, service: Deployment) -> None:
     table = new_table(service, "failed_early")
 

@@ -140,7 +140,13 @@ final class DataTables {
         user,
         () -> open(definition, schema, LakeCatalog.NEWEST).lakeProperties(),
         freshSource(user, namespace, described, Part.ROWS),
-        new RowWriter(service, user, namespace, described.getName(), fullName));
+        new RowWriter(
+            service,
+            user,
+            namespace,
+            described.getName(),
+            fullName,
+            DefinitionCallers.createTableAsSelect()));
   }
 
   private FreshSource freshSource(

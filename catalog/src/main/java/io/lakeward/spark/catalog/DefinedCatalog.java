@@ -49,6 +49,13 @@ interface DefinedCatalog extends TableCatalog, SupportsNamespaces {
   @Override
   default Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
     checkIsData("create", ident);
+    if (DefinitionCallers.replaceTableAsSelect()) {
+      // Spark would overwrite the new table with the rows, and leave it empty when that is refused.
+      throw new LakewardException(
+              "cannot create %s with CREATE OR REPLACE TABLE AS SELECT: write CREATE TABLE ... AS SELECT"
+                  .formatted(fullName(ident)))
+          .unchecked();
+    }
     String database = unchecked(() -> spelled(ident.namespace()));
     try {
       definitions().createTable(database, ident.name(), info);

@@ -16,6 +16,12 @@ final class DefinitionCallers {
   private static final Set<String> REPLACE_TABLE =
       Set.of(PACKAGE + "ReplaceTableExec", PACKAGE + "ReplaceTableAsSelectExec");
 
+  private static final Set<String> CREATE_TABLE_AS_SELECT =
+      Set.of(PACKAGE + "CreateTableAsSelectExec");
+
+  private static final Set<String> REPLACE_TABLE_AS_SELECT =
+      Set.of(PACKAGE + "ReplaceTableAsSelectExec");
+
   private DefinitionCallers() {}
 
   /** Whether the current thread executes SHOW CREATE TABLE. */
@@ -29,6 +35,16 @@ final class DefinitionCallers {
    */
   static boolean replaceTable() {
     return isOnTheStack(REPLACE_TABLE);
+  }
+
+  /** Whether the current thread executes CREATE TABLE AS SELECT: Spark drops its table if it fails. */
+  static boolean createTableAsSelect() {
+    return isOnTheStack(CREATE_TABLE_AS_SELECT);
+  }
+
+  /** Whether the current thread executes CREATE OR REPLACE TABLE AS SELECT. */
+  static boolean replaceTableAsSelect() {
+    return isOnTheStack(REPLACE_TABLE_AS_SELECT);
   }
 
   private static boolean isOnTheStack(Set<String> classes) {

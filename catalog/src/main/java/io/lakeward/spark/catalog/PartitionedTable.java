@@ -3,6 +3,7 @@ package io.lakeward.spark.catalog;
 import static io.lakeward.spark.error.LakewardException.unchecked;
 
 import io.lakeward.spark.define.Partitions;
+import io.lakeward.spark.error.LakewardException;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
@@ -71,5 +72,26 @@ interface PartitionedTable extends SupportsAtomicPartitionManagement {
   @Override
   default void replacePartitionMetadata(InternalRow ident, Map<String, String> properties) {
     throw new UnsupportedOperationException("partitions have no properties");
+  }
+
+  @Override
+  default boolean truncatePartition(InternalRow ident) {
+    return truncatePartitions(new InternalRow[] {ident});
+  }
+
+  @Override
+  default boolean truncatePartitions(InternalRow[] idents) {
+    throw refusal("truncate", "ALTER TABLE ... DROP PARTITION drops its rows");
+  }
+
+  @Override
+  default boolean renamePartition(InternalRow from, InternalRow to) {
+    throw refusal("rename", "its name is the values of its rows");
+  }
+
+  private RuntimeException refusal(String action, String why) {
+    return new LakewardException(
+            "cannot %s a partition of %s: %s".formatted(action, definition().name(), why))
+        .unchecked();
   }
 }

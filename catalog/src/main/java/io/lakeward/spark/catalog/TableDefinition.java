@@ -4,6 +4,7 @@ import io.lakeward.spark.define.Partitions;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -13,6 +14,9 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -88,10 +92,34 @@ record TableDefinition(String name, DescribeTableResponse described, Partitions 
   private StructType schema() throws LakewardException {
     StructField[] fields = ArrowRows.schema(name, described.getSchema().toByteArray()).fields();
     for (int i = 0; i < fields.length; i++) {
-      if (fields[i].getComment().isDefined()) {
-        fields[i] = fields[i].withComment(escaped(fields[i].getComment().get()));
-      }
+      fields[i] = escaped(fields[i]);
     }
     return new StructType(fields);
+  }
+
+  /** A field with its comment, and those of the fields in it, as Spark prints them right. */
+  private static StructField escaped(StructField field) {
+    StructField inner =
+        new StructField(
+            field.name(), escaped(field.dataType()), field.nullable(), field.metadata());
+    return field.getComment().isDefined()
+        ? inner.withComment(escaped(field.getComment().get()))
+        : inner;
+  }
+
+  private static DataType escaped(DataType type) {
+    if (type instanceof StructType struct) {
+      return new StructType(
+          Arrays.stream(struct.fields())
+              .map(TableDefinition::escaped)
+              .toArray(StructField[]::new));
+    }
+    if (type instanceof ArrayType array) {
+      return new ArrayType(escaped(array.elementType()), array.containsNull());
+    }
+    return type instanceof MapType map
+        ? new MapType(
+            escaped(map.keyType()), escaped(map.valueType()), map.valueContainsNull())
+        : type;
   }
 }

@@ -57,8 +57,8 @@ final class TableChanges {
               .setPosition(position(move.position())));
     } else {
       throw new LakewardException(
-          "tables of a Lakeward catalog have no default values, constraints or clustering: %s is not supported"
-              .formatted(change.getClass().getSimpleName()));
+          "tables of the streaming store have no default values, constraints or clustering. Leave"
+              + " that clause out. The primary key and the buckets are those of CREATE TABLE");
     }
     return message.build();
   }

@@ -37,17 +37,25 @@ public final class RowWriter {
   private final String user;
   private final PbTablePath path;
   private final String table;
+  private final boolean isOfStatement;
 
   /**
    * @param user for whom the table was loaded
    * @param fullName of the table, with the catalog
+   * @param isOfStatement whether the statement created the table, and Spark drops it on an error
    */
   public RowWriter(
-      ServiceClient service, String user, String database, String table, String fullName) {
+      ServiceClient service,
+      String user,
+      String database,
+      String table,
+      String fullName,
+      boolean isOfStatement) {
     this.service = service;
     this.user = user;
     this.path = TablePaths.of(database, table);
     this.table = fullName;
+    this.isOfStatement = isOfStatement;
   }
 
   /** The write of an INSERT. Spark has made the columns of its rows those of the table. */
@@ -114,7 +122,10 @@ public final class RowWriter {
     } catch (IOException error) {
       throw WriteErrors.withoutPython(table, "the driver has no such Python as executors need", error);
     } catch (Exception error) { // Scala declares no checked exceptions
-      throw WriteErrors.translated(table, error, () -> service.countWritten(user, opened.getTicket()));
+      throw isOfStatement
+          ? WriteErrors.ofNewTable(table, error)
+          : WriteErrors.translated(
+              table, error, () -> service.countWritten(user, opened.getTicket()));
     }
   }
 

@@ -23,6 +23,16 @@ final class WriteErrors {
         cause);
   }
 
+  /** The error to throw for a CREATE TABLE AS SELECT that failed: Spark drops its table. */
+  static LakewardException ofNewTable(String table, Exception error) {
+    String message = String.valueOf(error.getMessage());
+    String problem = PythonProblems.of(message);
+    return problem == null
+        ? new LakewardException(
+            "%s %s was not created.".formatted(reason(message), table), error)
+        : withoutPython(table, problem, error);
+  }
+
   /**
    * The error to throw for a statement that failed. It is Spark's own one if the statement has
    * written nothing.
@@ -41,13 +51,19 @@ final class WriteErrors {
     } catch (LakewardException unknown) {
       error.addSuppressed(unknown);
     }
-    int start = message.indexOf(OF_LAKEWARD);
-    if (start < 0 && records.isPresent() && records.getAsLong() == 0) {
+    if (!message.contains(OF_LAKEWARD) && records.isPresent() && records.getAsLong() == 0) {
       throw LakewardException.unchecked(error);
     }
-    String reason = message.substring(start < 0 ? 0 : start + OF_LAKEWARD.length()).split("\n")[0];
     return new LakewardException(
-        "%s %s".formatted(reason.strip(), remaining(table, records)), error);
+        "%s %s".formatted(reason(message), remaining(table, records)), error);
+  }
+
+  /** The first sentence of an error: its first line, and the next one if the line ends with a colon. */
+  private static String reason(String message) {
+    int start = message.indexOf(OF_LAKEWARD);
+    String[] lines = message.substring(start < 0 ? 0 : start + OF_LAKEWARD.length()).split("\n");
+    String first = lines[0].strip();
+    return first.endsWith(":") && lines.length > 1 ? first + " " + lines[1].strip() + "." : first;
   }
 
   private static String remaining(String table, OptionalLong records) {
