@@ -15,7 +15,7 @@ from tiering.lake.registry import format_names, has_format, spark_runtime
 from tiering.lake.table_options import AUTO_EXPIRE, SNAPSHOT_MAX_AGE, SNAPSHOT_MIN_COUNT, shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
-from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, COMMENT, PRIMARY_KEY, TableInfo, TablePath
+from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, COMMENT, PARTITION_KEYS, PRIMARY_KEY, TABLE_ID, TABLE_TYPE, TableInfo, TablePath
 from tiering.redaction.redact import redact
 
 
@@ -88,9 +88,9 @@ def _keys(table: TableInfo) -> dict[str, str]:
 
 def _shape(table: TableInfo) -> dict[str, str]:
     return {
-        "table-id": str(table.table_id),
-        "table-type": table.table_type.value,
-        "partition.keys": ",".join(table.partition_keys),
+        TABLE_ID: str(table.table_id),
+        TABLE_TYPE: table.table_type.value,
+        PARTITION_KEYS: ",".join(table.partition_keys),
     }
 
 

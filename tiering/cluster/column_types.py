@@ -18,6 +18,7 @@ from tiering.lake.column_names import folded_name
 from tiering.model.names import check_name
 from tiering.model.schema.changes import AddColumn, ChangeType, SchemaChange, changed_schema
 from tiering.model.schema.field_ids import COMMENT, FIELD_ID, FIRST_NAME, LAST_FIELD_ID, all_fields, comment
+from tiering.model.sql_types import spark_type
 
 MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit, and that of a 128-bit decimal."""
@@ -72,7 +73,10 @@ def _nested_type(path: str, kind: pa.DataType, depth: int) -> pa.DataType | None
         return cast(pa.DataType, cast(Any, pa).map_(key, value))
     if isinstance(kind, pa.StructType) and kind.num_fields:
         fields = [kind.field(index) for index in range(kind.num_fields)]
-        _check_names([field.name for field in fields], f"field of {path!r}")
+        try:
+            _check_names([field.name for field in fields], "field")
+        except InvalidName as error:
+            raise InvalidName(f"column {path!r}: {error.message}", hint=error.hint, column=path) from error
         return pa.struct([_storable_field(field, f"{path}.{field.name}", depth) for field in fields])
     return None
 
@@ -116,7 +120,9 @@ def _is_repeated(schema: pa.Schema, change: AddColumn) -> bool:
     """Returns whether the table has this column already. Raises InvalidArgument if it has another type, or the new one is NOT NULL."""
     field, existing = change.field, schema.field(change.field.name).type
     if field.type != existing:
-        raise InvalidArgument(f"the column {field.name!r} exists already with the type {existing}; it cannot become {field.type}")
+        raise InvalidArgument(
+            f"the column {field.name!r} exists already with the type {spark_type(existing)}; it cannot become {spark_type(field.type)}"
+        )
     return field.nullable
 
 
@@ -136,7 +142,10 @@ def storable_schema(schema: pa.Schema) -> pa.Schema:
     """
     count = count_fields(schema)
     if not 0 < count <= MAX_COLUMNS:
-        raise InvalidArgument(f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {count}")
+        raise InvalidArgument(
+            f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {count}",
+            hint="Nested fields count as columns.",
+        )
     _check_names(schema.names, "column")
     metadata: dict[bytes | str, bytes | str] = {key: value for key, value in (schema.metadata or {}).items() if key == LAST_FIELD_ID}
     stored = pa.schema([_storable_field(field, field.name, nullable=field.nullable) for field in schema], metadata=metadata or None)

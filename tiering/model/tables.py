@@ -26,6 +26,11 @@ BUCKET_NUM = "bucket.num"
 """Property: the number of buckets, in a partitioned table of each partition."""
 COMMENT = "comment"
 """Property: the comment of the table."""
+TABLE_ID = "table-id"
+TABLE_TYPE = "table-type"
+PARTITION_KEYS = "partition.keys"
+LAKE_PREFIX = "lake."
+"""Prefix of the properties that show how the lake copy of a table is."""
 DEFAULT_FRESHNESS_MS = 180_000
 """Fluss's default of `table.datalake.freshness` (3 min)."""
 DEFAULT_LAKE_FORMAT = "iceberg"
@@ -56,6 +61,11 @@ class TableType(StrEnum):
 
     LOG = "LOG"
     PRIMARY_KEY = "PRIMARY_KEY"
+
+
+def is_shown_property(name: str) -> bool:
+    """Returns whether SQL shows the property of every table, computed at that moment."""
+    return name in (TABLE_ID, TABLE_TYPE, PARTITION_KEYS) or name.startswith(LAKE_PREFIX)
 
 
 @dataclass(frozen=True, order=True)

@@ -13,7 +13,7 @@ from tiering.cluster.writable import TableSpec
 from tiering.coordinator.definitions.definer import Definer
 from tiering.coordinator.definitions.statements import Statement, TableChanges
 from tiering.coordinator.memory.history import HistoryRange
-from tiering.errors import AlreadyExists, InvalidArgument, UnknownTable
+from tiering.errors import AlreadyExists, InvalidArgument, UnknownPartition, UnknownTable
 from tiering.model.schema.changes import AddColumn
 from tiering.model.tables import TablePath
 from tiering.round.steps import actions as act
@@ -120,6 +120,16 @@ def test_statements_without_a_key_are_not_repeats(world: LakeWorld) -> None:
     for _ in range(2):
         definer(world).create_table(statement("CREATE TABLE", None), ORDERS, SPEC)
         definer(world).drop_table(statement("DROP TABLE", None), ORDERS, purge=False)
+
+
+def test_partitions_are_dropped_all_or_none(world: LakeWorld) -> None:
+    spec = TableSpec(pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string(), nullable=False)]), partition_keys=("day",))
+    table = world.storage.create_table(ORDERS, spec)
+    definer(world).add_partitions(statement("ADD PARTITION"), ORDERS, ["a", "b"])
+
+    with pytest.raises(UnknownPartition, match="no partition 'nowhere'"):
+        definer(world).drop_partitions(statement("DROP PARTITION", "j"), ORDERS, ["a", "nowhere"])
+    assert [partition.partition_name for partition in world.storage.partitions(table)] == ["a", "b"]
 
 
 def test_an_option_that_the_lake_table_took_over_does_not_change_in_sql(world: LakeWorld) -> None:

@@ -126,6 +126,11 @@ def test_create_or_replace_never_drops_the_rows_of_a_table(spark: SparkSession, 
     assert table(service, "kept").table_id == before
 
 
+def test_create_or_replace_with_a_query_leaves_no_empty_table(spark: SparkSession, complaint: Complaint) -> None:
+    assert "write CREATE TABLE ... AS SELECT" in complaint("CREATE OR REPLACE TABLE fluss.shop.replaced AS SELECT 1 AS id")
+    assert "replaced" not in [row.tableName for row in spark.sql("SHOW TABLES IN fluss.shop").collect()]
+
+
 def test_partitions_are_shown_added_and_dropped(spark: SparkSession, complaint: Complaint) -> None:
     spark.sql("CREATE TABLE fluss.shop.days (id INT, day DATE, shop INT) PARTITIONED BY (day, shop)")
     spark.sql("ALTER TABLE fluss.shop.days ADD PARTITION (day = DATE'2024-05-01', shop = 7) PARTITION (shop = 8, day = '2024-05-02')")
@@ -142,6 +147,22 @@ def test_partitions_are_shown_added_and_dropped(spark: SparkSession, complaint: 
     assert "cannot be found" in complaint("ALTER TABLE fluss.shop.days DROP PARTITION (day = DATE'2024-05-01', shop = 7)")
     spark.sql("ALTER TABLE fluss.shop.days DROP IF EXISTS PARTITION (day = DATE'2024-05-01', shop = 7)")
     assert "has no location" in complaint("ALTER TABLE fluss.shop.days ADD PARTITION (day = '2024-05-03', shop = 1) LOCATION '/tmp/x'")
+
+
+def test_partitions_are_not_truncated_or_renamed_and_have_dates_of_four_digits(spark: SparkSession, complaint: Complaint) -> None:
+    spark.sql("CREATE TABLE fluss.shop.dated (id INT, day DATE) PARTITIONED BY (day)")
+    spark.sql("ALTER TABLE fluss.shop.dated ADD PARTITION (day = '2024-05-01')")
+    refusal = "a partition of fluss.shop.dated"
+
+    truncated = complaint("TRUNCATE TABLE fluss.shop.dated PARTITION (day = '2024-05-01')")
+    assert f"cannot truncate {refusal}: ALTER TABLE ... DROP PARTITION drops its rows" in truncated
+    assert f"cannot rename {refusal}" in complaint(
+        "ALTER TABLE fluss.shop.dated PARTITION (day = '2024-05-01') RENAME TO PARTITION (day = '2024-05-02')"
+    )
+    far = complaint("ALTER TABLE fluss.shop.dated ADD PARTITION (day = '+12345-01-01')")
+    assert "partition column 'day': the date 12345-01-01 is not between the years 1 and 9999" in far
+    spark.sql("ALTER TABLE fluss.shop.dated DROP PARTITION (day = '2024-05-01'), PARTITION (day = '2024-05-01')")
+    assert spark.sql("SHOW PARTITIONS fluss.shop.dated").collect() == []
 
 
 def test_a_table_without_partition_columns_has_no_partitions(spark: SparkSession, complaint: Complaint) -> None:

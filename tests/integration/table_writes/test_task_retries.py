@@ -87,9 +87,9 @@ def test_a_query_that_fails_tells_how_many_rows_stay(spark: SparkSession, servic
 
 def test_a_create_table_as_select_that_fails_leaves_no_table_and_says_so(spark: SparkSession) -> None:
     spark.sql("CREATE DATABASE IF NOT EXISTS fluss.sales")
+    query = f"SELECT id, IF(id = {ROWS - 1}, NULL, 'x') AS day FROM range(0, {ROWS}, 1, 1)"
 
     with pytest.raises(PySparkException) as raised:
-        query = f"SELECT id, IF(id = {ROWS - 1}, NULL, 'x') AS day FROM range(0, {ROWS}, 1, 1)"
         spark.sql(f"CREATE TABLE fluss.sales.halved PARTITIONED BY (day) AS {query}")
 
     assert "NULL value appeared in non-nullable field: day. fluss.sales.halved was not created." in str(raised.value)

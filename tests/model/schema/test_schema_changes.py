@@ -121,6 +121,7 @@ REFUSED: list[tuple[SchemaChange, str]] = [
     (ChangeType(("lines", "element", "price"), pa.decimal128(9, 3)), "cannot become DECIMAL(9,3)"),
     (DropNotNull(("id",)), "key"),
     (MoveColumn(("qty",), After("nowhere")), "no column 'nowhere'"),
+    (MoveColumn(("qty",), After("qty")), "'qty' cannot be moved behind itself"),
 ]
 
 

@@ -20,7 +20,7 @@ from tiering.coordinator.call_support.record_change import call_event
 from tiering.coordinator.decisions.records import ErrorInfo, EventRecord, OperationRecord
 from tiering.coordinator.definitions.purge import drop_lake_table_of, drop_with_lake_table, purged_before
 from tiering.coordinator.definitions.statements import Statement, StatementResult, TableChanges
-from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
+from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownPartition, UnknownTable
 from tiering.lake.table_options import FORMAT
 from tiering.model.schema.changes import (
     AddColumn,
@@ -155,8 +155,11 @@ class Definer:
         def drop(is_repeat: bool) -> int | None:
             table = self._parts.cluster.table(path)
             present = {partition.partition_name for partition in self._parts.cluster.partitions(table)}
+            missing = [name for name in names if name not in present]
+            if missing and not is_repeat:
+                raise UnknownPartition(f"the table {path} has no partition {missing[0]!r}", table_path=path)
             for name in names:
-                if name in present or not is_repeat:
+                if name in present:
                     self._definitions.drop_partition(path, name)
             return table.table_id
 

@@ -18,8 +18,8 @@ _PIECE_BYTES = 1 << 20
 
 
 def partition_names(table: TableInfo, partitions: Sequence[pb.PartitionValues]) -> list[str]:
-    """Returns the names of the partitions with these values. Raises InvalidArgument, InvalidData naming the column."""
-    return [_name(table, partition) for partition in partitions]
+    """Returns the names of the partitions with these values, each once. Raises InvalidArgument, InvalidData naming the column."""
+    return list(dict.fromkeys(_name(table, partition) for partition in partitions))
 
 
 def _name(table: TableInfo, partition: pb.PartitionValues) -> str:
@@ -37,8 +37,9 @@ def _text(table: TableInfo, column: str, literal: Any) -> str:
     value = literal_from_pb(literal)
     if value is None:
         raise InvalidData(f"partition column {column!r}: a partition has no NULL", column=column)
-    plain = value.as_date() if isinstance(value, Day) else value
-    return partition_values(column, pa.array([plain], table.schema.field(column).type))[0]
+    kind = table.schema.field(column).type
+    values = pa.array([value.days], pa.int32()).cast(pa.date32()) if isinstance(value, Day) else pa.array([value], kind)
+    return partition_values(column, values.cast(kind))[0]
 
 
 def partition_rows(table: TableInfo, partitions: Sequence[Partition]) -> Iterator[bytes]:

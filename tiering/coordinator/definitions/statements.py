@@ -28,10 +28,22 @@ from tiering.model.schema.changes import (
     RenameColumn,
     SchemaChange,
 )
-from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, PRIMARY_KEY
+from tiering.model.tables import BUCKET_KEY, BUCKET_NUM, PRIMARY_KEY, is_shown_property
 from tiering.procedures.base import Mutation
 from tiering.rpc.v1 import definitions_pb2 as pb
 
+_HIDDEN_VALUES = (HIDDEN_VALUE, "*********(redacted)")
+"""Texts that the service and Spark (`spark.sql.redaction.options.regex`) show in the place of a value."""
+_REFUSED = {
+    "location": "location",
+    "external": "files of its own (EXTERNAL)",
+    "collation": "collation",
+    "hive.stored-as": "file format (STORED AS)",
+    "hive.input-format": "file format (STORED AS)",
+    "hive.output-format": "file format (STORED AS)",
+    "hive.serde": "file format (ROW FORMAT)",
+}
+"""Properties that stand for clauses of CREATE TABLE, with what the clause asks for."""
 _SPARKS_OWN = frozenset({"owner", "is_managed_location"})
 """Properties that Spark adds to each table: the Spark user, and that no LOCATION was written."""
 _PROVIDERS = ("lakeward", "fluss")
@@ -79,7 +91,7 @@ def spec_from_pb(message: pb.CreateTableStatement) -> TableSpec:
     """
     schema = schema_from_json(message.columns_json)
     properties = _properties(message.properties)
-    shape = {name: properties.pop(name, "") for name in _SHAPE}
+    shape = {name: properties.pop(name, None) for name in _SHAPE}
     primary_key, bucket_keys = (_columns(schema, shape[name], name) for name in (PRIMARY_KEY, BUCKET_KEY))
     partition_keys = _as_in(schema, [_partition_key(transform) for transform in message.partitioning])
     keys = {*primary_key, *bucket_keys, *partition_keys}
@@ -169,11 +181,18 @@ def _properties(properties: Mapping[str, str]) -> dict[str, str]:
                 f"the table cannot be created USING {value[:60]}: its rows are in the streaming store",
                 hint="Leave USING out. The property 'table.datalake.format' chooses the format of the lake table.",
             )
-        if name in ("location", "external", "collation"):
-            raise InvalidArgument(f"a table of the streaming store has no {name}", hint="Leave it out: the store decides where rows are.")
-        if value == HIDDEN_VALUE:
+        if name in _REFUSED:
             raise InvalidArgument(
-                f"the value of the property {name[:60]!r} is {HIDDEN_VALUE}, which stands for a hidden value",
+                f"a table of the streaming store has no {_REFUSED[name]}", hint="Leave it out: the store decides where and how it has rows."
+            )
+        if is_shown_property(name):
+            raise InvalidArgument(
+                f"the property {name[:60]!r} shows how the table is, and cannot be set",
+                hint="To enable the lake, set 'table.datalake.enabled'. Other options begin with 'table.', too.",
+            )
+        if value in _HIDDEN_VALUES:
+            raise InvalidArgument(
+                f"the value of the property {name[:60]!r} is {value}, which stands for a hidden value",
                 hint="Write the value itself.",
             )
         is_repeated = name.startswith(_OPTION_PREFIX) and name.removeprefix(_OPTION_PREFIX) in properties
@@ -182,9 +201,14 @@ def _properties(properties: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def _columns(schema: pa.Schema, text: str, property_name: str) -> tuple[str, ...]:
-    """Returns the columns that a property lists, as the schema spells them; names that are no columns stay for the cluster to refuse."""
-    names = [name.strip() for name in text.split(",")] if text.strip() else []
+def _columns(schema: pa.Schema, text: str | None, property_name: str) -> tuple[str, ...]:
+    """Returns the columns that a property lists, as the schema spells them; none without the property (None).
+
+    Names that are no columns stay for the cluster to refuse.
+    """
+    if text is None:
+        return ()
+    names = [name.strip() for name in text.split(",")]
     if "" in names:
         raise InvalidArgument(f"the property {property_name!r} is {text[:60]!r}", hint="Write column names with commas between them.")
     return _as_in(schema, names)
@@ -195,10 +219,10 @@ def _as_in(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if name in schema.names else by_folded_name.get(name.casefold(), name) for name in names)
 
 
-def _bucket_count(text: str) -> int:
-    digits = text.strip() or "1"
+def _bucket_count(text: str | None) -> int:
+    digits = "1" if text is None else text.strip() or "1"
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise InvalidArgument(f"the property {BUCKET_NUM!r} is {text[:60]!r}", hint="It is a number of buckets, such as '4'.")
+        raise InvalidArgument(f"the property {BUCKET_NUM!r} is {digits[:60]!r}", hint="It is a number of buckets, such as '4'.")
     return int(digits)
 
 
@@ -207,6 +231,6 @@ def _partition_key(transform: pb.PartitionTransform) -> str:
     if transform.name != "identity" or len(names) != 1:
         raise InvalidArgument(
             f"a table cannot be partitioned by {transform.text[:100]}: each partition has one value of each partition column",
-            hint="Write a column in PARTITIONED BY, such as a column with the day.",
+            hint="Write a column in PARTITIONED BY, such as a column with the day. For CLUSTERED BY, set 'bucket.key' and 'bucket.num'.",
         )
     return str(names[0])

@@ -120,7 +120,10 @@ def changed_schema(schema: pa.Schema, changes: Sequence[SchemaChange], key_colum
     for change in changes:
         columns = _changed(columns, change, frozenset(key_columns))
         if columns.num_fields == 0:
-            raise InvalidArgument("a table needs at least one column", hint="Drop the table instead.")
+            raise InvalidArgument(
+                "the statement drops every column of the table, and with them all values",
+                hint="Instead of REPLACE COLUMNS, add, drop, rename or alter single columns. DROP TABLE drops the table.",
+            )
     return with_field_ids(pa.schema(children(columns), metadata={LAST_FIELD_ID: str(last_field_id(schema)).encode()}))
 
 
@@ -225,6 +228,8 @@ def _with_child(
             raise InvalidArgument(f"{path!r} is the only field of the struct {_text(parent)!r}", hint="Drop the whole column.", column=path)
         return pa.struct(others)
     if isinstance(change, MoveColumn):
+        if change.position.name is not None and _place(fields, change.position.name, parent) == place:
+            raise InvalidArgument(f"the column {path!r} cannot be moved behind itself", hint="Name another column.", column=path)
         return pa.struct(_inserted(others, field, change.position, parent))
     if isinstance(change, RenameColumn):
         _check_free(others, change.new_name, path)
