@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,24 @@ from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN, LakeKind, in_lakes
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import crash_points, errors
+from tiering.access.grants import Grants
+from tiering.access.identity import Authentication, Identity
 from tiering.cluster.log_writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.lake.table_options import ENABLED
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 from tiering.procedures.adopt_table import AdoptTable, AdoptTableResult
 from tiering.procedures.pause_tiering import PauseTiering
 from tiering.procedures.resume_tiering import ResumeTiering
 from tiering.procedures.validate_table import ValidateTable
 
 OFFSETS = {"0": 10, "1": 10}
-"""Half of the 40 rows of `sources`."""
+"""Half of the 40 rows of `source`."""
+IN_PLACE = [point for point in crash_points.IN_ADOPTION if point != crash_points.ADOPT_RENAMED]
+"""The points of an adoption that renames nothing."""
 
 
 @pytest.fixture
@@ -236,14 +240,8 @@ class Killed(BaseException):
     """Passes every handler, as the end of the process does."""
 
 
-@pytest.mark.parametrize("lake_table", ["sales.orders", "legacy.events"])
-@pytest.mark.parametrize("key", [None, "once"])
-@pytest.mark.parametrize("point", crash_points.IN_ADOPTION)
-def test_wherever_an_adoption_dies_the_same_call_completes_it(
-    world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str, key: str | None, lake_table: str
-) -> None:
-    table = source(world)
-    pipeline(world, lake_table, rows(*range(20)))
+def killed(world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str, call: Callable[[], object]) -> None:
+    """The coordinator dies in the call at `point`, and another one takes over."""
 
     def kill(reached: str) -> None:
         if reached == point:
@@ -251,12 +249,22 @@ def test_wherever_an_adoption_dies_the_same_call_completes_it(
 
     with monkeypatch.context() as patch:
         patch.setattr(crash_points, "reach", kill)
-        if lake_table == "sales.orders" and point == crash_points.ADOPT_RENAMED:
-            adopt(world, table, lake_table, idempotency_key=key)  # nothing is renamed
-        else:
-            with pytest.raises(UnexpectedEnd, match="Killed"):
-                adopt(world, table, lake_table, idempotency_key=key)
+        with pytest.raises(UnexpectedEnd, match="Killed"):
+            call()
     world.restart()
+
+
+@pytest.mark.parametrize(
+    ("lake_table", "point"),
+    [*(("legacy.events", point) for point in crash_points.IN_ADOPTION), *(("sales.orders", point) for point in IN_PLACE)],
+)
+@pytest.mark.parametrize("key", [None, "once"])
+def test_wherever_an_adoption_dies_the_same_call_completes_it(
+    world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str, key: str | None, lake_table: str
+) -> None:
+    table = source(world)
+    pipeline(world, lake_table, rows(*range(20)))
+    killed(world, monkeypatch, point, lambda: adopt(world, table, lake_table, idempotency_key=key))
     assert adopt(world, table, lake_table, idempotency_key=key).outcome in ("adopted", "already_adopted")
     go_on(world, table)
     assert ids(world, table) == list(range(40))
@@ -266,16 +274,7 @@ def test_wherever_an_adoption_dies_the_same_call_completes_it(
 def test_a_round_between_a_death_and_the_repeated_call_harms_nothing(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     table = source(world)
     pipeline(world, "legacy.events", rows(*range(20)))
-
-    def kill(reached: str) -> None:
-        if reached == crash_points.ADOPT_RENAMED:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reach", kill)
-        with pytest.raises(UnexpectedEnd, match="Killed"):
-            adopt(world, table, "legacy.events")
-    world.restart()
+    killed(world, monkeypatch, crash_points.ADOPT_RENAMED, lambda: adopt(world, table, "legacy.events"))
     perform(world, ResumeTiering(table.path, caller="ann"))
     assert isinstance(world.tier(table).error, errors.UntrackedLakeTable)
     assert adopt(world, table, "legacy.events").outcome == "adopted"
@@ -437,8 +436,55 @@ def test_a_primary_key_table_is_refused(world: LakeWorld) -> None:
     assert "new lake table" in refused(world, table, "is a primary-key table", offsets={})
 
 
-@in_lakes(PAIMON_CLEAN)
-def test_a_paimon_table_is_refused(world: LakeWorld) -> None:
-    table = source(world)
+def paimon_pipeline(world: LakeWorld, table: TableInfo, *parts: pa.Table) -> None:
     world.by_hand.create(table.path, SCHEMA)
-    refused(world, table, "has the lake format paimon")
+    for part in parts:
+        world.by_hand.append(table.path, part, {})
+
+
+@in_lakes(PAIMON_CLEAN)
+def test_rounds_continue_a_paimon_table_that_a_pipeline_wrote(world: LakeWorld) -> None:
+    table = source(world)
+    paimon_pipeline(world, table, rows(*range(15)), rows(*range(15, 20)))
+    refused(world, table, "has 20 rows .* the log has 19 rows", offsets={"0": 10, "1": 9})
+    result = adopt(world, table)
+    assert (result.outcome, result.rows_adopted, result.rows_unproved) == ("adopted", 20, 0)
+    assert adopt(world, table).outcome == "already_adopted"
+    go_on(world, table)
+    assert ids(world, table) == list(range(40))
+    assert proved(world, table) == [True]
+
+
+@in_lakes(PAIMON_CLEAN)
+@pytest.mark.parametrize("point", IN_PLACE)
+def test_wherever_the_adoption_of_a_paimon_table_dies_the_same_call_completes_it(
+    world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    table = source(world)
+    paimon_pipeline(world, table, rows(*range(20)))
+    killed(world, monkeypatch, point, lambda: adopt(world, table))
+    assert adopt(world, table).outcome in ("adopted", "already_adopted")
+    go_on(world, table)
+    assert ids(world, table) == list(range(40))
+
+
+@in_lakes(PAIMON_CLEAN)
+def test_a_paimon_table_of_another_name_is_refused(world: LakeWorld) -> None:
+    table = source(world)
+    world.by_hand.create(TablePath("legacy", "events"), SCHEMA)
+    world.by_hand.append(TablePath("legacy", "events"), rows(*range(20)), {})
+    hint = refused(world, table, "the lake's catalog cannot rename legacy.events to sales.orders", "legacy.events")
+    assert hint.startswith("Copy its rows with the lake's SQL into a lake table sales.orders")
+
+
+def test_the_lake_table_of_another_name_needs_a_privilege_of_its_own(
+    world: LakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, policies = source(world), tmp_path / "policies.cedar"
+    pipeline(world, "legacy.events", rows(*range(20)))
+    policies.write_text('permit (principal == User::"ann", action, resource == Table::"sales.orders");')
+    access = Grants(policies).access_of(Identity("ann", Authentication.TOKEN))
+    monkeypatch.setattr(Grants, "current", lambda grants: access)
+    with pytest.raises(errors.AccessDenied, match=r"lacks OPERATE on .*legacy\.events"):
+        adopt(world, table, "legacy.events")
+    assert world.by_hand.tables("legacy") == ["events"]

@@ -44,8 +44,10 @@ from tiering.procedures.adopt_table import AdoptTable, AdoptTableResult
 
 ADOPTED, ALREADY, WOULD = "adopted", "already_adopted", "would_adopt"
 
-FORMAT = "iceberg"
-"""The only lake format whose tables can be adopted."""
+COPY_HINT = (
+    "Copy its rows with the lake's SQL into a new table whose columns and partitions are those of the source (CREATE TABLE ... AS SELECT), "
+    "and adopt that one."
+)
 
 
 class Adopter:
@@ -193,7 +195,8 @@ class Adopter:
         try:
             rows = lake.adoptable_row_sums(named, view, partitions)
         except errors.SchemaDrift as drift:
-            hint = f"Rewrite its files first: {rewrite_call(view.path, LAKE_CATALOG)}"
+            is_iceberg = inspection.record.lake_format == "iceberg"
+            hint = f"Rewrite its files first: {rewrite_call(view.path, LAKE_CATALOG)}" if is_iceberg else COPY_HINT
             raise errors.CannotReconcile(f"{drift.message}; nothing was adopted", hint=hint, table_path=view.path) from drift
         skipped = skipped_records(inspection.situation)
         sums = log_sums(self._parts.cluster, inspection.info, lambda: skipped)
@@ -249,11 +252,6 @@ def _check_kind(inspection: Inspection) -> None:
             hint="Let Lakeward tier it into a new lake table, which has every key of the table.",
             table_path=info.path,
         )
-    if inspection.record.lake_format != FORMAT:
-        raise errors.CannotReconcile(
-            f"{info.path} has the lake format {inspection.record.lake_format}: only {FORMAT} tables can be adopted",
-            table_path=info.path,
-        )
     if expected.shared is not None:
         raise errors.CannotReconcile(
             f"another tiering service works on the cluster of {info.path}, and may tier to the lake table meanwhile",
@@ -274,10 +272,5 @@ def _misfit(inspection: Inspection, view: LakeView, drift: errors.SchemaDrift) -
     named = replace(inspection.record, database_name=view.path.database_name, table_name=view.path.table_name)
     statement = None if repair is None else repair_statement(named, repair, CatalogNames(lake=LAKE_CATALOG))
     loses = " (which loses the values in it)" if repair is not None and repair.kind is RepairKind.DROP_COLUMN else ""
-    hint = (
-        "Copy its rows with the lake's SQL into a new table whose columns and partitions are those of the source "
-        "(CREATE TABLE ... AS SELECT), and adopt that one."
-        if statement is None
-        else f"First {statement}{loses}, then this CALL again."
-    )
+    hint = COPY_HINT if statement is None else f"First {statement}{loses}, then this CALL again."
     return errors.CannotReconcile(f"{drift.message}; nothing was adopted", hint=hint, **drift.ids)

@@ -23,7 +23,7 @@ from tiering.lake.paimon.commit.row_removal import remove_rows
 from tiering.lake.paimon.errors import lake_errors
 from tiering.lake.paimon.factory import PaimonTieringFactory
 from tiering.lake.paimon.reading.added_rows import foreign_offsets, foreign_snapshot
-from tiering.lake.paimon.reading.clean_rows import clean_rows, live_row_sums
+from tiering.lake.paimon.reading.clean_rows import adoptable_row_sums, clean_rows, live_row_sums
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, has_other_columns, marker_at, source_fields
 from tiering.lake.paimon.reading.health import SizeReader, measure, partition_rows, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
@@ -77,6 +77,7 @@ class PaimonLake:
     # These parts of the interface need only what their arguments hold.
     row_offsets = staticmethod(row_offsets)
     live_row_sums = staticmethod(live_row_sums)
+    adoptable_row_sums = staticmethod(adoptable_row_sums)
     foreign_offsets = staticmethod(foreign_offsets)
     foreign_snapshot = staticmethod(foreign_snapshot)
     clean_rows = staticmethod(clean_rows)

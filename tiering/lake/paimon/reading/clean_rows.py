@@ -13,7 +13,7 @@ Memory: for one snapshot's bucket 25 bytes a change, and 17 bytes a changed key.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -88,6 +88,18 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
 
     Rows that deletion vectors delete count too, because they were tiered.
     """
+    return _sums_of_live_rows(table, view, partitions, _live_rows_in)
+
+
+def adoptable_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int]) -> list[CleanRows]:
+    """Returns the sums of the head's rows. Implements `AdoptableRows.adoptable_row_sums`.
+
+    The table has no deletion vectors, because `schema.drift` refuses the option.
+    """
+    return _sums_of_live_rows(table, view, partitions, _adoptable_rows_in)
+
+
+def _sums_of_live_rows(table: TableInfo, view: LakeView, partitions: Mapping[str, int], sum_of_file: _FileSum) -> list[CleanRows]:
     loaded = cast(LoadedTable, view.handle)
     if loaded.head is None:
         return []
@@ -102,7 +114,7 @@ def live_row_sums(table: TableInfo, view: LakeView, partitions: Mapping[str, int
             if table.partition_keys and values not in ids:
                 continue  # a file of a dropped partition
             name = names[ids[values]] if table.partition_keys else None
-            sums[place] += _live_rows_in(reader, identity, entry, (name, None if is_unaware else bucket_id))
+            sums[place] += sum_of_file(reader, identity, entry, (name, None if is_unaware else bucket_id))
     return [
         CleanRows(
             ids[values] if table.partition_keys else None,
@@ -124,10 +136,18 @@ def _live_rows_in(reader: _FileReader, identity: FileIdentity, entry: Any, place
             return RowSum()
         if reader.has_source_columns(entry):
             return RowSum(footer.rows, footer.checksum)
-    total = RowSum()
-    for batch in reader.rows(entry):
-        total += sum_of_hashes(row_hashes(batch))
-    return total
+    return _sum_of_rows(reader, entry)
+
+
+def _adoptable_rows_in(reader: _FileReader, identity: FileIdentity, entry: Any, place: tuple[str | None, int | None]) -> RowSum:
+    """Returns the sum of the rows of one file. Raises SchemaDrift for a file that cannot be read, and for one of a Lakeward round."""
+    if reader.footer(entry) is not None:
+        raise drift(identity.table.path, None, f"has the file {entry.file.file_name}, which a Lakeward round wrote")
+    return _sum_of_rows(reader, entry)
+
+
+def _sum_of_rows(reader: _FileReader, entry: Any) -> RowSum:
+    return sum((sum_of_hashes(row_hashes(batch)) for batch in reader.rows(entry)), RowSum())
 
 
 def _by_place(table: TableInfo, loaded: LoadedTable, manifests: Manifests, snapshot_id: int) -> dict[Place, _AddedRows]:
@@ -199,6 +219,9 @@ def _has_names(stored: pa.Schema | pa.DataType, source: pa.Schema | pa.DataType,
     pairs = [(field, by_identity.get(identity(field))) for field in children(stored) if field.name not in left_out]
     return all(same is not None and same.name == field.name and _has_names(field.type, same.type) for field, same in pairs)
 
+
+_FileSum = Callable[["_FileReader", FileIdentity, Any, tuple[str | None, int | None]], RowSum]
+"""Returns the sum of the rows of a file in a place."""
 
 Hashed = tuple[Words, Words, npt.NDArray[np.bool_], Numbers]
 """For a batch of changes: hashes of keys, hashes of rows, whether each change leaves a row, and the sequence numbers."""
