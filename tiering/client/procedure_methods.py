@@ -24,6 +24,7 @@ from tiering.procedures.explain_upkeep import ExplainUpkeep
 from tiering.procedures.fence_tierer import FenceTierer
 from tiering.procedures.pause_tiering import PauseTiering
 from tiering.procedures.pause_upkeep import PauseUpkeep
+from tiering.procedures.prove_table import ProveTable
 from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.procedures.release_kv_snapshot_lease import ReleaseKvSnapshotLease
 from tiering.procedures.remove_orphan_files import RemoveOrphanFiles
@@ -116,6 +117,7 @@ class ProcedureMethods:
     fence_tierer = method(FenceTierer)
     pause_tiering = table_method(PauseTiering)
     pause_upkeep = table_method(PauseUpkeep)
+    prove_table = table_method(ProveTable)
     reconcile_lake = table_method(ReconcileLake)
     release_kv_snapshot_lease = lease_table_method(ReleaseKvSnapshotLease)
     remove_orphan_files = table_method(RemoveOrphanFiles)

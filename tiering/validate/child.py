@@ -56,23 +56,36 @@ class ClusterValidation:
 
         Raises what `validate` raises, SetupError (no such folder), RoundFailed if the process dies.
         """
-        request = {"cluster": vars(self), "table": vars(path), "level": level.lower(), "snapshot_id": snapshot_id}
+        request = {"table": vars(path), "level": level.lower(), "snapshot_id": snapshot_id, "proves": False}
+        return [CheckResult.from_plain(message) for message in self._answers(path, request, started)]
+
+    def prove(
+        self, path: TablePath, snapshot_id: int | None = None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
+    ) -> dict[str, Any]:
+        """Returns the content of a proof (`tiering.validate.archive.document`). Raises as `run` does."""
+        request = {"table": vars(path), "level": Level.ROWS.value, "snapshot_id": snapshot_id, "proves": True}
+        [document] = self._answers(path, request, started)
+        return document
+
+    def _answers(
+        self, path: TablePath, request: Mapping[str, Any], started: Callable[[subprocess.Popen[str]], None]
+    ) -> list[dict[str, Any]]:
         command = module_command("tiering.validate.child")
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             started(process)
             try:
-                answers, complaints = process.communicate(json.dumps(request, default=_plain))
+                answers, complaints = process.communicate(json.dumps({"cluster": vars(self), **request}, default=_plain))
             except BaseException:
                 process.kill()
                 raise
-        results: list[CheckResult] = []
+        results: list[dict[str, Any]] = []
         for line in answers.splitlines():
             message = json.loads(line)
             if "error" in message:
                 raise error_from_pb(PbError.FromString(base64.b64decode(message["error"])))
             if "done" in message:
                 return results
-            results.append(CheckResult.from_plain(message))
+            results.append(message)
         raise RoundFailed(
             f"the validation of {path} died with status {process.returncode}: {complaints.strip()[-500:]}",
             cause_class="ValidationDied",
@@ -101,7 +114,7 @@ def _plain(value: object) -> object:
 
 def main(source: IO[str], sink: IO[str]) -> None:
     """Runs in the child process."""
-    from tiering.lake.registry import is_read_without_pandas, open_lake
+    from tiering.lake.registry import is_read_without_pandas
 
     try:
         request = json.load(source)
@@ -111,15 +124,29 @@ def main(source: IO[str], sink: IO[str]) -> None:
             lake_format = validation.format_of(cluster, path)
             if is_read_without_pandas(lake_format):
                 keep_pandas_out()
-            from tiering.validate.run import validate  # after `keep_pandas_out`, because its imports look for pandas
-
-            lake, level = open_lake(lake_format, validation.lake_properties), Level(request["level"])
-            results = validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=validation.memory_limit)
-        for result in results:
-            _send(sink, result.to_plain())
+            answers = _answers(validation, cluster, lake_format, path, request)
+        for answer in answers:
+            _send(sink, answer)
         _send(sink, {"done": True})
     except LakewardError as error:
         _send(sink, {"error": base64.b64encode(error_to_pb(error).SerializeToString()).decode("ascii")})
+
+
+def _answers(
+    validation: ClusterValidation, cluster: SplitSource, lake_format: str, path: TablePath, request: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Returns the results of the checks, or the proof."""
+    from tiering.lake.registry import open_lake
+    from tiering.validate.run import validate  # after `keep_pandas_out`, because its imports look for pandas
+
+    lake, level, limit = open_lake(lake_format, validation.lake_properties), Level(request["level"]), validation.memory_limit
+    if not request["proves"]:
+        return [result.to_plain() for result in validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=limit)]
+    from tiering.validate.archive.document import ProofWitness
+
+    witness = ProofWitness(validation.cluster_kind)
+    results = validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=limit, witness=witness)
+    return [witness.document(results)]
 
 
 def _send(sink: IO[str], message: Mapping[str, Any]) -> None:

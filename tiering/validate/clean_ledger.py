@@ -179,7 +179,7 @@ def _compare_checksums(engine: Engine, report: Report, scope: Scope, in_lake: in
 def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None]:
     """Returns how many rounds were compared, and what breaks the chain of their markers. The chain reaches back as far as snapshots
     exist."""
-    markers, marker, rounds = _markers(lake, subject), subject.marker, 0
+    markers, marker, rounds = markers_of(lake, subject), subject.marker, 0
     while marker is not None:
         rounds += 1
         base = marker.base_round_id
@@ -199,7 +199,7 @@ def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
     if any(is_foreign_tiering(snapshot) for snapshot in snapshots):
         return True
     living = {bucket_range.bucket.partition_id for bucket_range in subject.bucket_ranges}
-    markers, marker = _markers(lake, subject), subject.marker
+    markers, marker = markers_of(lake, subject), subject.marker
     while marker is not None and living.issuperset(bucket.partition_id for bucket in marker.buckets):
         if marker.base_round_id is None:
             firsts = {snapshot.round_id for snapshot in snapshots if snapshot.parent_id is None}
@@ -208,7 +208,7 @@ def may_have_former_rows(lake: ReadableLake, subject: Subject) -> bool:
     return True
 
 
-def _markers(lake: ReadableLake, subject: Subject) -> dict[str, Marker]:
+def markers_of(lake: ReadableLake, subject: Subject) -> dict[str, Marker]:
     """Returns the markers of the newest snapshots, by round."""
     newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
     written = [snapshot.snapshot_id for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]

@@ -103,11 +103,15 @@ class Engine:
         if not self.layout.has_row_offsets:
             self.columns = [*self.own_columns, OFFSET_COLUMN] if self.table.table_type is TableType.LOG else self.own_columns
         self._types = self._declared_types()
+        self.definitions: list[tuple[str, Mapping[str, object]]] = []
+        """The statements, with their parameters, that made the view `lake` in an empty database, in order."""
         self.footers = self._read_footers()
         self.sorted_buckets = sorted_buckets(self.footers)
         rounds = set[str]() if subject.marker is None else {backfill.round_id for backfill in subject.marker.backfills}
         self.backfilled = [facts for facts in self.footers if facts.backfill is not None and facts.backfill.round_id in rounds]
         """The files of the marker's backfills. The view `backfilled_rows` has their rows."""
+        self.counts_backfilled = False
+        """Whether the view `lake` has the rows of backfills, because they cannot be told from others (`count_backfilled`)."""
         self._make_views()
 
     @property
@@ -120,6 +124,12 @@ class Engine:
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         """Returns all rows of a query."""
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
+
+    def define(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        """Runs a statement on which the view `lake` depends, and records it. Queries are not recorded. Returns its rows."""
+        if not sql.startswith(("SELECT ", "DESCRIBE ")):
+            self.definitions.append((sql, dict(parameters or {})))
+        return self.rows(sql, parameters)
 
     @contextmanager
     def log(self, bucket_range: BucketRange, start: int, stop: int, columns: list[str]) -> Iterator[str]:
@@ -197,22 +207,25 @@ class Engine:
     def leave_former_out(self) -> None:
         """Removes rows of partitions that were dropped and recreated under the same name from the view `lake` of a clean table."""
         living = IS_FORMER
-        self.rows(
+        self.define(
             f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows AS r WHERE NOT EXISTS (SELECT 1 FROM living AS a WHERE {living})"
         )
 
     def count_backfilled(self) -> None:
         """Adds the rows of backfills to the view `lake` of a clean table."""
         if self._subject.files.data:
-            self.rows(f"CREATE OR REPLACE TEMP VIEW lake_rows AS SELECT * EXCLUDE ({BACKFILLED_COLUMN}) FROM all_rows")
+            self.counts_backfilled = True
+            self.define(f"CREATE OR REPLACE TEMP VIEW lake_rows AS SELECT * EXCLUDE ({BACKFILLED_COLUMN}) FROM all_rows")
 
     def set_apart(self, bucket_range: BucketRange, before: object | None, first: int) -> None:
         """Removes the rows of a bucket from offset `first` on with a time before `before` (None = any time) from the view `lake`."""
         partition, bucket = bucket_range.place
-        self.rows("INSERT INTO apart VALUES ($p, $b, $before, $first)", {"p": partition, "b": bucket, "before": before, "first": first})
+        self.define("INSERT INTO apart VALUES ($p, $b, $before, $first)", {"p": partition, "b": bucket, "before": before, "first": first})
         place = f"a.place = {PLACE_COLUMN} AND a.bucket = {BUCKET_COLUMN}"
         those = f"{place} AND {OFFSET_COLUMN} >= a.first AND (a.before IS NULL OR {TIMESTAMP_COLUMN} < a.before)"
-        self.rows(f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows WHERE NOT EXISTS (SELECT 1 FROM apart AS a WHERE {those})")
+        self.define(
+            f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows WHERE NOT EXISTS (SELECT 1 FROM apart AS a WHERE {those})"
+        )
 
     def hash_of(self, *columns: str) -> str:
         """Returns SQL for one number of these columns of a row. Equal values have equal numbers, also NaN and NULL.
@@ -241,12 +254,12 @@ class Engine:
         if files.data:
             name = "lake_file_rows" if is_clean else "lake_rows"
             fields = None if self._subject.fields is None else self._subject.fields.columns
-            present = make_lake_view(self.rows, self.table, files, self._types, name, self.layout, fields)
+            present = make_lake_view(self.define, self.table, files, self._types, name, self.layout, fields)
             self._types |= {name: present[name] for name in self._types if name in present}
             if is_clean:
-                make_footer_view(self.rows, self.footers, "lake_file_rows", "all_rows", {facts.file.path for facts in self.backfilled})
+                make_footer_view(self.define, self.footers, "lake_file_rows", "all_rows", {facts.file.path for facts in self.backfilled})
                 for view, condition in (("lake_rows", f"NOT {BACKFILLED_COLUMN}"), ("backfilled_rows", BACKFILLED_COLUMN)):
-                    self.rows(f"CREATE TEMP VIEW {view} AS SELECT * EXCLUDE ({BACKFILLED_COLUMN}) FROM all_rows WHERE {condition}")
+                    self.define(f"CREATE TEMP VIEW {view} AS SELECT * EXCLUDE ({BACKFILLED_COLUMN}) FROM all_rows WHERE {condition}")
         else:
             self._connection.register("nothing", self.table.lake_schema().empty_table())
             names = {name: quoted(name) for name in self.table.schema.names}
@@ -255,8 +268,8 @@ class Engine:
             self.rows("CREATE TEMP VIEW backfilled_rows AS SELECT * FROM lake_rows")
         if is_clean:
             self._make_living()
-        self.rows(f"CREATE TEMP TABLE apart (place VARCHAR, bucket INTEGER, before {self._types[TIMESTAMP_COLUMN]}, first BIGINT)")
-        self.rows("CREATE TEMP VIEW lake AS SELECT * FROM lake_rows")
+        self.define(f"CREATE TEMP TABLE apart (place VARCHAR, bucket INTEGER, before {self._types[TIMESTAMP_COLUMN]}, first BIGINT)")
+        self.define("CREATE TEMP VIEW lake AS SELECT * FROM lake_rows")
 
     def _read_footers(self) -> Sequence[FileFacts]:
         if self.layout.has_row_offsets:
@@ -267,10 +280,10 @@ class Engine:
 
     def _make_living(self) -> None:
         """Makes the table of the existing partitions, by name."""
-        self.rows("CREATE TEMP TABLE living (place VARCHAR, partition_id BIGINT)")
+        self.define("CREATE TEMP TABLE living (place VARCHAR, partition_id BIGINT)")
         places = {(bucket_range.place[0], bucket_range.bucket.partition_id) for bucket_range in self._subject.bucket_ranges}
         for place, partition_id in places:
-            self.rows("INSERT INTO living VALUES ($place, $id)", {"place": place, "id": partition_id})
+            self.define("INSERT INTO living VALUES ($place, $id)", {"place": place, "id": partition_id})
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:

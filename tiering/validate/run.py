@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
@@ -30,6 +31,17 @@ from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 from tiering.validate.subject import Subject, read_subject
 
+
+class Witness(Protocol):
+    """Sees what a validation reads, for a proof that can be handed over (`tiering.validate.archive`)."""
+
+    def begin(self, lake: Lake, subject: Subject) -> None:
+        """Gets the subject, again if the validation begins again."""
+
+    def read(self, engine: Engine) -> None:
+        """Gets the engine after all checks, unless a check before them failed. Raises duckdb.Error, LakewardError."""
+
+
 READS = 3
 """How often a validation reads everything, if the data that it reads is changed meanwhile."""
 
@@ -43,6 +55,7 @@ def validate(
     *,
     memory_limit: str = DEFAULT_MEMORY_LIMIT,
     clock: Clock | None = None,
+    witness: Witness | None = None,
 ) -> Sequence[CheckResult]:
     """Returns a row per check. A difference is a row that is not ok, never an error.
 
@@ -55,20 +68,26 @@ def validate(
         with tempfile.TemporaryDirectory(prefix="lakeward-validate-files-") as copies:
             subject = read_subject(source, lake, path, snapshot_id, Path(copies))
             reads += 1
+            if witness is not None:
+                witness.begin(lake, subject)
             try:
-                return _validate_once(lake, subject, level, memory_limit, clock)
+                return _validate_once(lake, subject, level, memory_limit, clock, witness)
             except (LogTruncated, SourceChanged, InvalidArgument):
                 if reads == READS:
                     raise
 
 
-def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str, clock: Clock | None) -> Sequence[CheckResult]:
+def _validate_once(
+    lake: Lake, subject: Subject, level: Level, memory_limit: str, clock: Clock | None, witness: Witness | None
+) -> Sequence[CheckResult]:
     report = Report(subject, level, clock or SystemClock())
     if _check_base(subject, report) and _check_ends(subject, report) and _check_files(lake, subject, report, level):
         try:
             with open_engine(subject, memory_limit) as engine:
                 check_places(engine, subject, report)
                 _check_contents(lake, engine, subject, report, level)
+                if witness is not None:
+                    witness.read(engine)
         except duckdb.Error as error:
             details = _name_damage(subject, error)
             _raise_if_expired(lake, subject)

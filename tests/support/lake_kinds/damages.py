@@ -138,12 +138,12 @@ def damaged_tables(world: LakeWorld, table_type: TableType, upkeep: Upkeep | Non
     `upkeep` runs on all tables first.
     """
     damages = TO_A_TABLE if table_type is TableType.LOG else {**TO_A_TABLE, **TO_A_TABLE_OF_KEYS}
-    twin, first, *tables = (_new_table(world, table_type, f"t{number}") for number in range(len(damages) + 2))
+    twin, first, *tables = (new_table(world, table_type, f"t{number}") for number in range(len(damages) + 2))
     for table in (twin, first, *tables):
-        _write(world, table, FIRST, "twin" if table is twin else "row")
+        write_rows(world, table, FIRST, "twin" if table is twin else "row")
     world.tier_all()
     if table_type is TableType.PRIMARY_KEY:
-        _write(world, tables[-1], SECOND, "row")
+        write_rows(world, tables[-1], SECOND, "row")
         world.tier_all()
     if upkeep is not None:
         _keep_up(world, (twin, first, *tables), upkeep)
@@ -167,7 +167,7 @@ def _keep_up(world: LakeWorld, tables: Sequence[TableInfo], upkeep: Upkeep) -> N
     """Further rounds, and then upkeep, after which the rows of all of them stand in one file of each bucket."""
     for ids in LATER:
         for table in tables:
-            _write(world, table, ids, "twin" if table is tables[0] else "row")
+            write_rows(world, table, ids, "twin" if table is tables[0] else "row")
         world.tier_all()
     upkeep(world, tables)
     for table in tables:
@@ -179,7 +179,7 @@ def merge_in_a_round(world: LakeWorld, tables: Sequence[TableInfo]) -> None:
     """Upkeep inside of a tiering round: it merges the files of the rounds before it."""
     with patch.object(small_files, "SMALL_FILES", 1):
         for table in tables:
-            _write(world, table, LAST, "twin" if table is tables[0] else "row")
+            write_rows(world, table, LAST, "twin" if table is tables[0] else "row")
         world.tier_all()
 
 
@@ -195,13 +195,13 @@ def _findings(damaged: Damaged) -> str:
     return ", ".join(f"`{name}`" for name in checks) or ("unknown" if untold(results) else "none")
 
 
-def _new_table(world: LakeWorld, table_type: TableType, name: str) -> TableInfo:
+def new_table(world: LakeWorld, table_type: TableType, name: str) -> TableInfo:
     if table_type is TableType.LOG:
         return world.table(name, 2, ("region",), COLUMNS, ("id",))
     return world.primary_key_table(name, 2, COLUMNS, ("region", "id"), ("region",))
 
 
-def _write(world: LakeWorld, table: TableInfo, ids: range, text: str) -> None:
+def write_rows(world: LakeWorld, table: TableInfo, ids: range, text: str) -> None:
     writer = LogWriter(world.storage, table.path, f"{table.path.table_name}-{ids.start}")
     for region in REGIONS:
         columns = {"region": [region] * len(ids), "id": ids, "text": [f"{text} {key} from {ids.start}" for key in ids]}

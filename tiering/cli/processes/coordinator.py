@@ -25,7 +25,6 @@ from tiering.cli.processes.standby import Standby, advertised, beat, check_clust
 from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_folder, cluster_kind
-from tiering.coordinator.call_support.parts import Validator
 from tiering.coordinator.memory.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
@@ -37,6 +36,8 @@ from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.telemetry.call_traces import open_call_traces
+from tiering.validate.archive.sealing import proof_of
+from tiering.validate.archive.signing_key import ensure_key, read_key
 from tiering.validate.child import ClusterValidation
 from tiering.wire.security.call_authentication import CallAuthentication
 
@@ -191,16 +192,26 @@ def _open(
     ):  # the cluster has its own servers, so another service may have tiered it
         check_lake_is_the_clusters(cluster.owner, lake_of(options.lake_format))
     options = replace(options, cluster_properties=cluster.properties)
-    validator = _validator(settings, folder, options, cluster.owner.cluster_id)
-    coordinator = Coordinator(store, cluster.owner, lake_of, options, validator=validator, grants=grants, audit=audit)
+    validation = _validation(settings, folder, options, cluster.owner.cluster_id)
+    ensure_key(folder.key_file)
+    coordinator = Coordinator(
+        store,
+        cluster.owner,
+        lake_of,
+        options,
+        validator=lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started),
+        prover=lambda call, started: proof_of(validation.prove(call.path, call.snapshot_id, started), read_key(folder.key_file)),
+        grants=grants,
+        audit=audit,
+    )
     if settings.state is None:  # a store in PostgreSQL gets this with each beat
         store.lead(Leader(coordinator.table_records.epoch, "", cluster.owner.cluster_id))
     return coordinator, cluster
 
 
-def _validator(settings: ServiceOptions, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> Validator:
+def _validation(settings: ServiceOptions, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> ClusterValidation:
     is_in_folder = settings.state is None or options.cluster_kind == EMBEDDED
-    validation = ClusterValidation(
+    return ClusterValidation(
         options.cluster_kind,
         folder.cluster if is_in_folder else None,
         options.lake_format,
@@ -208,7 +219,6 @@ def _validator(settings: ServiceOptions, folder: DataFolder, options: Coordinato
         cluster_id=cluster_id,
         cluster_properties=options.cluster_properties,
     )
-    return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 
 async def serve_coordinator(settings: ServiceOptions) -> None:

@@ -1,4 +1,5 @@
-"""The data folder of a coordinator (DESIGN 12): `VERSION, coordinator.db, cluster/, lake/, lake-catalog.db, logs/`.
+"""The data folder of a coordinator (DESIGN 12): `VERSION, coordinator.db, proof-key.pem, cluster/, lake/,
+lake-catalog.db, logs/`.
 
 Another user may have prepared it: it must not have links that lead out of it, or a special file as VERSION.
 """
@@ -54,6 +55,11 @@ class DataFolder:
     @property
     def logs(self) -> Path:
         return self.root / "logs"
+
+    @property
+    def key_file(self) -> Path:
+        """The private key with which the service signs proofs."""
+        return self.root / "proof-key.pem"
 
     @property
     def lake_properties(self) -> dict[str, str]:

@@ -27,12 +27,17 @@ from tiering.lake.rules.upkeep.expired_files import OrphanCandidates
 from tiering.library_guards.panics import contained
 from tiering.log_context import carried
 from tiering.procedures.base import Pool
+from tiering.procedures.prove_table import ProveTable, ProveTableResult
 from tiering.procedures.validate_table import CheckResult, ValidateTable
 
 ResultT = TypeVar("ResultT")
 
-Validator = Callable[[ValidateTable, Callable[[subprocess.Popen[str]], None]], Sequence[CheckResult]]
-"""Validates a table in a child process, and blocks until the child has ended. Passes the child to the callback as soon as it runs."""
+Started = Callable[[subprocess.Popen[str]], None]
+"""Gets a child process as soon as it runs."""
+Validator = Callable[[ValidateTable, Started], Sequence[CheckResult]]
+"""Validates a table in a child process, and blocks until the child has ended."""
+Prover = Callable[[ProveTable, Started], tuple[Sequence[CheckResult], ProveTableResult]]
+"""Validates a table in the same way, and returns its signed proof, too."""
 
 
 _THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.EXPLANATION: 8, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
@@ -77,6 +82,8 @@ class CallParts:
     """The upkeep that tables need."""
     validator: Validator | None
     """Starts the child process of a validation; None if this service cannot validate."""
+    prover: Prover | None = None
+    """Starts the child process of a proof; None if this service has no key to sign with."""
     read_snapshots: Callable[[int], frozenset[int] | None] = lambda table_id: frozenset()
     """Returns the lake snapshots that open reads of a table need; None = unknown, while a read is being opened."""
     grants: Grants = field(default_factory=Grants)

@@ -17,7 +17,7 @@ from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.assignments import TableAssignments, assignments_of
 from tiering.cluster.base import ClusterOwner
 from tiering.cluster.capabilities import LogRetention
-from tiering.coordinator.call_support.parts import CallParts, Validator
+from tiering.coordinator.call_support.parts import CallParts, Prover, Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.lake_acks import lake_is_confirmed
@@ -63,6 +63,7 @@ class Coordinator:
         ids: Ids | None = None,
         jitter: Callable[[], float] = random.random,
         validator: Validator | None = None,
+        prover: Prover | None = None,
         grants: Grants | None = None,
         audit: AuditTrail | None = None,
     ) -> None:
@@ -90,7 +91,7 @@ class Coordinator:
         self.other_services = OtherServices(self.table_records, cluster, self.discovery)
         self.leases = Leases(cluster, self.table_records)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
-        self.call_parts = self._new_call_parts(lakes, notifications, validator)
+        self.call_parts = replace(self._new_call_parts(lakes, notifications, validator), prover=prover)
         self.control = Control(self.call_parts)
         self.repair_inspector, self.sweeps = RepairInspector(self.call_parts), BackgroundSweeps(self.call_parts)
         if isinstance(cluster, LogRetention):

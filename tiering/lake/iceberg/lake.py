@@ -38,6 +38,7 @@ from tiering.lake.iceberg.reading.expired_snapshots import ExpiredSnapshots, exp
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.health import measure, partition_rows, values_of
 from tiering.lake.iceberg.reading.lake_parquet import FileBuckets
+from tiering.lake.iceberg.reading.row_count import count_rows
 from tiering.lake.iceberg.reading.row_scan import row_readers
 from tiering.lake.iceberg.reading.stored_files import NamedFiles, delete_file, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
@@ -101,6 +102,7 @@ class IcebergLake:
     adoptable_row_sums = staticmethod(adoptable_row_sums)
     file_lists = staticmethod(file_lists)
     marker_at = staticmethod(marker_at)
+    count_rows = staticmethod(count_rows)
     delete_file = staticmethod(delete_file)
     unnamed_metadata = staticmethod(unnamed_metadata)
     expired_ancestors = staticmethod(expired_ancestors)

@@ -27,6 +27,7 @@ from tiering.lake.paimon.reading.clean_rows import adoptable_row_sums, clean_row
 from tiering.lake.paimon.reading.file_lists import columns, file_lists, has_other_columns, marker_at, source_fields
 from tiering.lake.paimon.reading.health import SizeReader, measure, partition_rows, target_file_bytes
 from tiering.lake.paimon.reading.loading import DATABASE_SUFFIX, LoadedTable, load_table, opened_table, table_root
+from tiering.lake.paimon.reading.row_count import count_rows
 from tiering.lake.paimon.reading.row_scan import bucket_readers, row_readers
 from tiering.lake.paimon.reading.snapshots import SnapshotReader
 from tiering.lake.paimon.reading.survey import delete_file, live_files, row_offsets, stored_files, survey_of
@@ -89,6 +90,7 @@ class PaimonLake:
     source_fields = staticmethod(source_fields)
     has_other_columns = staticmethod(has_other_columns)
     marker_at = staticmethod(marker_at)
+    count_rows = staticmethod(count_rows)
     partition_rows = staticmethod(partition_rows)
     row_readers = staticmethod(row_readers)
     bucket_readers = staticmethod(bucket_readers)

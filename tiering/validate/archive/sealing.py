@@ -1,0 +1,52 @@
+"""Puts a proof into its archive and signs it. `verify.py`, which is a part of the archive, defines both."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiering.errors import InvalidArgument
+from tiering.model.names import parse_table_path
+from tiering.procedures.prove_table import ProveTableResult
+from tiering.procedures.validate_table import CheckResult
+from tiering.validate.archive import verify
+from tiering.validate.archive.signing_key import SigningKey
+
+LARGEST_BYTES = 128 << 20
+"""Largest archive. An answer of the service has it as text, a third longer, and its clients refuse answers above 256 MiB."""
+
+
+def proof_of(document: Mapping[str, Any], key: SigningKey) -> tuple[Sequence[CheckResult], ProveTableResult]:
+    """Returns the checks of a proof, and its signed archive with what it says. Raises InvalidArgument for one that is too large."""
+    archive = sealed(document, key)
+    result = ProveTableResult(
+        parse_table_path(document["table"]["path"]),
+        document["lake"]["snapshot_id"],
+        document["verdict"],
+        verify.reason_of(document),
+        len(document["files"]),
+        document["stored_rows"],
+        key.fingerprint,
+        hashlib.sha256(archive).hexdigest(),
+        len(archive),
+        base64.b64encode(archive).decode("ascii"),
+    )
+    return [CheckResult.from_plain(check) for check in document["checks"]], result
+
+
+def sealed(document: Mapping[str, Any], key: SigningKey) -> bytes:
+    """Returns the signed archive of a proof. Raises InvalidArgument for one that is too large."""
+    members = {verify.PROGRAM: Path(verify.__file__).read_bytes(), verify.DOCUMENT: verify.canonical_json(document)}
+    manifest = verify.canonical_json(verify.manifest_of(members))
+    signature = verify.canonical_json(verify.signature_of(key.public, key.sign(manifest)))
+    archive = verify.canonical_zip({**members, verify.MANIFEST: manifest, verify.SIGNATURE: signature})
+    if len(archive) > LARGEST_BYTES:
+        raise InvalidArgument(
+            f"the proof would have {len(archive)} bytes, and an archive has at most {LARGEST_BYTES}: the lake table has "
+            f"{len(document['files'])} files",
+            hint="Merge its small files first, for instance with CALL sys.rewrite_data_files.",
+        )
+    return archive
