@@ -283,7 +283,7 @@ def _scope(
         "is_whole_partition": scope.bucket is None,
         "log": in_log if why is None else None,
         "why_not_compared": why,
-        "part": None if why is None else _part(engine, scope, in_log),
+        "part": _part(engine, scope, in_log) if why is not None and totals else None,
         "lake": verify.totals_of([bucket for bucket in buckets if bucket["bucket"] in names], scope.bucket is None, totals),
     }
 
@@ -298,7 +298,10 @@ def _cut(engine: Engine, member: BucketRange) -> str | None:
 
 
 def _part(engine: Engine, scope: Scope, in_log: Sums) -> dict[str, Any] | None:
-    """Returns the rows of a log table's bucket that the log still has, on both sides; None if offsets do not show which rows these are, as in sorted files."""
+    """Returns the rows of a log table's bucket that the log still has, on both sides.
+
+    Returns None if offsets do not show which rows these are, as in sorted files.
+    """
     if engine.table.table_type is not TableType.LOG or scope.bucket is None or engine.counts_backfilled:
         return None
     [member] = scope.members
