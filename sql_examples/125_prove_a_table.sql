@@ -1,4 +1,4 @@
--- Title: Prove a table to somebody else
+-- Title: Hand over a proof of a table
 -- Answers: how do I get a signed proof that every row of a table is in the lake?
 --   `archive` is a ZIP file in base64, with a program that checks it. `lakeward prove` writes it into a file.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_kinds.kinds import ICEBERG_CLEAN
-from support.prover import Prover
+from support.proofs.prover import Prover
 from support.worlds.lake_world import LakeWorld
 from tiering.model.tables import TableInfo
 from tiering.validate.archive.signing_key import ensure_key, read_key

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from support.prover import Prover
+from support.proofs.prover import Prover
 from tiering.model.tables import TableInfo
 from tiering.validate.archive import verify
 from tiering.validate.archive.sealing import sealed

@@ -13,7 +13,7 @@ import pytest
 
 from support.lake_kinds.damages import COLUMNS, FIRST, SECOND, new_table, write_rows
 from support.lake_kinds.kinds import LAKE_KINDS, PAIMON_CLEAN, in_lakes
-from support.prover import Prover
+from support.proofs.prover import Prover
 from support.worlds.lake_world import LakeWorld
 from tiering.cluster.log_writer import LogWriter
 from tiering.model.tables import TableInfo, TableType

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.prover import Prover
+from support.proofs.prover import Prover
 from support.services.sys_catalog import error_of, serving
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore

@@ -1,4 +1,4 @@
-"""What each reader of lake tables that is installed counts, for a proof."""
+"""The numbers of rows that the installed readers of lake tables count, for a proof."""
 
 from __future__ import annotations
 
