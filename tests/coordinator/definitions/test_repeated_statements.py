@@ -98,6 +98,23 @@ def test_a_repeated_drop_leaves_a_table_that_was_created_since(has_died: bool, w
         definer(world).drop_table(statement("DROP TABLE", "another key"), ORDERS, purge=False)
 
 
+@pytest.mark.parametrize("cascade", [True, False])
+def test_a_repeated_drop_of_a_database_leaves_tables_that_were_created_since(
+    cascade: bool, world: LakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop = lambda: definer(world).drop_database(statement("DROP DATABASE"), "sales", cascade=cascade)  # noqa: E731
+    if cascade:
+        world.storage.create_table(ORDERS, SPEC)
+    world.clock.advance(1)
+    dies_before_the_answer_is_stored(world, monkeypatch, drop)
+    world.clock.advance(1)
+    world.storage.create_database("sales")
+    again = world.storage.create_table(ORDERS, SPEC)
+
+    drop()
+    assert world.storage.table(ORDERS) == again
+
+
 def test_a_statement_that_was_refused_is_tried_again_as_a_new_one(world: LakeWorld) -> None:
     world.storage.create_table(ORDERS, SPEC)
     create = lambda: definer(world).create_table(statement("CREATE TABLE"), ORDERS, SPEC)  # noqa: E731

@@ -62,11 +62,14 @@ class Definer:
         def drop(is_repeat: bool) -> int | None:
             try:
                 tables = self._parts.cluster.tables(name)
-                self._check_may_drop(name, tables, cascade=cascade)
-                for table in tables:
+                earlier = self._parts.operations.earlier_call(statement) if is_repeat else None
+                former = [table for table in tables if not _is_newer(table, earlier)]
+                self._check_may_drop(name, former, cascade=cascade)
+                for table in former:
                     self._definitions.drop_table(table.path)
                     self._note(statement, f"the table was dropped with its database{_lake_copy(table)}", table.path)
-                self._definitions.drop_database(name)
+                if former == tables:  # else it has tables that were created since the first attempt
+                    self._definitions.drop_database(name)
             except UnknownDatabase:
                 if not is_repeat:
                     raise
