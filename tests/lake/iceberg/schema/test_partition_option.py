@@ -17,6 +17,8 @@ from pyiceberg.expressions import EqualTo, GreaterThanOrEqual
 
 from support.evolving.world import EvolvingWorld
 from support.lake_kinds.kinds import ICEBERG_CLEAN
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, faults
 from tiering.lake.iceberg.schema.layout import PARTITION_RECORD
 from tiering.lake.iceberg.writing import partitioned_files
 from tiering.lake.rules.upkeep import small_files
@@ -340,3 +342,43 @@ def test_random_rounds_and_changes_of_option_and_columns_keep_every_row(
     world.assert_exact()
     iceberg = world.iceberg(world.info)
     assert sorted(iceberg.scan().to_arrow()["id"].to_pylist()) == list(range(first))
+
+
+SALES = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("region", pa.string(), nullable=False),
+        pa.field("ts", pa.timestamp("us")),
+        pa.field("page", pa.string()),
+    ]
+)
+
+
+@pytest.mark.parametrize("bucket_keys", [(), ("id",)], ids=["no bucket key", "bucket key"])
+def test_partitions_and_buckets_of_the_source_come_before_those_of_the_option(tmp_path: Path, bucket_keys: tuple[str, ...]) -> None:
+    world = LakeWorld(tmp_path, kind=ICEBERG_CLEAN)
+    options = {"datalake.partition": "days(ts), bucket(3, page)", "datalake.auto-compaction": "false"}
+    table = world.table("sold", 2, ("region",), SALES, bucket_keys, **options)
+    for number, regions in enumerate([["north"], ["north", "south"], ["south"], ["north"]]):
+        rows = [
+            {"region": region, **{name: visit(key)[name] for name in ("id", "ts", "page")}} for region in regions for key in range(1, 6)
+        ]
+        world.storage.append(table.path, pa.Table.from_pylist(rows, schema=pa.schema(list(table.schema))), "w", number)
+        assert world.tier(table).error is None
+        assert not faults(check(world, table))
+    own = ["region", *(f"{key}_bucket" for key in bucket_keys)]
+    iceberg = world.iceberg(table)
+    assert [field.name for field in iceberg.spec().fields] == [*own, "ts_day", "page_bucket_3"]
+    assert iceberg.properties[PARTITION_RECORD] == f"0/{len(own)}"
+    assert world.lake.partition_rows(table, world.view(table)) == {"north": 15, "south": 10}
+    files = len(list(iceberg.scan().plan_files()))
+    world.due()
+    stats = world.begin(table, upkeep=UpkeepOrder(full=True, partitions=frozenset(["north"]))).end().stats.upkeep
+    assert stats is not None
+    assert stats.files_before > stats.files_after
+    assert len(list(world.iceberg(table).scan().plan_files())) == files - stats.files_before + stats.files_after
+    assert not faults(check(world, table))
+    world.storage.drop_partition(table.path, "north")
+    assert not faults(check(world, table))
+    assert world.view(table).head is not None
+    world.close()

@@ -73,3 +73,29 @@ def test_the_lake_follows_by_the_ids_that_the_catalog_gave(world: LakeWorld, tmp
         (3, 2**40, {"town": "b", "zip": 2, "land": "c"}, None),
         (4, 4, {"town": "d", "zip": None, "land": None}, 9),
     ]
+
+
+@pytest.mark.parametrize("world", [ICEBERG_CLEAN], indirect=True, ids=["clean"])
+def test_the_partition_of_readers_changes_in_such_a_catalog(world: LakeWorld, tmp_path: Path) -> None:
+    name = f"parts_of_{tmp_path.name.replace('-', '_')}"
+    table = world.table(name, buckets=2, schema=SCHEMA, **{"datalake.partition": "bucket(4, id), qty"})
+    texts = ["bucket(4, id), qty", "none", "truncate(10, id)", "bucket(4, id), qty", "qty, truncate(10, id)"]
+    for number, text in enumerate(texts):
+        world.storage.set_table_option(table.path, "table.datalake.partition", text)
+        rows = [{"id": key, "place": None, "qty": key % 3 or None} for key in range(number * 50, number * 50 + 50)]
+        world.storage.append(table.path, pa.Table.from_pylist(rows, schema=pa.schema(list(table.schema))), "w", number)
+        world.clock.advance(60)
+        assert world.tier(world.storage.table(table.path)).error is None
+        assert not faults(check(world, table))
+    iceberg = world.iceberg(table)
+    assert sorted(iceberg.scan().to_arrow()["id"].to_pylist()) == list(range(250))
+    assert [(field.name, str(field.transform)) for field in iceberg.spec().fields] == [("qty", "identity"), ("id_trunc_10", "truncate[10]")]
+    assert {task.file.spec_id for task in iceberg.scan().plan_files()} == {0, 1, 2, 3}, "an equal former spec is taken again"
+    world.storage.alter_table(table.path, {}, [RenameColumn(("qty",), "amount"), DropColumn(("place",))])
+    assert world.storage.table(table.path).properties["table.datalake.partition"] == "amount, truncate(10, id)"
+    rows = [{"id": 250, "amount": 7}]
+    changed = world.storage.table(table.path)
+    world.storage.append(table.path, pa.Table.from_pylist(rows, schema=pa.schema(list(changed.schema))), "w", 9)
+    assert world.tier(changed).error is None
+    assert not faults(check(world, changed))
+    assert world.iceberg(table).spec().spec_id == iceberg.spec().spec_id
