@@ -122,6 +122,17 @@ def test_a_name_that_is_used_again_is_another_column(keep: bool) -> None:
     assert field_id(lake.columns.field("QTY")) not in (None, 102)
 
 
+def test_a_kept_column_gets_a_name_that_no_other_column_has() -> None:
+    lake = Lake(ORDERS)
+    source = after(DropColumn(("qty",)), AddColumn(pa.field("qty", pa.string())), AddColumn(pa.field("qty_Dropped_102", pa.int32())))
+    lake.follow(source)
+    assert names(lake.columns) == ["id", "place", "qty", "qty_Dropped_102", "qty_dropped_102_dropped_102"]
+    source = after(DropColumn(("qty",)), DropColumn(("qty_Dropped_102",)), AddColumn(pa.field("QTY", pa.int8())), source=source)
+    lake.follow(source)
+    folded = [name.lower() for name in names(lake.columns)]
+    assert len(folded) == len(set(folded)) == 6
+
+
 def test_a_kept_column_is_still_kept_after_further_changes() -> None:
     lake = Lake(ORDERS)
     source = after(DropColumn(("qty",)))

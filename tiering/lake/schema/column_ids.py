@@ -326,7 +326,7 @@ class _Follower:
         for field in source:
             former = by_id.pop(self._matches.get((*parent, field.name)), None)
             target.append(self._added(field, parent) if former is None else self._followed(field, former, parent))
-        kept = [field for field in (self._dropped(field, source, parent) for field in by_id.values()) if field is not None]
+        kept = [field for field in (self._dropped(field, source, lake, parent) for field in by_id.values()) if field is not None]
         return self._ordered(target, kept, lake, parent)
 
     def _added(self, field: pa.Field[Any], parent: FieldPath) -> pa.Field[Any]:
@@ -370,7 +370,9 @@ class _Follower:
         self.changes.append(f"change {_text(path)} from {former} to {target_type}")
         return target_type
 
-    def _dropped(self, field: pa.Field[Any], source: Sequence[pa.Field[Any]], parent: FieldPath) -> pa.Field[Any] | None:
+    def _dropped(
+        self, field: pa.Field[Any], source: Sequence[pa.Field[Any]], lake: Sequence[pa.Field[Any]], parent: FieldPath
+    ) -> pa.Field[Any] | None:
         """Returns a field that the source does not have, as it stays in the lake; None = it is dropped there, too."""
         path = (*parent, field.name)
         if field_id(field) not in self._own_ids:
@@ -382,7 +384,9 @@ class _Follower:
         names = {folded_name(other.name) for other in source}
         name = field.name
         if folded_name(name) in names:
-            name = f"{field.name}_dropped_{field_id(field)}"
+            names |= {folded_name(other.name) for other in lake}
+            while folded_name(name) in names:
+                name += f"_dropped_{field_id(field)}"
             self.changes.append(f"rename {_text(path)} to {name}")
         if not field.nullable:
             self.changes.append(f"make {_text((*parent, name))} nullable")
