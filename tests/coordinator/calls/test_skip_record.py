@@ -17,6 +17,7 @@ from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
 from tiering.errors import BucketStopped, InvalidArgument
 from tiering.model.rounds import RoundState
+from tiering.model.schema.changes import AddColumn, ChangeType, RenameColumn
 from tiering.model.tables import TableInfo
 from tiering.procedures.skip_record import SkipRecord, SkipRecordResult
 
@@ -79,6 +80,23 @@ def test_after_the_skip_log_rows_snapshots_and_lake_agree(stuck: Stuck, when: st
     world.storage.take_kv_snapshots(table.path)
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert stuck.in_lake() == right
+    assert not faults(check(world, table))
+
+
+@pytest.mark.parametrize("when", [NOT_YET, TOOK_IT_IN])
+@pytest.mark.parametrize("number", [2, 4], ids=["an update", "an insert"])
+def test_a_record_of_former_columns_is_skipped_after_the_columns_changed(stuck: Stuck, when: str, number: int) -> None:
+    world = stuck.world
+    offset = stuck.poison(number, when)
+    changes = [RenameColumn(("text",), "words"), ChangeType(("tags", "value"), pa.int64()), AddColumn(pa.field("text", pa.int32()))]
+    table = world.storage.alter_table(stuck.table.path, {}, changes)
+    stuck.skip(offset)
+    row = {"id": 1, "words": "new", "tags": [("a", 2**40)], "text": 5}
+    world.storage.upsert(table.path, pa.Table.from_pylist([row], schema=table.schema), "test", 2)
+    world.storage.take_kv_snapshots(table.path)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    in_lake = lake_rows(world.lake_properties, table.path).to_pylist()
+    assert {row["id"]: (row["words"], row["text"]) for row in in_lake} == {1: ("new", 5), 2: ("old", None), 3: ("old", None)}
     assert not faults(check(world, table))
 
 
