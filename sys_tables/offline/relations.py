@@ -222,7 +222,7 @@ class Relations:
     def _make_lake_table(self, resolved: ResolvedTable, with_hidden: bool) -> None:
         catalog, database, name = resolved.name
         table = self._lake_table(resolved)
-        shown = [column for column in table.columns.names if with_hidden or not resolved.hides or column not in HIDDEN]
+        shown = [column for column in table.shown if with_hidden or not resolved.hides or column not in HIDDEN]
         target = f"{catalog}.{quoted(database)}.{quoted(name)}"
         if not table.files.data:
             self._create_as(f"TABLE {target}", table.columns.empty_table(), ", ".join(map(quoted, shown)))
@@ -346,7 +346,7 @@ def typed(expressions: Mapping[str, str], types: Mapping[str, str]) -> Mapping[s
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table of the lake. `columns` are all that it has now.
+    """A table of the lake. `columns` are all that it has now; `shown` those of the name that a query uses, in its order.
 
     `fields`: the columns to read, with the lake's field ids. For a fresh read they are those of the source, which the lake table may not
     follow yet.
@@ -355,6 +355,7 @@ class LakeTable:
     lake: Lake
     view: LakeView
     columns: pa.Schema
+    shown: tuple[str, ...]
     files: FileLists
     fields: pa.Schema
 
@@ -376,7 +377,9 @@ def lake_table(
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
     columns = lake.columns(snapshot)
-    return LakeTable(lake, snapshot, columns, lake.file_lists(snapshot, snapshot_id), stored_columns(columns))
+    names = columns.names if info is None else [*info.schema.names, *HIDDEN]
+    shown = tuple(name for name in names if name in columns.names)
+    return LakeTable(lake, snapshot, columns, shown, lake.file_lists(snapshot, snapshot_id), stored_columns(columns))
 
 
 def source_columns(table: LakeTable, source: TableInfo) -> pa.Schema:

@@ -40,7 +40,7 @@ AFTER = {"id": 2, "pieces": 2**40, "place": {"street": "Via", "town": "Rome", "z
 PRESENT = (1, 5, {"street": None, "town": "Bonn", "zip": 1}, [{"town": "Ulm", "zip": 2}], None, None)
 FRESH = "SELECT id, pieces, place, visits, note, at FROM sales.orders ORDER BY id"
 LAKE = FRESH.replace("sales.orders", "lake.sales.orders")
-FORMER_LAKE = "SELECT * FROM sales.`orders$lake` ORDER BY id"
+FORMER_LAKE = "SELECT id, qty, place, visits, note FROM lake.sales.orders ORDER BY id"
 
 
 class ChangedTable:
@@ -90,7 +90,7 @@ def test_values_of_former_columns_are_shown_in_the_present_ones(world: FolderWor
     assert table.rows(FRESH) == [PRESENT, tuple(AFTER.values())]
     table.tier()
     assert table.rows(FRESH) == table.rows(LAKE) == [PRESENT, tuple(AFTER.values())]
-    assert table.rows(FORMER_LAKE) == [(*PRESENT, "former"), (*AFTER.values(), None)], "the dropped column is kept"
+    assert table.rows("SELECT * FROM sales.`orders$lake` ORDER BY id") == [PRESENT, tuple(AFTER.values())]
     changes = "SELECT id, pieces, place, visits, note, at FROM sales.`orders$changelog` ORDER BY id"
     assert table.rows(changes) == [PRESENT, tuple(AFTER.values())]
     engine.close()
