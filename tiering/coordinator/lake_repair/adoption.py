@@ -158,7 +158,7 @@ def _compare(path: TablePath, log: Log, ends: Offsets, scope: CleanRows, log_sum
     if total != in_lake:
         more = f", and at most {counted(cut, 'record')} below its start" if cut else ""
         raise CannotReconcile(
-            f"{_scope_name(scope)} of the lake table {path} has {_text(in_lake)}; below the stated offsets the log has {_text(total)}"
+            f"{_scope_name(scope, path)} has {_text(in_lake)}; below the stated offsets the log has {_text(total)}"
             f"{more}",
             hint="State for each bucket the offset after the last record that the pipeline wrote. If it wrote rows twice, changed "
             "or left out some, repair the lake table first.",
@@ -184,10 +184,11 @@ def _text(rows: RowSum) -> str:
     return f"{counted(rows.rows, 'row')} with the checksum {rows.checksum:016x}"
 
 
-def _scope_name(scope: CleanRows) -> str:
+def _scope_name(scope: CleanRows, path: TablePath) -> str:
+    lake_table = f"the lake table {path}"
     if scope.bucket_id is not None:
-        return f"bucket {BucketKey(scope.partition_id, scope.bucket_id)}"
-    return "every bucket together" if scope.partition_id is None else f"the partition with the id {scope.partition_id}"
+        return f"bucket {BucketKey(scope.partition_id, scope.bucket_id)} of {lake_table}"
+    return lake_table if scope.partition_id is None else f"the partition with the id {scope.partition_id} of {lake_table}"
 
 
 def _names(log: Log) -> str:
