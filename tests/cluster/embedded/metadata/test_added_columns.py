@@ -77,7 +77,7 @@ def test_adding_again_does_no_harm_and_another_type_is_refused(cluster: Embedded
     make_table(cluster)
     table = cluster.alter_table(PATH, {}, additions([TIP]))
     assert cluster.alter_table(PATH, {}, additions([pa.field("tip", pa.float64())])) == table
-    with pytest.raises(InvalidArgument, match="'tip' exists already with the type double; it cannot become string"):
+    with pytest.raises(InvalidArgument, match="'tip' exists already with the type DOUBLE; it cannot become STRING"):
         cluster.alter_table(PATH, {}, additions([NOTE, pa.field("tip", pa.string())]))
     assert cluster.table(PATH) == table
 
