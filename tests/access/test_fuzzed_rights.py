@@ -35,6 +35,8 @@ POLICIES = f'permit (principal == User::"ana", action, resource == Table::"{OWN}
 CHANGING_NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 PROGRESS = re.compile(r"^progress \{\n.*?^\}\s*", re.MULTILINE | re.DOTALL)
 """Whether a call reports its progress before its end depends on how busy the machine is."""
+OPTIONS = {"table.datalake.enabled": "true", "table.datalake.freshness": "30 d"}
+"""No table becomes due meanwhile, which one service could see a moment earlier than the other."""
 SECONDS = 20.0
 
 
@@ -44,7 +46,7 @@ def fill(service: GuardedService, paths: tuple[TablePath, ...]) -> None:
         word = "text" if path == OWN else WORD
         schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field(word, pa.string())])
         key = ("id",) if path.table_name == PRIMARY_KEY_TABLE else ()
-        service.storage.create_table(path, TableSpec(schema, 2, primary_key=key, properties={"table.datalake.enabled": "true"}), True)
+        service.storage.create_table(path, TableSpec(schema, 2, primary_key=key, properties=OPTIONS), True)
         rows = pa.table({"id": range(20), word: [word] * 20}, schema=schema)
         (service.storage.upsert if key else service.storage.append)(path, rows, "w", 0)
     service.running.coordinator.discovery.run()

@@ -158,8 +158,7 @@ def _compare(path: TablePath, log: Log, ends: Offsets, scope: CleanRows, log_sum
     if total != in_lake:
         more = f", and at most {counted(cut, 'record')} below its start" if cut else ""
         raise CannotReconcile(
-            f"{_scope_name(scope, path)} has {_text(in_lake)}; below the stated offsets the log has {_text(total)}"
-            f"{more}",
+            f"{_scope_name(scope, path)} has {_text(in_lake)}; below the stated offsets the log has {_text(total)}{more}",
             hint="State for each bucket the offset after the last record that the pipeline wrote. If it wrote rows twice, changed "
             "or left out some, repair the lake table first.",
             table_path=path,

@@ -32,7 +32,7 @@ from tiering.lake.iceberg.schema.drift import (
 )
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate, schema_id_of
 from tiering.lake.iceberg.schema.layout import layout_of_table, sort_order_of
-from tiering.lake.iceberg.schema.spec import follow_spec, spec_columns
+from tiering.lake.iceberg.schema.spec import check_own_fields, follow_spec, spec_columns
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.schema.column_ids import COLUMN_IDS, ColumnIds, FollowedColumns, followed_columns, ids_of_table, matched_fields
 from tiering.lake.table_options import ON_DROP_COLUMN, SORT, OnDropColumn
@@ -69,6 +69,7 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> SchemaUpdate | Non
         _check_foreign(table, metadata, former, recorded, followed)
     _check_extras(table, metadata, expected.schema, followed, recorded)
     _check_fits(table, metadata, expected.schema, followed, recorded)
+    check_own_fields(table, expected, metadata)
     target = iceberg_schema(followed.columns, schema) if followed.changes else schema
     order, spec = _new_sort_order(table, target, metadata), follow_spec(table, expected, metadata, target)
     if recorded is not None and not followed.changes:  # the columns of a new spec must be there before it

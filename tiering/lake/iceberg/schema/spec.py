@@ -14,6 +14,7 @@ from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, Par
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 
+from tiering.errors import SchemaDrift
 from tiering.lake.column_names import folded_name
 from tiering.lake.iceberg.schema.drift import drift, other_spec, spec_text
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate
@@ -38,6 +39,17 @@ def spec_columns(metadata: TableMetadata) -> Collection[int]:
     return {field.source_id for spec in metadata.partition_specs for field in spec.fields}
 
 
+def check_own_fields(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> None:
+    """Raises SchemaDrift if the lake table's spec does not begin with the fields that partitions and buckets of the source need."""
+    own = own_fields(table, layout_of_table(metadata))
+    if spec_text(metadata.schema(), metadata.spec().fields[:own]) != spec_text(expected.schema, expected.spec.fields[:own]):
+        raise _other_spec(table, expected, metadata)
+
+
+def _other_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> SchemaDrift:
+    return other_spec(table, spec_text(metadata.schema(), metadata.spec().fields), spec_text(expected.schema, expected.spec.fields))
+
+
 def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata, schema: Schema) -> SchemaUpdate | None:
     """Returns the change to the spec of the table's option; None = the lake table has it. `schema`: the columns that it shall have.
 
@@ -46,11 +58,9 @@ def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata
     layout, spec = layout_of_table(metadata), metadata.spec()
     own, entries = own_fields(table, layout), partition_entries(table, layout)
     recorded = recorded_partition(metadata.properties)
-    lake_text, expected_text = spec_text(metadata.schema(), spec.fields), spec_text(expected.schema, expected.spec.fields)
-    has_own = spec_text(metadata.schema(), spec.fields[:own]) == spec_text(expected.schema, expected.spec.fields[:own])
     has_entries = _has_entries(spec.fields[own:], entries, schema)
-    if not has_own or (not has_entries and spec.spec_id != (FIRST_SPEC if recorded is None else recorded[0])):
-        raise other_spec(table, lake_text, expected_text)
+    if not has_entries and spec.spec_id != (FIRST_SPEC if recorded is None else recorded[0]):
+        raise _other_spec(table, expected, metadata)
     _check_names(table, metadata, schema)
     target = spec if has_entries else _spec_with(metadata, spec.fields[:own], entries, schema)
     if target.spec_id == spec.spec_id and recorded == ((spec.spec_id, own) if entries or recorded is not None else None):
