@@ -15,7 +15,7 @@ MEANINGS = {
     ExitStatus.USAGE: "wrong usage or input: nothing was changed",
     ExitStatus.UNREACHABLE: "no service answers at the uri",
     ExitStatus.NOT_YET: "`tier`, `wait` or another command stopped waiting too early: standard error says why; a round continues",
-    ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
+    ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer`, `console` and `status --watch` end with 0)",
     ExitStatus.READER_GONE: "the reader of the output closed it, as `head -1` does",
     ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",
 }

@@ -68,7 +68,7 @@ class Definer:
                 for table in former:
                     self._definitions.drop_table(table.path)
                     self._note(statement, f"the table was dropped with its database{_lake_copy(table)}", table.path)
-                if former == tables:  # else it has tables that were created since the first attempt
+                if len(former) == len(tables):  # else it has tables that were created since the first attempt
                     self._definitions.drop_database(name)
             except UnknownDatabase:
                 if not is_repeat:
