@@ -135,7 +135,7 @@ STRICT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa
     ids=["a number that is too large", "NULL in a column that is NOT NULL", "without such a column"],
 )
 def test_rows_that_do_not_fit_leave_no_file(world: LakeWorld, rows: pa.Table, error: type[errors.LakewardError]) -> None:
-    """The lake has no 8-bit integers, so only the values tell whether they fit."""
+    """The lake has no 8-bit integers, so each value is checked whether it fits into 8 bits."""
     table = world.table("strict", schema=STRICT)
     LogWriter(world.storage, table.path, "one").append(pa.table({"id": [1], "n": pa.array([1], pa.int8())}, schema=STRICT))
     world.tier_all()

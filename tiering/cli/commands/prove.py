@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from tiering.cli.terminal.consoles import message_console, printable
-from tiering.cli.terminal.new_file import write_new_file
+from tiering.cli.terminal.new_file import ForceOption, write_new_file
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import InvalidAnswer
@@ -27,7 +27,7 @@ def prove(
         int | None, typer.Option(metavar="ID", help="Id of the lake snapshot. Default: the newest snapshot.", show_default=False)
     ] = None,
     uri: UriOption = DEFAULT_URI,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: ForceOption = False,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Write a signed proof that a lake table equals its log. The exit status is 1 if it does not.

@@ -1,8 +1,8 @@
 """The content of a proof: log, lake, files, footers, chain, checks, and the statements with which `verify.py` reads the rows again.
 
 `verify.py` knows neither layouts nor formats nor encodings of footers. The proof has the statements that made the view of the lake's rows
-in this validation, and the offsets of each file as numbers. A checksum of rows is the sum, modulo 2^64, of the lower halves of the MD5 sums
-of their texts, which DuckDB computes for the rows of the log and for those of the lake.
+in this validation, and the offsets of each file as numbers. DuckDB makes a text of each row of the log and of the lake. The checksum of rows
+is the sum, modulo 2^64, of the lower halves of the MD5 sums of these texts.
 """
 
 from __future__ import annotations

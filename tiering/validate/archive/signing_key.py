@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat, load_pem_private_key
 
+from tiering.access.tokens import write_private
 from tiering.errors import SetupError
-from tiering.files.durable_files import sync_folder
 from tiering.files.private_files import OTHERS
 from tiering.validate.archive.verify import fingerprint_of
 
@@ -39,9 +38,10 @@ class SigningKey:
 
 
 def ensure_key(file: Path) -> None:
-    """Makes the key if it is missing. Only the process that owns the data folder calls this. Raises OSError."""
+    """Creates the key if it is missing. Only the process that owns the data folder calls this. Raises SetupError."""
     if not file.exists():
-        _make(file)
+        content = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_private(file, content.decode("ascii"))
 
 
 def read_key(file: Path) -> SigningKey:
@@ -67,17 +67,3 @@ def _unusable(file: Path) -> SetupError:
         f"the file {file} has no Ed25519 key without a password",
         hint="Restore it from a backup, or remove it: the next start makes another key, with another fingerprint.",
     )
-
-
-def _make(file: Path) -> None:
-    """Makes a key. The file exists with all of its content or not at all."""
-    content = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # of a process of this id that died here
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as target:
-        target.write(content)
-        target.flush()
-        os.fsync(descriptor)
-    temporary.rename(file)
-    sync_folder(file.parent)

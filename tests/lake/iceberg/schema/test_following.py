@@ -141,7 +141,7 @@ def test_a_dropped_column_leaves_no_sort_order_by_it(tmp_path: Path) -> None:
     world = EvolvingWorld(tmp_path, ICEBERG_CLEAN, ORDERS, has_key=False, options={"table.datalake.on-drop-column": "drop"})
     world.append(order(1))
     world.tier_now()
-    with world.iceberg(world.info).update_sort_order() as update:  # of a user, or from before the option became `none`
+    with world.iceberg(world.info).update_sort_order() as update:  # a user set it, or it stayed when the option became `none`
         update.asc("qty", IdentityTransform())
     world.change(DropColumn(("qty",)))
     world.append({"id": 2})
