@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sys_tables.console.actions import Action, Calls, Outcome, action, actions, first_texts, new_key, perform
+from sys_tables.console.actions import FIRST_TEXTS, Action, Calls, Outcome, action, actions, new_key, perform
 from sys_tables.console.forms import Form
 from sys_tables.console.pages import Pages
 from sys_tables.console.reader import Reader
@@ -39,9 +39,7 @@ class ActionPages:
 
     async def form(self, request: Request) -> Response:
         """Shows the form of a procedure. The address may have texts of fields."""
-        chosen = await self._chosen(request, {})
-        texts = first_texts(chosen.parameters) | dict(request.query_params)
-        return self._shown(request, await self._chosen(request, texts))
+        return self._shown(request, await self._chosen(request, {**FIRST_TEXTS, **request.query_params}))
 
     async def check(self, request: Request, form: Form) -> Response:
         """Performs a procedure that changes nothing, or the dry run of a change."""

@@ -15,20 +15,20 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sys_tables.console.query import Query
+from sys_tables.console.query import Query, literal_sql
 from sys_tables.console.reader import Reader, Row
 from sys_tables.declare.scan import Order
 from sys_tables.offline.parsing import CallStatement, parse
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
 from tiering.model.reading.conditions import Filter, Operator
-from tiering.model.sql_types import BIGINTS, literal
+from tiering.model.sql_types import BIGINTS, Instant, literal
 
 PROCEDURES = Query("procedures", ("procedure_name", "description", "privilege", "parameters"), order=(Order("procedure_name"),))
 _DRY_RUN, _KEY = "dry_run", "idempotency_key"
 _HIDDEN = (_DRY_RUN, _KEY)
 """Parameters that the console sets itself."""
-_BEGIN_WITH = {"wait": "false"}
+FIRST_TEXTS = {"wait": "false"}
 """First choices that differ from the default: a page should not wait for minutes."""
 
 
@@ -98,11 +98,6 @@ def _action(row: Row, texts: Mapping[str, str]) -> Action:
     changes = any(parameter.name == _DRY_RUN for parameter in parameters)
     fields = [parameter for parameter in parameters if parameter.name not in _HIDDEN]
     return Action(row["procedure_name"], row["description"], row["privilege"], fields, changes)
-
-
-def first_texts(action_parameters: Sequence[Parameter]) -> dict[str, str]:
-    """Returns the texts with which an empty form begins."""
-    return {parameter.name: _BEGIN_WITH[parameter.name] for parameter in action_parameters if parameter.name in _BEGIN_WITH}
 
 
 def new_key() -> str:
@@ -199,7 +194,7 @@ _FORMS = {
 def _sql(value: Any) -> str:
     match value:
         case datetime():
-            return f"TIMESTAMP '{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
+            return literal_sql(Instant.of(value))
         case Mapping():
             return f"map({', '.join(f'{literal(str(key))}, {number}' for key, number in value.items())})"
     return literal(value)

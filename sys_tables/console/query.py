@@ -73,11 +73,11 @@ def condition_sql(condition: Condition) -> str:
         case Filter(column, Operator.IS_NULL | Operator.IS_NOT_NULL as operator, _):
             return f"{column} {operator.value}"
         case Filter(column, Operator.IN, values):
-            return f"{column} IN ({', '.join(map(_literal_sql, values))})"
+            return f"{column} IN ({', '.join(map(literal_sql, values))})"
         case Filter(column, operator, (value,)) if operator in _FUNCTIONS:
-            return f"{_FUNCTIONS[operator]}({column}, {_literal_sql(value)})"
+            return f"{_FUNCTIONS[operator]}({column}, {literal_sql(value)})"
         case Filter(column, operator, (value,)):
-            return f"{column} {operator.value} {_literal_sql(value)}"
+            return f"{column} {operator.value} {literal_sql(value)}"
         case AllOf(parts):
             return f"({' AND '.join(map(condition_sql, parts))})"
         case AnyOf(parts):
@@ -87,7 +87,8 @@ def condition_sql(condition: Condition) -> str:
     raise ValueError(f"{condition} cannot be written in SQL")
 
 
-def _literal_sql(value: Value) -> str:
+def literal_sql(value: Value) -> str:
+    """Returns a value in Spark SQL. Raises ValueError for a value that has no literal."""
     match value:
         case Instant():
             return f"TIMESTAMP '{value.as_datetime():%Y-%m-%d %H:%M:%S.%f}Z'"

@@ -9,7 +9,6 @@ from tiering.lake.column_names import RESERVED_PREFIX
 from tiering.lake.file_lists import LakeFile
 from tiering.lake.proof.backfilled_rows import BackfillFooter, decode_backfill_footer
 from tiering.lake.proof.file_footer import PREFIX, FileFooter, FileIdentity, decode_footer
-from tiering.lake.schema.sql_text import text_literal
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey
 from tiering.validate.duckdb_rows import RunQuery
 from tiering.validate.lake_view import FILE_COLUMN, ROW_COLUMN
@@ -45,13 +44,18 @@ class FileFacts:
 
 def read_footers(run: RunQuery, files: Sequence[LakeFile], identity: FileIdentity) -> tuple[FileFacts, ...]:
     """Returns the facts of each file. Raises duckdb.Error."""
-    metadata: dict[str, dict[str, str]] = {}
-    for first in range(0, len(files), FILES_AT_A_TIME):
-        paths = ", ".join(text_literal(file.path) for file in files[first : first + FILES_AT_A_TIME])
-        sql = f"SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata([{paths}]) WHERE decode(key) LIKE '{PREFIX}%'"
-        for path, key, value in run(sql, {}):
-            metadata.setdefault(path, {})[key] = value
+    metadata = footer_entries(run, files)
     return tuple(_facts(file, metadata.get(file.path, {}), identity) for file in files)
+
+
+def footer_entries(run: RunQuery, files: Sequence[LakeFile]) -> dict[str, dict[str, str]]:
+    """Returns Lakeward's entries in the footers, by the path of the file. Files without entries are left out. Raises duckdb.Error."""
+    entries: dict[str, dict[str, str]] = {}
+    sql = f"SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata($paths) WHERE decode(key) LIKE '{PREFIX}%'"
+    for first in range(0, len(files), FILES_AT_A_TIME):
+        for path, key, value in run(sql, {"paths": [file.path for file in files[first : first + FILES_AT_A_TIME]]}):
+            entries.setdefault(path, {})[key] = value
+    return entries
 
 
 def _facts(file: LakeFile, metadata: dict[str, str], identity: FileIdentity) -> FileFacts:

@@ -17,7 +17,7 @@ from tiering.counts import counted
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.lake.file_lists import LakeFile, ReadableLake
-from tiering.lake.schema.changed_columns import is_older_map
+from tiering.lake.schema.changed_columns import is_older_map, unreadable_text
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.tables import BUCKET_COLUMN, TablePath, TableType
 from tiering.procedures.validate_table import CheckResult
@@ -159,10 +159,6 @@ def _check_files(lake: Lake, subject: Subject, report: Report, level: Level) -> 
     return details is None
 
 
-def _unreadable(file: LakeFile, why: Exception) -> str:
-    return outside_text(f"the lake file {file.label} cannot be read: {why}")
-
-
 def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
     """Returns the first file that other readers than DuckDB refuse. DuckDB ignores the rest of a footer that ends too early."""
     for file in files:
@@ -171,7 +167,7 @@ def _damaged_footer(files: Sequence[LakeFile]) -> str | None:
         except (pa.ArrowException, OSError, ValueError) as why:
             if is_older_map(why):
                 continue
-            return _unreadable(file, why)
+            return unreadable_text(file, why)
     return None
 
 

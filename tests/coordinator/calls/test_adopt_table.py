@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN, LakeKind, in_lakes
+from support.stories.killed_calls import killed
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.access.grants import Grants
@@ -22,7 +23,6 @@ from tiering.cluster.log_writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.lake.table_options import ENABLED
-from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
 from tiering.procedures.adopt_table import AdoptTable, AdoptTableResult
@@ -234,24 +234,6 @@ def test_a_lake_table_of_another_name_is_renamed(world: LakeWorld) -> None:
     assert adopt(world, table, "legacy.events").outcome == "already_adopted"
     assert ids(world, table) == list(range(40))
     assert proved(world, table) == [True]
-
-
-class Killed(BaseException):
-    """Passes every handler, as the end of the process does."""
-
-
-def killed(world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str, call: Callable[[], object]) -> None:
-    """The coordinator dies in the call at `point`, and another one takes over."""
-
-    def kill(reached: str) -> None:
-        if reached == point:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reach", kill)
-        with pytest.raises(UnexpectedEnd, match="Killed"):
-            call()
-    world.restart()
 
 
 @pytest.mark.parametrize(

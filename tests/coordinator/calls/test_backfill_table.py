@@ -13,12 +13,12 @@ import pytest
 
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN
+from support.stories.killed_calls import killed
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.lake_repair.backfill_copy import CopiedRows, RowCopier
 from tiering.lake.rules.upkeep import small_files
-from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder
@@ -191,10 +191,6 @@ def test_a_dry_run_counts_the_rows_and_changes_nothing(world: LakeWorld) -> None
     assert (done.outcome, done.checksum) == ("backfilled", shown.checksum)
 
 
-class Killed(BaseException):
-    """Passes every handler, as the end of the process does."""
-
-
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("point", [crash_points.RECONCILE_CLAIMED, crash_points.RECONCILE_SENT, crash_points.RECONCILE_TOLD])
 def test_wherever_a_backfill_dies_the_same_call_completes_it_once(
@@ -202,16 +198,7 @@ def test_wherever_a_backfill_dies_the_same_call_completes_it_once(
 ) -> None:
     table = tiered(world)
     source = history(world)
-
-    def kill(reached: str) -> None:
-        if reached == point:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reach", kill)
-        with pytest.raises(UnexpectedEnd, match="Killed"):
-            backfill(world, table, source, idempotency_key=key)
-    world.restart()
+    killed(world, monkeypatch, point, lambda: backfill(world, table, source, idempotency_key=key))
     has_landed = point != crash_points.RECONCILE_CLAIMED
     assert world.tier(table).error is None, "rounds go on without any CALL"
     assert ids(world, table) == list(range(-30 if has_landed else 0, 40))

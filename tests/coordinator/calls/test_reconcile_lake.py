@@ -12,12 +12,12 @@ import pytest
 
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
+from support.stories.killed_calls import killed
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import tiered_offsets
-from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.procedures.reconcile_lake import ReconcileLake, ReconcileLakeResult
@@ -229,10 +229,6 @@ def test_a_coordinator_that_dies_after_its_commit_is_ended_by_the_same_call(worl
     world.assert_exact(table)
 
 
-class Killed(BaseException):
-    """Passes every handler, as the end of the process does."""
-
-
 CALLS: list[tuple[LakeKind, str, str | None]] = [
     *((ICEBERG, action, key) for action in ("retier", "accept") for key in (None, "k")),
     *((kind, "retier", "k") for kind in LAKE_KINDS if kind != ICEBERG),
@@ -249,16 +245,7 @@ def test_wherever_a_reconciliation_dies_the_same_call_goes_on(
     table = tiered(world)
     world.by_hand.drop(table.path)
     parked(world, table, errors.LakeTableReplaced)
-
-    def kill(reached: str) -> None:
-        if reached == point:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reach", kill)
-        with pytest.raises(UnexpectedEnd, match="Killed"):
-            reconcile(world, table, action, idempotency_key=key)
-    world.restart()
+    killed(world, monkeypatch, point, lambda: reconcile(world, table, action, idempotency_key=key))
     asyncio.run(world.coordinator.control.perform(RetryTiering(table.path, caller="bob")))
     unharmed = world.begin(table).end()
     assert unharmed.error is None or not unharmed.error.retryable

@@ -18,7 +18,7 @@ from tiering.coordinator.call_support.lake_table_options import check_lake_table
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.call_support.record_change import call_event
 from tiering.coordinator.decisions.records import ErrorInfo, EventRecord, OperationRecord
-from tiering.coordinator.definitions.purge import drop_lake_table_of, drop_with_lake_table, purged_before
+from tiering.coordinator.definitions.purge import drop_lake_table_of, drop_with_lake_table, dropped_table_record
 from tiering.coordinator.definitions.statements import Statement, StatementResult, TableChanges
 from tiering.errors import AlreadyExists, InvalidArgument, LakewardError, UnknownDatabase, UnknownPartition, UnknownTable
 from tiering.lake.table_options import FORMAT
@@ -136,7 +136,7 @@ class Definer:
 
     def _purge_again(self, statement: Statement, path: TablePath) -> int | None:
         """Drops the lake table after an attempt that dropped the source table and died. Returns the id of the table."""
-        record = purged_before(self._parts, path)
+        record = dropped_table_record(self._parts, path)
         if record is None:
             return None
         lake_copy = drop_lake_table_of(self._parts, path, record.table_id, record.lake_format)

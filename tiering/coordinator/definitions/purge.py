@@ -1,8 +1,9 @@
 """Drops a table together with its lake table: DROP TABLE ... PURGE.
 
 No commit may land after its lake table is gone. Where a lake finds a table by its folder, a late commit would land in a new lake table of
-that name. So it is refused while a round has its grant, the source table goes first, which ends its rounds, and the lake table goes only if
-no round got a grant in between. A crash before that leaves the lake table, which the same statement with its idempotency key then drops.
+that name. So the statement is refused while a round of the table has a grant. It drops the source table first, which ends the rounds of the
+table, and the lake table only if no round got a grant in between. A crash between the two leaves the lake table, which the same statement
+with its idempotency key then drops.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def drop_with_lake_table(parts: CallParts, table: TableInfo, drop_source: Callab
     """
     with parts.table_lock(table.table_id):
         _check_no_other_commits(parts, table)
-        _lake_table_of(parts, table.path, table.table_id, table.lake_format)
+        _lake_with_own_table(parts, table.path, table.table_id, table.lake_format)
         drop_source()
         return drop_lake_table_of(parts, table.path, table.table_id, table.lake_format)
 
@@ -39,7 +40,7 @@ def drop_lake_table_of(parts: CallParts, path: TablePath, table_id: int, lake_fo
         record = parts.table_records.all().get(table_id)
         if record is not None and record.unresolved_commit:
             return f", but a round began to commit meanwhile: its lake table {path} stays in the lake's catalog"
-        lake = _lake_table_of(parts, path, table_id, lake_format)
+        lake = _lake_with_own_table(parts, path, table_id, lake_format)
         return ", and its lake table with it" if lake is not None and lake.drop_table(path) else "; it had no lake table"
     except LakeUnavailable as why:
         raise LakeUnavailable(
@@ -49,7 +50,7 @@ def drop_lake_table_of(parts: CallParts, path: TablePath, table_id: int, lake_fo
         ) from why
 
 
-def purged_before(parts: CallParts, path: TablePath) -> TableRecord | None:
+def dropped_table_record(parts: CallParts, path: TablePath) -> TableRecord | None:
     """Returns the record of the newest table of this name that is gone; None if it is forgotten."""
     parts.discovery.run()
     gone = [record for record in parts.table_records.all().values() if record.path == path and record.forget_deadline is not None]
@@ -67,7 +68,7 @@ def _check_no_other_commits(parts: CallParts, table: TableInfo) -> None:
     raise InvalidArgument(f"{table.path} was not dropped: {reason}", hint=_KEEPING, table_path=table.path)
 
 
-def _lake_table_of(parts: CallParts, path: TablePath, table_id: int, lake_format: str) -> TableRemoval | None:
+def _lake_with_own_table(parts: CallParts, path: TablePath, table_id: int, lake_format: str) -> TableRemoval | None:
     """Returns the lake if it has the lake table of this source table. Raises InvalidArgument if it has another one."""
     lake = parts.lakes.of(lake_format)
     if not isinstance(lake, TableRemoval) or not isinstance(lake, LakeMaintenance):

@@ -18,9 +18,8 @@ from tiering.access.privileges import Privilege
 from tiering.cluster.shared_lake import log_sums
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import reconciliation
-from tiering.coordinator.decisions.next_action import CatalogNames, repair_of, repair_statement
 from tiering.coordinator.decisions.reconciliation import ADOPT_TABLE, ReconciledCommit
-from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RepairKind, to_text
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, to_text
 from tiering.coordinator.lake_repair.adoption import (
     Adoption,
     adoption,
@@ -31,7 +30,7 @@ from tiering.coordinator.lake_repair.adoption import (
     stated_offsets,
 )
 from tiering.coordinator.lake_repair.decision import Decision, Inspection, partitions_of
-from tiering.coordinator.lake_repair.reconciler import LAKE_CATALOG, Reconciler
+from tiering.coordinator.lake_repair.reconciler import LAKE_CATALOG, Reconciler, repair_hint
 from tiering.lake.base import LakeView
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.layouts import layout_of
@@ -268,9 +267,6 @@ def _check_kind(inspection: Inspection) -> None:
 
 def _misfit(inspection: Inspection, view: LakeView, drift: errors.SchemaDrift) -> errors.CannotReconcile:
     """Returns the refusal of a lake table into which the source's rows do not fit, with the statement that repairs it."""
-    repair = repair_of(drift)
     named = replace(inspection.record, database_name=view.path.database_name, table_name=view.path.table_name)
-    statement = None if repair is None else repair_statement(named, repair, CatalogNames(lake=LAKE_CATALOG))
-    loses = " (which loses the values in it)" if repair is not None and repair.kind is RepairKind.DROP_COLUMN else ""
-    hint = COPY_HINT if statement is None else f"First {statement}{loses}, then this CALL again."
+    hint = repair_hint(named, drift) or COPY_HINT
     return errors.CannotReconcile(f"{drift.message}; nothing was adopted", hint=hint, **drift.ids)

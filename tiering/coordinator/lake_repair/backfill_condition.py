@@ -8,6 +8,7 @@ the condition is unknown, because a value is NULL, does not match.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import duckdb
 import numpy as np
@@ -71,24 +72,31 @@ class RowCondition:
         self.text: str = tree.sql(dialect="spark")
         self._sql: str = tree.sql(dialect="duckdb")
 
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection for all batches, because opening one takes longer than a batch."""
+        connection = duckdb.connect()
+        connection.execute("SET threads = 1").fetchall()  # keeps the order of rows
+        connection.execute("SET TimeZone = 'UTC'").fetchall()
+        lock(connection, [])
+        return connection
+
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Returns for each row whether the condition is true. Raises InvalidArgument for a literal that fits no value of its column."""
-        with duckdb.connect() as connection:
-            connection.execute("SET threads = 1").fetchall()  # keeps the order of rows
-            connection.execute("SET TimeZone = 'UTC'").fetchall()
-            lock(connection, [])
-            connection.register("source_rows", pa.Table.from_batches([batch]))
-            try:
-                rows = connection.execute(f"SELECT coalesce(({self._sql})::BOOLEAN, FALSE) FROM source_rows").fetchnumpy()
-            except duckdb.Error as error:
-                raise _refusal(duckdb_reason(error)) from error
+        self._connection.register("source_rows", pa.Table.from_batches([batch]))
+        try:
+            rows = self._connection.execute(f"SELECT coalesce(({self._sql})::BOOLEAN, FALSE) FROM source_rows").fetchnumpy()
+        except duckdb.Error as error:
+            raise _refusal(duckdb_reason(error)) from error
+        finally:
+            self._connection.unregister("source_rows")
         [values] = rows.values()
         mask: npt.NDArray[np.bool_] = np.asarray(values, np.bool_)
         return mask
 
 
 class RowSelection:
-    """The rows of one backfill: those that match its condition. None of them may match the condition of an earlier one of the source."""
+    """The rows of one backfill: those that match its condition, and not the condition of an earlier backfill from the same source."""
 
     def __init__(self, table: TableInfo, condition: RowCondition | None, earlier: Sequence[Backfill]) -> None:
         self._condition = condition

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.cluster.capabilities import KeyBuckets
-from tiering.cluster.partition_names import partition_values
+from tiering.cluster.partition_names import rows_by_bucket
 from tiering.coordinator.lake_repair.backfill_condition import RowSelection
 from tiering.errors import InvalidArgument, RoundFailed
 from tiering.lake.base import Committable, LakeTieringFactory, LakeView, LakeWriter, WriteResult, WriterInitContext
@@ -25,7 +25,7 @@ from tiering.lake.proof.change_sums import RowSum
 from tiering.lake.proof.row_checksum import row_checksum
 from tiering.lake.writing.fitting import fit
 from tiering.model.schema.field_ids import without_metadata
-from tiering.model.tables import PARTITION_SEPARATOR, SYSTEM_COLUMN_FIELDS, BucketKey, TableInfo
+from tiering.model.tables import SYSTEM_COLUMN_FIELDS, BucketKey, TableInfo
 
 OPEN_FILES = 8
 """Upper bound of files that are written at once. Each has up to 64 MiB of rows in memory."""
@@ -96,8 +96,8 @@ class RowCopier:
         try:
             for batch in batches:
                 sums += RowSum(batch.num_rows, row_checksum(batch, names))
-                for place, rows in placed(self._table, self._cluster, batch):
-                    self._write(place, rows)
+                for part in rows_by_bucket(self._table, batch, _buckets(self._table, self._cluster, batch)):
+                    self._write((part.partition_name or "", part.bucket_id), part.rows)
             while self._open:
                 self._close(next(iter(self._open)))
             return self._copied(sums)
@@ -153,23 +153,6 @@ class RowCopier:
         file = self._open[place]
         self._results.append((place[0], file.writer.complete(0, file.rows)))
         del self._open[place]
-
-
-def placed(table: TableInfo, cluster: object, batch: pa.RecordBatch) -> list[tuple[Place, pa.RecordBatch]]:
-    """Returns the rows of a batch by partition and bucket. Raises InvalidData for a value that no partition can have."""
-    codes, names = np.zeros(batch.num_rows, np.int64), [""]
-    for position, key in enumerate(table.partition_keys):
-        encoded = batch.column(key).dictionary_encode()
-        texts = partition_values(key, encoded.dictionary)
-        pairs, codes = np.unique(codes * len(texts) + encoded.indices.to_numpy(), return_inverse=True)
-        prefixes = [f"{name}{PARTITION_SEPARATOR}" if position else "" for name in names]
-        names = [prefixes[pair // len(texts)] + texts[pair % len(texts)] for pair in pairs.tolist()]
-    codes = codes * table.bucket_count + _buckets(table, cluster, batch)
-    parts = []
-    for code in np.unique(codes).tolist():
-        place = names[code // table.bucket_count], code % table.bucket_count
-        parts.append((place, batch.filter(pa.array(codes == code))))
-    return parts
 
 
 def _buckets(table: TableInfo, cluster: object, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

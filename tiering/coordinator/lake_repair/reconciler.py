@@ -78,6 +78,16 @@ def _reconciled(
     )
 
 
+def repair_hint(record: TableRecord, drift: errors.SchemaDrift) -> str:
+    """Returns the advice to make the lake table fit, with its statement; empty if there is no such statement."""
+    repair = repair_of(drift)
+    statement = None if repair is None else repair_statement(record, repair, CatalogNames(lake=LAKE_CATALOG))
+    if repair is None or statement is None:
+        return ""
+    loses = " (which loses the values in it)" if repair.kind is RepairKind.DROP_COLUMN else ""
+    return f"First {statement}{loses}, then this CALL again."
+
+
 def _changes_nothing(inspection: Inspection, decision: Decision) -> bool:
     return decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges)
 
@@ -140,11 +150,8 @@ class Reconciler:
         drift = self.drift(inspection)
         if drift is None:
             return
-        repair = repair_of(drift)
-        statement = None if repair is None else repair_statement(inspection.record, repair, CatalogNames(lake=LAKE_CATALOG))
-        loses = " (which loses the values in it)" if repair is not None and repair.kind is RepairKind.DROP_COLUMN else ""
-        first = "" if statement is None else f"First {statement}{loses}, then this CALL again. "
-        raise errors.SchemaDrift(f"{drift.message}; nothing was reconciled", hint=f"{first}{drift.hint}", **drift.ids) from drift
+        hint = f"{repair_hint(inspection.record, drift)} {drift.hint}".strip()
+        raise errors.SchemaDrift(f"{drift.message}; nothing was reconciled", hint=hint, **drift.ids) from drift
 
     def _with_new_table(self, inspection: Inspection) -> Inspection:
         """Creates the lake table after the decision, so that a refused one creates none. The decision is not valid for another table."""

@@ -91,14 +91,16 @@ class Coordinator:
         self.other_services = OtherServices(self.table_records, cluster, self.discovery)
         self.leases = Leases(cluster, self.table_records)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
-        self.call_parts = replace(self._new_call_parts(lakes, notifications, validator), prover=prover)
+        self.call_parts = self._new_call_parts(lakes, notifications, validator, prover)
         self.control = Control(self.call_parts)
         self.repair_inspector, self.sweeps = RepairInspector(self.call_parts), BackgroundSweeps(self.call_parts)
         if isinstance(cluster, LogRetention):
             cluster.ask_before_cut(self._lake_is_confirmed)
             cluster.keep_for_reads(self.reads.open_reads.kept_log)
 
-    def _new_call_parts(self, lakes: Lakes, notifications: ClusterNotifications, validator: Validator | None) -> CallParts:
+    def _new_call_parts(
+        self, lakes: Lakes, notifications: ClusterNotifications, validator: Validator | None, prover: Prover | None
+    ) -> CallParts:
         return CallParts(
             self.table_records,
             self.cluster,
@@ -111,6 +113,7 @@ class Coordinator:
             tierers=self.heartbeats.tierers,
             notifications=notifications,
             validator=validator,
+            prover=prover,
             grants=self.grants,
             visible_tables=self.visible_tables,
             upkeep=self.upkeep,

@@ -44,13 +44,19 @@ def file_columns(file: LakeFile, present: pa.Schema) -> pa.Schema:
         stored = pq.read_schema(file.path)
     except (pa.ArrowException, OSError, ValueError) as why:
         if not is_older_map(why):
-            reason = outside_text(f"the lake file {file.label} cannot be read: {why}")
-            raise DataCorrupt(reason, hint="Restore the file from a backup of the warehouse.", lake_file=file.path) from why
+            raise DataCorrupt(
+                unreadable_text(file, why), hint="Restore the file from a backup of the warehouse.", lake_file=file.path
+            ) from why
         stored, fields = _columns_by_duckdb(file), fields or present
     if fields is None:
         return stored_columns(stored)
     numbered = {column.name: column for column in with_ids_of(stored, fields)}
     return pa.schema([numbered.get(column.name, column) for column in stored])
+
+
+def unreadable_text(file: LakeFile, why: Exception) -> str:
+    """Returns in words that a file cannot be read."""
+    return outside_text(f"the lake file {file.label} cannot be read: {why}")
 
 
 def is_older_map(why: Exception) -> bool:

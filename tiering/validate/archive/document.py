@@ -1,8 +1,8 @@
 """The content of a proof: log, lake, files, footers, chain, checks, and the statements with which `verify.py` reads the rows again.
 
 `verify.py` knows neither layouts nor formats nor encodings of footers. The proof has the statements that made the view of the lake's rows
-in this validation, and the offsets of each file as numbers. DuckDB makes a text of each row of the log and of the lake. The checksum of rows
-is the sum, modulo 2^64, of the lower halves of the MD5 sums of these texts.
+in this validation, and the offsets of each file as numbers. DuckDB makes a text of each row of the log and of the lake. The checksum of
+rows is the sum, modulo 2^64, of the lower halves of the MD5 sums of these texts.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from tiering.clock import Clock, SystemClock
 from tiering.lake.base import Lake
 from tiering.lake.column_names import RESERVED_PREFIX
-from tiering.lake.file_lists import LakeFile, ReadableLake
+from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
-from tiering.lake.proof.file_footer import PREFIX, without
+from tiering.lake.proof.file_footer import without
 from tiering.lake.schema.sql_text import quoted
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType, TableType
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.readers import reader_counts
-from tiering.validate.clean_footers import SET_COLUMN
+from tiering.validate.clean_footers import SET_COLUMN, footer_entries
 from tiering.validate.clean_ledger import markers_of
 from tiering.validate.engine import IN_BUCKET, Engine, Scope, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
@@ -37,7 +37,6 @@ PACKAGES = ("lakeward", "duckdb", "pyarrow", "pyiceberg", "pypaimon")
 """Packages whose versions a proof names."""
 RECORD = f"{RESERVED_PREFIX}record"
 """Column with the number of a record of a log, with its offset and its change type."""
-FILES_AT_A_TIME = 1_000
 
 Sums = Mapping[str, Any]
 """The number of rows and their checksum."""
@@ -319,7 +318,7 @@ def _files(engine: Engine, subject: Subject) -> list[dict[str, Any]]:
     files = subject.files
     kinds = [*("data" for _ in files.data), *("position deletes" for _ in files.position_deletes)]
     kinds += ["equality deletes" for _ in files.equality_deletes]
-    footers = _raw_footers(engine, files.all_files)
+    footers = footer_entries(engine.rows, files.all_files)
     facts = {fact.file.path: fact.footer for fact in engine.footers}
     return [
         {
@@ -336,16 +335,6 @@ def _files(engine: Engine, subject: Subject) -> list[dict[str, Any]]:
         }
         for kind, file in zip(kinds, files.all_files, strict=True)
     ]
-
-
-def _raw_footers(engine: Engine, files: Sequence[LakeFile]) -> dict[str, dict[str, str]]:
-    footers: dict[str, dict[str, str]] = {}
-    for first in range(0, len(files), FILES_AT_A_TIME):
-        paths = [file.path for file in files[first : first + FILES_AT_A_TIME]]
-        sql = f"SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata($paths) WHERE decode(key) LIKE '{PREFIX}%'"
-        for path, key, value in engine.rows(sql, {"paths": paths}):
-            footers.setdefault(path, {})[key] = value
-    return footers
 
 
 def _sha256(path: str) -> str:

@@ -23,6 +23,7 @@ import struct
 import sys
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -303,26 +304,37 @@ def _footers(files: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
 
 def paths_of(document: Document, folder: Path | None) -> list[str]:
     """Returns where each file of the proof is on this machine. Raises ProofError."""
-    return [str(_path_of(file["location"], document["lake"]["location"] or "", folder)) for file in document["files"]]
-
-
-def _path_of(location: str, table: str, folder: Path | None) -> Path:
+    locations = [file["location"] for file in document["files"]]
     if folder is None:
-        if urlparse(location).scheme not in ("", "file"):
-            raise ProofError(f"the file {location} is not on this machine: name a folder with a copy of the lake's files with --files")
-        return Path(unquote(urlparse(location).path) if location.startswith("file:") else location)
+        return [str(_path_here(location)) for location in locations]
+    copies = [_path_in_copy(location, document["lake"]["location"] or "", folder) for location in locations]
+    if all(path.is_file() for path in copies):
+        return [str(path) for path in copies]
+    by_name: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            by_name.setdefault(path.name, path)
+    return [str(path if path.is_file() else by_name.get(path.name, path)) for path in copies]
+
+
+def _path_here(location: str) -> Path:
+    if urlparse(location).scheme not in ("", "file"):
+        raise ProofError(f"the file {location} is not on this machine: name a folder with a copy of the lake's files with --files")
+    return Path(unquote(urlparse(location).path) if location.startswith("file:") else location)
+
+
+def _path_in_copy(location: str, table: str, folder: Path) -> Path:
+    """Returns the place of a file below the table's location if it is there, or else directly in the folder; the first if in neither."""
     inside = location[len(table) :].lstrip("/") if table and location.startswith(table) else ""
-    name = location.rpartition("/")[2]
-    candidates = [folder / inside] if inside else []
-    candidates += [folder / name, *sorted(folder.rglob(name))]
+    candidates = [*([folder / inside] if inside else []), folder / location.rpartition("/")[2]]
     return next((path for path in candidates if path.is_file()), candidates[0])
 
 
 def check_files(document: Document, paths: Sequence[str]) -> str:
     """Checks that all files are there, byte for byte. Returns what was checked."""
-    locations = [file["location"] for file in document["files"]]
-    if twice := next((location for number, location in enumerate(locations) if location in locations[:number]), None):
-        raise ProofError(f"the snapshot has the file {twice} twice")
+    twice = [location for location, count in Counter(file["location"] for file in document["files"]).items() if count > 1]
+    if twice:
+        raise ProofError(f"the snapshot has the file {twice[0]} twice")
     size = 0
     for file, path in zip(document["files"], paths, strict=True):
         digest = hashlib.sha256()

@@ -18,10 +18,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.access.acting_for import kept_name
-from tiering.cluster.embedded.log.placing import BucketRows
 from tiering.cluster.embedded.log.segments import EncodedSegment, encode_segments
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments, stored_partition
 from tiering.cluster.embedded.metadata.partitions import ensure_partitions, list_partitions
+from tiering.cluster.partition_names import BucketRows
 from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo

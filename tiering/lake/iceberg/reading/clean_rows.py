@@ -60,6 +60,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
     loaded = cast(Table, view.handle)
     with lake_errors(f"read what another tiering service added to {view.path}", table_path=view.path):
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
+        layout = layout_of_schema(loaded.schema())
         scopes = []
         for values, files in _by_partition(table, loaded, snapshot_ids).items():
             if count and values[:count] not in ids:
@@ -67,7 +68,7 @@ def clean_rows(table: TableInfo, view: LakeView, snapshot_ids: Sequence[int], pa
             partition_id = ids[values[:count]] if count else None
             sums, names_other_rows = _sums(table, loaded, files)
             complaint = REMOVES_FILES if files.removes else NAMES_OTHER_ROWS if names_other_rows else ""
-            scopes.append(CleanRows(partition_id, bucket_of_value(table, values, loaded.schema()), sums, complaint))
+            scopes.append(CleanRows(partition_id, bucket_of_value(table, values, layout), sums, complaint))
     return scopes
 
 
@@ -87,7 +88,8 @@ def _sums_of_live_rows(table: TableInfo, view: LakeView, partitions: Mapping[str
         return []
     with lake_errors(f"read the rows of {view.path}", table_path=view.path):
         ids, count = partition_ids(table, loaded, partitions), len(table.partition_keys)
-        own = own_fields(table, layout_of_schema(loaded.schema()))
+        layout = layout_of_schema(loaded.schema())
+        own = own_fields(table, layout)
         names = {partition_id: name for name, partition_id in partitions.items()}
         identity = FileIdentity(table, view.table_uuid, partitions)
         data, dead = files_of_log_table(loaded, table.path, view.head)
@@ -96,13 +98,13 @@ def _sums_of_live_rows(table: TableInfo, view: LakeView, partitions: Mapping[str
             values = partition_of(file)[:own]
             if count and values[:count] not in ids:
                 continue  # the partition was dropped
-            bucket_id = bucket_of_value(table, values, loaded.schema())
+            bucket_id = bucket_of_value(table, values, layout)
             place = (names[ids[values[:count]]] if count else None, bucket_id)
             sums[values] += sum_of_file(table, loaded, identity, file, place, dead.get(file.file_path))
     return [
         CleanRows(
             ids[values[:count]] if count else None,
-            bucket_of_value(table, values, loaded.schema()),
+            bucket_of_value(table, values, layout),
             ChangeSums(written=None, deleted=None, living=total, gone=None),
         )
         for values, total in sums.items()

@@ -107,7 +107,7 @@ def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: 
     """Returns the offsets of a clean log table's rows. Raises SchemaDrift for a file of another writer, whose rows carry no offsets."""
     table, lake_rows, count = cast(Table, view.handle), RowOffsets(), len(info.partition_keys)
     names = {partition_values(info, BucketKey(None, 0), name, table.schema())[:count]: name for name in partitions}
-    identity = FileIdentity(info, view.table_uuid, partitions)
+    identity, layout = FileIdentity(info, view.table_uuid, partitions), layout_of_schema(table.schema())
     with lake_errors(f"read the footers of the lake table {info.path}", table_path=info.path):
         data, dead = files_of_log_table(table, info.path, head)
         for file in data:
@@ -117,7 +117,7 @@ def _offsets_by_footers(info: TableInfo, view: LakeView, head: int, partitions: 
             if count and partition[:count] not in names:
                 continue  # the partition was dropped
             name = names[partition[:count]] if count else None
-            bucket_id = bucket_of_value(info, partition, table.schema())
+            bucket_id = bucket_of_value(info, partition, layout)
             if (complaint := identity.complaint(footer, name, bucket_id)) is not None:
                 raise drift(info.path, None, f"holds the file {file.file_path}, which {complaint}", accept_hint(info.path))
             if not identity.is_former(footer, name):

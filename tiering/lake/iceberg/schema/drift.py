@@ -212,13 +212,13 @@ def check_nullable(path: TablePath, column: pa.Field[pa.DataType]) -> None:
 
 def check_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> None:
     """Raises SchemaDrift if the lake table has another partition spec."""
-    lake_spec, expected_spec = spec_text(metadata.schema(), metadata.spec().fields), spec_text(expected.schema, expected.spec.fields)
-    if lake_spec != expected_spec:
-        raise other_spec(table, lake_spec, expected_spec)
+    if spec_text(metadata.schema(), metadata.spec().fields) != spec_text(expected.schema, expected.spec.fields):
+        raise other_spec(table, expected, metadata)
 
 
-def other_spec(table: TableInfo, lake_spec: str, expected_spec: str) -> SchemaDrift:
+def other_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> SchemaDrift:
     """Returns the error for a partition spec that another program changed."""
+    lake_spec, expected_spec = spec_text(metadata.schema(), metadata.spec().fields), spec_text(expected.schema, expected.spec.fields)
     return drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{expected_spec}]")
 
 

@@ -18,6 +18,7 @@ from pyiceberg.types import DateType, IcebergType, IntegerType
 
 from tiering.errors import InvalidData
 from tiering.lake.iceberg.schema.layout import has_bucket_in_partition, layout_of_schema
+from tiering.lake.layouts import Layout
 from tiering.model.tables import PARTITION_SEPARATOR, BucketKey, TableInfo
 
 EPOCH = date(1970, 1, 1)
@@ -86,9 +87,9 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
     return (*values, bucket.bucket_id) if has_bucket_in_partition(table, layout_of_schema(schema)) else tuple(values)
 
 
-def bucket_of_value(table: TableInfo, values: PartitionValue, schema: Schema) -> int | None:
+def bucket_of_value(table: TableInfo, values: PartitionValue, layout: Layout) -> int | None:
     """Returns the bucket id in a partition value; None if the spec does not have it."""
-    if not has_bucket_in_partition(table, layout_of_schema(schema)):
+    if not has_bucket_in_partition(table, layout):
         return None
     bucket_id = values[len(table.partition_keys)]
     assert isinstance(bucket_id, int)

@@ -14,7 +14,6 @@ from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, Par
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 
-from tiering.errors import SchemaDrift
 from tiering.lake.column_names import folded_name
 from tiering.lake.iceberg.schema.drift import drift, other_spec, spec_text
 from tiering.lake.iceberg.schema.evolution import SchemaUpdate
@@ -43,11 +42,7 @@ def check_own_fields(table: TableInfo, expected: TableLayout, metadata: TableMet
     """Raises SchemaDrift if the lake table's spec does not begin with the fields that partitions and buckets of the source need."""
     own = own_fields(table, layout_of_table(metadata))
     if spec_text(metadata.schema(), metadata.spec().fields[:own]) != spec_text(expected.schema, expected.spec.fields[:own]):
-        raise _other_spec(table, expected, metadata)
-
-
-def _other_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata) -> SchemaDrift:
-    return other_spec(table, spec_text(metadata.schema(), metadata.spec().fields), spec_text(expected.schema, expected.spec.fields))
+        raise other_spec(table, expected, metadata)
 
 
 def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata, schema: Schema) -> SchemaUpdate | None:
@@ -60,7 +55,7 @@ def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata
     recorded = recorded_partition(metadata.properties)
     has_entries = _has_entries(spec.fields[own:], entries, schema)
     if not has_entries and spec.spec_id != (FIRST_SPEC if recorded is None else recorded[0]):
-        raise _other_spec(table, expected, metadata)
+        raise other_spec(table, expected, metadata)
     _check_names(table, metadata, schema)
     target = spec if has_entries else _spec_with(metadata, spec.fields[:own], entries, schema)
     if target.spec_id == spec.spec_id and recorded == ((spec.spec_id, own) if entries or recorded is not None else None):

@@ -130,14 +130,12 @@ class _BucketNames:
     """Tells the bucket of a data file: by its name if a round wrote it, else by its partition value."""
 
     def __init__(self, table: TableInfo, loaded: Table, living: Mapping[str, int]) -> None:
-        layout = layout_of_schema(loaded.schema())
         self._table = table
         self._living = living
-        self._schema = loaded.schema()
-        self._has_bucket = has_bucket_in_partition(table, layout)
+        self._layout = layout_of_schema(loaded.schema())
         # Rows of a foreign file in a clean table do not tell offsets, nor whether a former partition of the same name wrote them.
-        is_log, is_clean = table.table_type is TableType.LOG, not layout.has_row_offsets
-        self._takes_foreign = self._has_bucket and not (is_clean and (is_log or table.partition_keys))
+        is_log, is_clean = table.table_type is TableType.LOG, not self._layout.has_row_offsets
+        self._takes_foreign = has_bucket_in_partition(table, self._layout) and not (is_clean and (is_log or table.partition_keys))
 
     def bucket_of(self, file: DataFile) -> BucketKey | None:
         if file.file_format is not FileFormat.PARQUET:
@@ -151,7 +149,7 @@ class _BucketNames:
         partition_id = self._living.get(partition_name(self._table, partition) or "")
         if self._table.partition_keys and partition_id is None:
             return None
-        bucket_id = bucket_of_value(self._table, partition, self._schema)
+        bucket_id = bucket_of_value(self._table, partition, self._layout)
         return None if bucket_id is None else BucketKey(partition_id, bucket_id)
 
 
