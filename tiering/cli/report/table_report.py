@@ -68,7 +68,7 @@ def table_report(status: TableStatus, history: TableHistory) -> str:
 def verdict(status: TableStatus, history: TableHistory) -> str:
     """Returns in one or two sentences whether the copy is right and fresh enough, as far as that is known."""
     if status.lag_ms is None:
-        freshness = "How old the lake copy is, is unknown"
+        freshness = "The age of the lake copy is unknown"
     elif status.lag_ms <= status.freshness_ms:
         freshness = f"The lake copy keeps its promise of {short_duration(status.freshness_ms)}"
     else:
@@ -93,7 +93,7 @@ def _freshness(status: TableStatus, rounds: Rows) -> list[Element]:
     points = age_points(rounds, status.observed_time)
     if not points:
         return [element("p", {}, "No round has brought the lake up to date yet.")]
-    text = "At most so old was the lake copy: the time since the last complete round began. The dashed line is the promise."
+    text = "The line shows how old the lake copy was at most: the time since the last complete round began. The dashed line is the promise."
     return [element("h2", {}, "Age of the lake copy"), element("p", {}, text), age_chart(points, status.freshness_ms)]
 
 
