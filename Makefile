@@ -61,4 +61,4 @@ check: setup
 	$(VENV)/lint-imports
 
 clean:
-	rm -rf .venv catalog/target tiering/jars/*.jar tiering/rpc sys_tables/rpc
+	rm -rf .venv catalog/target tiering/jars/*.jar tiering/rpc sys_tables/rpc sys_tables/console/static/vendor

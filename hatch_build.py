@@ -1,7 +1,9 @@
-"""Build hooks: one generates the gRPC stubs from proto/ and puts the plugin jar into the package, one completes the metadata.
+"""Build hooks: one generates the gRPC stubs from proto/ and puts the plugin jar and the console's libraries into the package,
+one completes the metadata.
 
 Runs for the editable install of `make setup` and for wheels alike. Stubs land where their package says
-(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `tiering/jars/`; both are git-ignored.
+(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `tiering/jars/`, the libraries in
+`sys_tables/console/static/vendor/`; all are git-ignored.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +24,15 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 JAR_NAME = "lakeward-spark-plugin.jar"
+LIBRARIES_FOLDER = "sys_tables/console/static/vendor"
+LIBRARIES = {
+    "htmx.min.js": ("htmx.jar", "dist/htmx.min.js"),
+    "htmx.LICENSE": ("htmx.jar", "LICENSE"),
+    "uPlot.iife.min.js": ("uPlot.jar", "dist/uPlot.iife.min.js"),
+    "uPlot.min.css": ("uPlot.jar", "dist/uPlot.min.css"),
+    "uPlot.LICENSE": ("uPlot.jar", "LICENSE"),
+}
+"""Files that the console loads, with their licences: the WebJar that catalog/pom.xml fetches, and the file's path in it."""
 STUB_PACKAGES = ("tiering/rpc", "tiering/rpc/v1", "tiering/rpc/fluss", "sys_tables/rpc", "sys_tables/rpc/v1")
 
 
@@ -56,20 +68,36 @@ def generate_stubs(root: Path) -> list[str]:
     return [path.relative_to(root).as_posix() for package in STUB_PACKAGES for path in (root / package).glob("*.py*")]
 
 
-def build_jar(root: Path) -> str:
-    """Builds the plugin with Maven unless it is newer than its sources; returns its path relative to `root`.
+def build_jar(root: Path) -> list[str]:
+    """Builds the plugin and fetches the console's libraries with Maven unless they are newer than their sources.
 
-    Of two who build at once, the second waits and finds it done.
+    Returns the paths of jar and libraries relative to `root`. Of two that build at once, the second waits and finds them done.
     """
-    target = root / "tiering" / "jars" / JAR_NAME
+    jar, libraries = root / "tiering" / "jars" / JAR_NAME, root / LIBRARIES_FOLDER
+    files = [jar, *(libraries / name for name in LIBRARIES)]
     with _alone(root / "catalog" / "pom.xml"):
-        if not target.exists() or target.stat().st_mtime < newest_source(root):
+        if not all(file.exists() and file.stat().st_mtime >= newest_source(root) for file in files):
             _package(root)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            made = target.with_suffix(".new")
-            shutil.copyfile(root / "catalog" / "target" / JAR_NAME, made)
-            made.replace(target)  # in one step: a JVM that has the old one open keeps it whole
-    return target.relative_to(root).as_posix()
+            target = root / "catalog" / "target"
+            _put(jar, (target / JAR_NAME).read_bytes())
+            for name, (archive, member) in LIBRARIES.items():
+                _put(libraries / name, _member(target / "console" / archive, member))
+    return [file.relative_to(root).as_posix() for file in files]
+
+
+def _put(file: Path, content: bytes) -> None:
+    """Writes a file in one step: a JVM that has an earlier jar open keeps it whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made = file.with_name(f"{file.name}.new")
+    made.write_bytes(content)
+    made.replace(file)
+
+
+def _member(archive: Path, member: str) -> bytes:
+    """Returns a file of a WebJar, below the folder that its version names."""
+    with zipfile.ZipFile(archive) as jar:
+        [name] = [name for name in jar.namelist() if re.fullmatch(rf"META-INF/resources/webjars/[^/]+/[^/]+/{re.escape(member)}", name)]
+        return jar.read(name)
 
 
 def _package(root: Path) -> None:
@@ -103,11 +131,11 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Adds stubs and jar to what is packed."""
+        """Adds stubs, jar and libraries to what is packed."""
         if self.target_name != "wheel":
             return
         root = Path(self.root)
-        build_data["artifacts"] += [*generate_stubs(root), build_jar(root)]
+        build_data["artifacts"] += [*generate_stubs(root), *build_jar(root)]
 
 
 NO_ADDRESS = ".example"

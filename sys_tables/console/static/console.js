@@ -1,6 +1,29 @@
 // Improves pages that can be read without it: times in the reader's zone, buttons that copy SQL, and live values.
 "use strict";
 
+// Turns an element into a fresh one, and keeps focus, scrolled panels, open parts, and the elements that scripts added: those with data-own.
+function morph(old, fresh) {
+  for (const { name, value } of fresh.attributes) if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes]) if (name !== "open" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  const following = (node) => { while (node?.dataset?.own) node = node.nextSibling; return node; };
+  let next = following(old.firstChild);
+  for (const child of [...fresh.childNodes]) {
+    const match = child.id ? [...old.children].find((element) => element.id === child.id) : next;
+    if (match?.nodeName !== child.nodeName || (match.id ?? "") !== (child.id ?? "")) { old.insertBefore(child, next); continue; }
+    if (match === next) next = following(match.nextSibling); else old.insertBefore(match, next);
+    if (child.nodeType === Node.ELEMENT_NODE) morph(match, child); else if (match.nodeValue !== child.nodeValue) match.nodeValue = child.nodeValue;
+  }
+  while (next) { const last = next; next = following(next.nextSibling); last.remove(); }
+}
+
+htmx.defineExtension("morph", {
+  handleSwap(style, target, fragment) {
+    if (style !== "morph") return false;
+    morph(target, fragment.firstElementChild);
+    return [target];
+  },
+});
+
 function improve() {
   for (const time of document.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
@@ -12,6 +35,7 @@ function improve() {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
+    button.dataset.own = "copy";
     button.textContent = "Copy";
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(text.textContent);
@@ -34,7 +58,7 @@ function keepLive(live) {
   const say = (text) => { if (state.textContent !== text) state.textContent = text; };
   const read = async () => {
     if (document.getSelection()?.toString()) return; // a swap would end the selection
-    await htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "outerMorph" });
+    await htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "morph" });
     improve();
     document.documentElement.dataset.read = Date.now();
   };
