@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tiering.counts import counted
+from tiering.lake.base import LakeView
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.proof.backfilled_rows import Backfill, backfilled_in
@@ -187,7 +188,7 @@ def chain_problem(lake: ReadableLake, subject: Subject) -> tuple[int, str | None
             return rounds, None  # its snapshot expired
         others = [other for other in markers.values() if other.round_id != marker.round_id]
         if (problem := _link_problem({} if base is None else markers[base].proofs, marker, others)) is not None:
-            return rounds, problem
+            return rounds, None if base is not None and _parent_expired(subject.view, marker) else problem
         marker = None if base is None else markers.pop(base)
     return rounds, None
 
@@ -213,6 +214,12 @@ def markers_of(lake: ReadableLake, subject: Subject) -> dict[str, Marker]:
     newest_first = sorted(subject.view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number)
     written = [snapshot.snapshot_id for snapshot in newest_first if snapshot.round_id is not None][:LONGEST_CHAIN]
     return {marker.round_id: marker for number in written if (marker := lake.marker_at(subject.view, number)) is not None}
+
+
+def _parent_expired(view: LakeView, marker: Marker) -> bool:
+    """Returns whether the snapshot expired on which that of the marker builds. After a rollback it is not that of the base round, and a
+    reconciliation repeats its proofs. pyiceberg's expiry removes the parent's id."""
+    return any(snapshot.round_id == marker.round_id and snapshot.parent_id not in view.snapshots for snapshot in view.snapshots.values())
 
 
 def _link_problem(before: Proofs, marker: Marker, others: Iterable[Marker]) -> str | None:

@@ -197,6 +197,27 @@ def test_a_dropped_lake_table_without_rows_of_dropped_partitions_is_tiered_anew(
     assert next_action(world.coordinator, table) is not None
 
 
+@pytest.mark.parametrize("world", LAKE_KINDS, ids=lambda kind: kind.name, indirect=True)
+@pytest.mark.parametrize("primary_key", [False, True], ids=["log", "primary-key"])
+def test_a_partition_that_a_rollback_removed_is_no_dropped_one(world: LakeWorld, primary_key: bool) -> None:
+    """The next round tiers the rows again, so a second rollback loses nothing either."""
+    table = tiered(world, primary_key=primary_key)
+    write = world.storage.upsert if primary_key else world.storage.append
+    for number in range(2):
+        before = world.by_hand.head(table.path)
+        write(table.path, visits(500 + number, 1, D1 + 40 + number), "w", 2 + number)
+        assert world.tier(table).error is None
+        world.by_hand.roll_back(table.path, before)
+        write(table.path, visits(600 + number, 1, D1), "late", number)
+        assert world.tier(table).error is not None
+        [statement] = follow(world.coordinator, table, in_lake(world))
+        assert "'retier'" in statement
+        assert world.tier(table).error is None
+        record = world.record(table)
+        assert record.lake.archived_records == 0
+    assert sorted(world.by_hand.rows(table.path)["id"].to_pylist()) == [*range(10), *range(100, 105), 500, 501, 600, 601]
+
+
 def archives(world: LakeWorld, table: TableInfo) -> frozenset[int] | None:
     marker = world.view(table).marker
     assert marker is not None

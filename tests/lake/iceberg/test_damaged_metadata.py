@@ -44,6 +44,11 @@ def cut(whole: bytes, seed: random.Random) -> bytes:
     return whole[: seed.randrange(len(whole))]
 
 
+def with_an_unknown_type(whole: bytes, seed: random.Random) -> bytes:
+    """In the schema of an Avro file, which is JSON."""
+    return whole.replace(b'"long"', bytes(f'"{"".join(seed.choices("lonk", k=4))}_"', "ascii")[:5] + b'"')
+
+
 def garbled(whole: bytes, seed: random.Random) -> bytes:
     match seed.randrange(3):
         case 0:
@@ -84,6 +89,7 @@ def look(kit: LakeKit, table: TableInfo) -> None:
         ("snap-*.avro", cut, prepare_a_commit),
         ("snap-*.avro", cut, look_for_the_sweep),
         ("lakeward-*-m*.avro", cut, list_files),
+        ("snap-*.avro", with_an_unknown_type, look_for_the_sweep),
     ],
 )
 def test_damaged_metadata_is_said_to_be_damaged(
@@ -103,6 +109,8 @@ def test_damaged_metadata_is_said_to_be_damaged(
         except LakewardError as error:
             answers["damaged" if "is damaged" in error.hint and "backup" in error.hint else error.error_class] += 1
     assert answers["damaged"] >= EXAMPLES * 3 // 4, answers
+    if use is look_for_the_sweep:
+        assert set(answers) == {"damaged"}, answers
     file.write_bytes(whole)
     kit.tier(table, "restored", {bucket(0): 3 * ROWS, bucket(1): 3 * ROWS})
     assert kit.offsets_in_lake(table) == [(number, offset) for number in (0, 1) for offset in range(3 * ROWS)]

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.background import tick
+from support.on_call import follow, in_lake
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, replace_marker, rewrite, untold
 from tiering.lake.marker import Marker
@@ -281,3 +282,19 @@ def test_rows_of_a_former_partition_in_files_written_anew_are_no_fault_where_the
     text = "30 rows too many, or of a former partition of that name: files that another program rewrote do not show which"
     results = check(world, visits)
     assert (faults(results), untold(results)) == ([], [("rows", "d0", text)])
+
+
+def test_a_marker_that_repeats_the_proof_of_an_expired_snapshot_is_not_named(world: LakeWorld, table: TableInfo) -> None:
+    """After a rollback to the first snapshot a reconciliation goes on from its marker. Its base round is the second one."""
+    first, _ = world.by_hand.snapshots(table.path)
+    world.by_hand.roll_back(table.path, first)
+    world.append(table, 300, 10)
+    assert world.tier(table).error is not None
+    [statement] = follow(world.coordinator, table, in_lake(world))
+    assert "'retier'" in statement
+    for start in (310, 320):
+        world.append(table, start, 10)
+        assert world.tier(table).error is None
+    assert faults(check(world, table)) == []
+    world.by_hand.expire_these(table.path, [first])
+    assert faults(check(world, table)) == []

@@ -126,11 +126,11 @@ def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
     }
 
 
-def archived_records(lake: LakeState, table_uuid: str, offsets: TextOffsets) -> int:
-    """Returns `LakeState.archived_records` once the lake table `table_uuid` holds `offsets`, which contain only living partitions."""
+def archived_records(lake: LakeState, table_uuid: str, living: Collection[int | None]) -> int:
+    """Returns `LakeState.archived_records` once the lake table is `table_uuid`, and the source's partitions are the `living` ones."""
     if lake.table_uuid != table_uuid:
         return 0
-    return lake.archived_records + tiered_of_dropped(lake, {bucket.partition_id for bucket in from_text(offsets)})
+    return lake.archived_records + tiered_of_dropped(lake, living)
 
 
 def tiered_of_dropped(lake: LakeState, living: Collection[int | None]) -> int:
@@ -181,7 +181,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         starts=contents.starts,
         proofs=recorded_proofs(record, contents.proofs),
         traces=recorded_traces(contents.traces),
-        archived_records=archived_records(lake, contents.table_uuid, contents.offsets),
+        archived_records=archived_records(lake, contents.table_uuid, {bucket.partition_id for bucket in from_text(contents.offsets)}),
     )
     for bucket, traces in contents.skipped.items():  # a restored store may lack them
         for offset, trace in traces.items():

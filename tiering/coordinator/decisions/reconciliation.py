@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tiering import errors
@@ -56,7 +56,8 @@ class Reconciliation:
 class ReconciledCommit:
     """The lake's newest tiering commit after `reconcile_lake`. It may already be a later round's commit on top of ours.
 
-    `head` counts as a passed head; it is the identity of that commit (`LakeSnapshot.identity`).
+    `head` counts as a passed head; it is the identity of that commit (`LakeSnapshot.identity`). `living` are the source's partitions: a
+    rollback may have removed one of them from `offsets`, and its records are tiered again.
     """
 
     snapshot_id: int
@@ -67,6 +68,7 @@ class ReconciledCommit:
     starts: TextOffsets
     proofs: Proofs
     traces: Mapping[BucketKey, str]
+    living: Collection[int | None]
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -137,7 +139,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, in_lake
         traces=lake_acks.recorded_traces(in_lake.traces),
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
-        archived_records=lake_acks.archived_records(record.lake, in_lake.table_uuid, in_lake.offsets),
+        archived_records=lake_acks.archived_records(record.lake, in_lake.table_uuid, in_lake.living),
         moved_back={},
         unresolved_epoch=None,  # the tag has moved: no earlier request can land
     )

@@ -440,7 +440,8 @@ class Reconciler:
         ends, starts = to_text(tiered_offsets(view.marker)), lake_acks.nonzero_starts(view.marker.buckets)
         # Only our own commit counts as passed. The next base check judges later commits and a rollback.
         head, marker = view.identity_of(view.tiered), view.marker
-        return ReconciledCommit(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces)
+        living = {bucket.partition_id for bucket in inspection.situation.places}
+        return ReconciledCommit(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces, living)
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileLakeResult:
         """Returns the answer for an intact lake table, and retries a failed table.

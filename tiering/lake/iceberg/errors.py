@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ _DAMAGED: tuple[type[Exception], ...] = (
     zlib.error,
 )
 """Errors of pyiceberg's readers for bytes that are not metadata. The last four come from its Avro decoder, which expects whole files."""
+_OF_AVRO: tuple[type[Exception], ...] = (ValueError, TypeError, LookupError)
+"""Errors of its Avro reader for other bytes, such as a schema without a type. Elsewhere they have other causes."""
 _OUTSIDE: tuple[type[Exception], ...] = (
     OSError,  # also those of requests and pyarrow
     pa.ArrowException,
@@ -52,8 +55,16 @@ def lake_errors(action: str, **ids: object) -> Iterator[None]:
     """Raises LakeUnavailable ("cannot <action>: ...") for errors of catalog or storage inside the block. Other errors pass."""
     try:
         yield
-    except _DAMAGED as error:
-        raise LakeUnavailable(f"cannot {action}: its metadata cannot be read: {describe(error)}", hint=_DAMAGED_HINT, **ids) from error
-    except _OUTSIDE as error:
+    except _DAMAGED + _OUTSIDE + _OF_AVRO as error:
+        if isinstance(error, _DAMAGED) or _is_of_avro(error):
+            raise LakeUnavailable(f"cannot {action}: its metadata cannot be read: {describe(error)}", hint=_DAMAGED_HINT, **ids) from error
+        if not isinstance(error, _OUTSIDE):
+            raise
         hint = _GONE_HINT if isinstance(error, FileNotFoundError) else _HINT
         raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=hint, **ids) from error
+
+
+def _is_of_avro(error: Exception) -> bool:
+    """Returns whether pyiceberg's Avro reader raised the error over the bytes of a file."""
+    modules = (frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__))
+    return isinstance(error, _OF_AVRO) and any(module.startswith("pyiceberg.avro") for module in modules)

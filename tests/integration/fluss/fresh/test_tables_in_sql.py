@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,14 @@ from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.model.tables import TablePath
 
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def database() -> str:
+    """A name of its own for each run: a test of Fluss may run again (`support.running.fluss_health`)."""
+    return f"sold_{next(NUMBERS)}"
+
 
 @pytest.fixture(scope="module")
 def writer(fluss: LocalFlussCluster) -> Iterator[FlussWriter]:
@@ -21,11 +30,11 @@ def writer(fluss: LocalFlussCluster) -> Iterator[FlussWriter]:
         yield opened
 
 
-def test_a_table_of_fluss_is_created_changed_and_dropped(fresh_spark: SparkSession, writer: FlussWriter) -> None:
-    spark, path = fresh_spark, TablePath("bought", "orders")
-    spark.sql("CREATE DATABASE fluss.bought")
+def test_a_table_of_fluss_is_created_changed_and_dropped(fresh_spark: SparkSession, writer: FlussWriter, database: str) -> None:
+    spark, path = fresh_spark, TablePath(database, "orders")
+    spark.sql(f"CREATE DATABASE fluss.{database}")
     spark.sql(
-        "CREATE TABLE fluss.bought.orders (id BIGINT NOT NULL, qty INT, day STRING) PARTITIONED BY (day) COMMENT 'All orders.'"
+        f"CREATE TABLE fluss.{database}.orders (id BIGINT NOT NULL, qty INT, day STRING) PARTITIONED BY (day) COMMENT 'All orders.'"
         " TBLPROPERTIES ('primary.key' = 'id,day', 'bucket.num' = '2', 'table.datalake.enabled' = 'true',"
         " 'table.datalake.freshness' = '1 h')"
     )
@@ -34,61 +43,61 @@ def test_a_table_of_fluss_is_created_changed_and_dropped(fresh_spark: SparkSessi
     assert (orders.lake_enabled, orders.freshness_ms) == (True, 3_600_000)
 
     spark.sql(
-        "ALTER TABLE fluss.bought.orders SET TBLPROPERTIES ('table.datalake.freshness' = '2 h', 'table.datalake.round.bytes' = '1 gb')"
+        f"ALTER TABLE fluss.{database}.orders SET TBLPROPERTIES ('table.datalake.freshness' = '2 h', 'table.datalake.round.bytes' = '1 gb')"
     )
-    spark.sql("ALTER TABLE fluss.bought.orders UNSET TBLPROPERTIES ('table.datalake.freshness')")
-    spark.sql("COMMENT ON TABLE fluss.bought.orders IS 'Orders.'")
-    spark.sql("ALTER TABLE fluss.bought.orders ADD COLUMNS (note STRING, price DECIMAL(10, 2))")
-    spark.sql("ALTER TABLE fluss.bought.orders ADD PARTITION (day = '2024') PARTITION (day = '2025')")
-    spark.sql("ALTER TABLE fluss.bought.orders DROP PARTITION (day = '2024')")
+    spark.sql(f"ALTER TABLE fluss.{database}.orders UNSET TBLPROPERTIES ('table.datalake.freshness')")
+    spark.sql(f"COMMENT ON TABLE fluss.{database}.orders IS 'Orders.'")
+    spark.sql(f"ALTER TABLE fluss.{database}.orders ADD COLUMNS (note STRING, price DECIMAL(10, 2))")
+    spark.sql(f"ALTER TABLE fluss.{database}.orders ADD PARTITION (day = '2024') PARTITION (day = '2025')")
+    spark.sql(f"ALTER TABLE fluss.{database}.orders DROP PARTITION (day = '2024')")
 
-    assert spark.table("fluss.bought.orders").columns == ["id", "qty", "day", "note", "price"]
-    assert [row[0] for row in spark.sql("SHOW PARTITIONS fluss.bought.orders").collect()] == ["day=2025"]
-    properties = dict(spark.sql("SHOW TBLPROPERTIES fluss.bought.orders").collect())
+    assert spark.table(f"fluss.{database}.orders").columns == ["id", "qty", "day", "note", "price"]
+    assert [row[0] for row in spark.sql(f"SHOW PARTITIONS fluss.{database}.orders").collect()] == ["day=2025"]
+    properties = dict(spark.sql(f"SHOW TBLPROPERTIES fluss.{database}.orders").collect())
     assert properties["table.datalake.round.bytes"] == "1 gb"
     assert properties["lake.freshness-ms"] == "180000"
-    described = {row.col_name: row.data_type for row in spark.sql("DESCRIBE TABLE EXTENDED fluss.bought.orders").collect()}
+    described = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE TABLE EXTENDED fluss.{database}.orders").collect()}
     assert described["Comment"] == "Orders."
 
-    spark.sql("DROP TABLE fluss.bought.orders")
-    spark.sql("DROP DATABASE fluss.bought")
-    assert "bought" not in writer.databases()
+    spark.sql(f"DROP TABLE fluss.{database}.orders")
+    spark.sql(f"DROP DATABASE fluss.{database}")
+    assert database not in writer.databases()
 
 
-def test_fluss_decides_what_a_table_can_be(fresh_spark: SparkSession, writer: FlussWriter) -> None:
+def test_fluss_decides_what_a_table_can_be(fresh_spark: SparkSession, writer: FlussWriter, database: str) -> None:
     spark = fresh_spark
-    spark.sql("CREATE DATABASE fluss.strict")
-    spark.sql("CREATE TABLE fluss.strict.t (id INT, name STRING) TBLPROPERTIES ('primary.key' = 'id')")
+    spark.sql(f"CREATE DATABASE fluss.{database}")
+    spark.sql(f"CREATE TABLE fluss.{database}.t (id INT, name STRING) TBLPROPERTIES ('primary.key' = 'id')")
     refusals = {
-        "CREATE TABLE fluss.strict.u (id INT) TBLPROPERTIES ('table.log.tttl' = '1 d')": "did you mean table.log.ttl?",
-        "CREATE TABLE fluss.strict.u (id INT COMMENT 'x')": "has a comment, which Fluss's client for Python cannot send",
-        "ALTER TABLE fluss.strict.t SET TBLPROPERTIES ('table.log.ttl' = '1 d')": "Fluss cannot alter the option 'table.log.ttl'",
-        "ALTER TABLE fluss.strict.t DROP COLUMN name": "Fluss can only add columns",
-        "ALTER TABLE fluss.strict.t RENAME COLUMN name TO label": "Fluss can only add columns",
-        "ALTER TABLE fluss.strict.t ADD COLUMN x INT FIRST": "Fluss can only add columns",
-        "DROP DATABASE fluss.strict": "the database strict is not empty: it has t",
+        f"CREATE TABLE fluss.{database}.u (id INT) TBLPROPERTIES ('table.log.tttl' = '1 d')": "did you mean table.log.ttl?",
+        f"CREATE TABLE fluss.{database}.u (id INT COMMENT 'x')": "has a comment, which Fluss's client for Python cannot send",
+        f"ALTER TABLE fluss.{database}.t SET TBLPROPERTIES ('table.log.ttl' = '1 d')": "Fluss cannot alter the option 'table.log.ttl'",
+        f"ALTER TABLE fluss.{database}.t DROP COLUMN name": "Fluss can only add columns",
+        f"ALTER TABLE fluss.{database}.t RENAME COLUMN name TO label": "Fluss can only add columns",
+        f"ALTER TABLE fluss.{database}.t ADD COLUMN x INT FIRST": "Fluss can only add columns",
+        f"DROP DATABASE fluss.{database}": f"the database {database} is not empty: it has t",
     }
     for sql, reason in refusals.items():
         assert reason in complaint(spark, sql), sql
-    assert writer.table(TablePath("strict", "t")).schema.names == ["id", "name"]
-    spark.sql("DROP DATABASE fluss.strict CASCADE")
-    assert "strict" not in writer.databases()
+    assert writer.table(TablePath(database, "t")).schema.names == ["id", "name"]
+    spark.sql(f"DROP DATABASE fluss.{database} CASCADE")
+    assert database not in writer.databases()
 
 
-def test_show_create_table_creates_the_same_table_in_fluss(fresh_spark: SparkSession, writer: FlussWriter) -> None:
+def test_show_create_table_creates_the_same_table_in_fluss(fresh_spark: SparkSession, writer: FlussWriter, database: str) -> None:
     spark = fresh_spark
-    spark.sql("CREATE DATABASE fluss.twice")
+    spark.sql(f"CREATE DATABASE fluss.{database}")
     spark.sql(
-        "CREATE TABLE fluss.twice.t (id INT, region STRING, amount DECIMAL(12, 3), at TIMESTAMP)"
+        f"CREATE TABLE fluss.{database}.t (id INT, region STRING, amount DECIMAL(12, 3), at TIMESTAMP)"
         " PARTITIONED BY (region) COMMENT 'It''s one.'"
         " TBLPROPERTIES ('primary.key' = 'id,region', 'bucket.num' = '3', 'table.log.ttl' = '3 d', 'table.datalake.enabled' = 'true')"
     )
-    [statement] = spark.sql("SHOW CREATE TABLE fluss.twice.t").first()  # type: ignore[misc]
-    first = writer.table(TablePath("twice", "t"))
-    spark.sql("DROP TABLE fluss.twice.t")
+    [statement] = spark.sql(f"SHOW CREATE TABLE fluss.{database}.t").first()  # type: ignore[misc]
+    first = writer.table(TablePath(database, "t"))
+    spark.sql(f"DROP TABLE fluss.{database}.t")
     spark.sql(statement)
-    second = writer.table(TablePath("twice", "t"))
+    second = writer.table(TablePath(database, "t"))
 
     assert (first.schema, first.properties, first.bucket_keys) == (second.schema, second.properties, second.bucket_keys)
     assert (first.primary_key, first.partition_keys, first.bucket_count) == (second.primary_key, second.partition_keys, second.bucket_count)
-    spark.sql("DROP DATABASE fluss.twice CASCADE")
+    spark.sql(f"DROP DATABASE fluss.{database} CASCADE")
