@@ -50,6 +50,11 @@ class Parameter:
     comment: str
     text: str = ""
 
+    @property
+    def how_to_write(self) -> str:
+        """Returns how a value of the type is written; the name of the type for a text."""
+        return _FORMS.get(self.type, f"{self.type}.")
+
 
 @dataclass(frozen=True)
 class Action:

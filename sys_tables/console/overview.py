@@ -24,13 +24,16 @@ COLUMNS = (
 )
 _NAMES = (Order("database_name"), Order("table_name"))
 SORTS: Mapping[str, tuple[Order, ...]] = {
-    "urgency": (Order("consecutive_failures", True, False), Order("lag_ms", True, False), *_NAMES),
+    "urgency": (Order("consecutive_failures", True, False), Order("freshness_deadline", nulls_first=False), *_NAMES),
     "name": _NAMES,
     "lag": (Order("lag_ms", True, False), *_NAMES),
     "pending records": (Order("pending_records", True, False), *_NAMES),
     "last tiered": (Order("last_tiered_time"), *_NAMES),
 }
-"""Orders that a reader can choose, by their names on the page. The first is the default."""
+"""Orders that a reader can choose, by their names on the page. The first is the default.
+
+urgency: tables that fail come first, then those whose promise ends first.
+"""
 PROMISES = ("kept", "at risk", "broken")
 PERSON = "person"
 """Name of the parameter that shows only the tables that need a person."""
@@ -176,7 +179,7 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
         tables,
         [Count(state, by_state.get(state, 0), Search(state=state)) for state in LASTING],
         [Count(promise, promises[promise], Search(promise=promise)) for promise in PROMISES],
-        Count("needs a person", persons, Search(needs_person=True)),
+        Count("needs a person" if persons == 1 else "need a person", persons, Search(needs_person=True)),
     )
 
 

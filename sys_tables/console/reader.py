@@ -30,6 +30,7 @@ class Heading:
 
     name: str
     comment: str
+    is_numeric: bool
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class FilledPanel:
     rows: Sequence[Row] = ()
     error: LakewardError | None = None
 
+    @property
+    def filled_headings(self) -> list[Heading]:
+        """Returns the columns that have a value in at least one row. A table with empty columns does not fit a screen."""
+        return [heading for heading in self.headings if any(row[heading.name] not in (None, []) for row in self.rows)]
+
 
 class Reader:
     """Reads what pages show. Its methods block."""
@@ -69,7 +75,7 @@ class Reader:
     def headings(self, query: Query) -> list[Heading]:
         """Returns the columns of a query, with the comments that SQL shows."""
         schema: pa.Schema = self._registry.table(query.table).schema
-        return [Heading(name, (schema.field(name).metadata or {}).get(COMMENT_KEY, b"").decode()) for name in query.columns]
+        return [_heading(schema.field(name)) for name in query.columns]
 
     def filled(self, panel: Panel) -> FilledPanel:
         """Returns a panel with its rows or its error. Raises only errors that all panels of a page have in common."""
@@ -80,3 +86,8 @@ class Reader:
             raise
         except LakewardError as error:
             return FilledPanel(panel, headings, error=error)
+
+
+def _heading(column: pa.Field[Any]) -> Heading:
+    is_numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return Heading(column.name, (column.metadata or {}).get(COMMENT_KEY, b"").decode(), is_numeric)

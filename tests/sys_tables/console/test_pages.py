@@ -20,7 +20,7 @@ from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.app import console_app
 from sys_tables.console.overview import COLUMNS, PROMISES, STATUS_TABLE, Search, overview, promise_is, promise_of
 from sys_tables.console.query import Query
-from sys_tables.console.reader import Panel, Reader
+from sys_tables.console.reader import FilledPanel, Panel, Reader
 from sys_tables.console.signing_in import SignInCode
 from sys_tables.console.table_page import panels, table_page
 from sys_tables.registry import default_registry
@@ -184,6 +184,33 @@ def test_pages_follow_each_other_in_the_order_of_the_service() -> None:
         assert pages[0].tables == 120
 
     with_console(statuses, look)
+
+
+def test_tables_that_fail_come_first_and_then_those_whose_promise_ends_first() -> None:
+    def at(seconds: int) -> dict[str, Any]:
+        return {"freshness_deadline": NOON + timedelta(seconds=seconds)}
+
+    changes: dict[str, dict[str, Any]] = {
+        "rests": {"lag_ms": 10},
+        "later": {**at(9), "lag_ms": 9},
+        "broken": {**at(-9), "paused": True, "lag_ms": 1},
+        "soon": at(5),
+        "fails": {**at(20), "consecutive_failures": 2},
+    }
+    statuses = [table_status(f"d.{name}", **change) for name, change in changes.items()]
+
+    def look(reader: Reader) -> None:
+        assert [row["table_name"] for row in overview(reader, Search(), NOON).rows] == ["fails", "broken", "soon", "later", "rests"]
+
+    with_console(statuses, look)
+
+
+def test_a_panel_leaves_out_columns_without_a_value() -> None:
+    panel = Panel("Rounds", Query("tiering_rounds", ("round_id", "triggered_by", "read_ms")), "empty")
+    rows = [{"round_id": "a", "triggered_by": None, "read_ms": None}, {"round_id": "b", "triggered_by": None, "read_ms": 0}]
+    headings = Reader(Unreachable(UnknownTable("not here")), default_registry()).headings(panel.query)
+    filled = FilledPanel(panel, headings, rows)
+    assert [(heading.name, heading.is_numeric) for heading in filled.filled_headings] == [("round_id", False), ("read_ms", True)]
 
 
 def test_a_search_reads_names_literally() -> None:
