@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sys_tables.console.query import Query
-from sys_tables.console.reader import Reader, Row
+from sys_tables.console.reader import Page, Reader, Row, page_number
 from sys_tables.declare.scan import Order
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Instant
@@ -16,8 +16,6 @@ from tiering.model.states import LASTING, TableState
 
 STATUS_TABLE = "lake_tiering_status"
 PAGE_ROWS = 50
-MAX_PAGE = 2_000
-"""Last page. The service returns the rows of all earlier pages, too: see `Query.request`."""
 COLUMNS = (
     *("database_name", "table_name", "status", "paused", "lag_ms", "freshness_ms", "freshness_deadline", "pending_records"),
     *("last_tiered_time", "status_reason", "error_class", "error_retryable", "last_error", "next_action", "observed_time"),
@@ -37,12 +35,6 @@ urgency: tables that fail come first, then those whose promise ends first.
 PROMISES = ("kept", "at risk", "broken")
 PERSON = "person"
 """Name of the parameter that shows only the tables that need a person."""
-
-
-def page_number(parameters: Mapping[str, str]) -> int:
-    """Returns the number of a page in the parameters of an address; 1 for anything else."""
-    page = parameters.get("page", "")
-    return min(max(int(page), 1), MAX_PAGE) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
 
 
 @dataclass(frozen=True)
@@ -82,10 +74,8 @@ class Search:
         return {name: value for name, value in named.items() if value}
 
     def query(self, now: datetime) -> Query:
-        """Returns the read of one page, and of one more row, which shows whether there is a next page."""
-        return Query(
-            STATUS_TABLE, COLUMNS, tuple(self._conditions(now)), SORTS[self.sort], limit=PAGE_ROWS + 1, offset=(self.page - 1) * PAGE_ROWS
-        )
+        """Returns the read of all pages."""
+        return Query(STATUS_TABLE, COLUMNS, tuple(self._conditions(now)), SORTS[self.sort], PAGE_ROWS)
 
     def _conditions(self, now: datetime) -> list[Condition]:
         conditions: list[Condition] = [named(self.text)] if self.text else []
@@ -154,9 +144,7 @@ class Overview:
     """The content of the page."""
 
     search: Search
-    query: Query
-    rows: Sequence[Row]
-    has_next: bool
+    listed: Page
     tables: int
     states: Sequence[Count]
     promises: Sequence[Count]
@@ -165,17 +153,14 @@ class Overview:
 
 def overview(reader: Reader, search: Search, now: datetime) -> Overview:
     """Reads the page. Raises the errors of the service."""
-    query = search.query(now)
-    rows = reader.rows(query)
+    page = reader.page(search.query(now), search.page)
     by_state = {row["status"]: row["count(*)"] for row in reader.rows(Query(STATUS_TABLE, group_by=("status",)))}
     broken, at_risk, persons = (_count(reader, where) for where in (promise_is("broken", now), promise_is("at risk", now), NEEDS_PERSON))
     tables = sum(by_state.values())
     promises = {"kept": max(tables - broken - at_risk, 0), "at risk": at_risk, "broken": broken}
     return Overview(
         search,
-        replace(query, limit=PAGE_ROWS),
-        rows[:PAGE_ROWS],
-        len(rows) > PAGE_ROWS and search.page < MAX_PAGE,
+        page,
         tables,
         [Count(state, by_state.get(state, 0), Search(state=state)) for state in LASTING],
         [Count(promise, promises[promise], Search(promise=promise)) for promise in PROMISES],

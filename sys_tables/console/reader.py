@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -15,6 +15,14 @@ from tiering.errors import LakewardError, ServiceUnreachable, Unauthenticated
 from tiering.model.declare import COMMENT_KEY
 
 Row = Mapping[str, Any]
+MAX_PAGE = 2_000
+"""Last page. The service returns the rows of all earlier pages, too: see `Query.request`."""
+
+
+def page_number(parameters: Mapping[str, str]) -> int:
+    """Returns the number of a page in the parameters of an address; 1 for anything else."""
+    page = parameters.get("page", "")
+    return min(max(int(page), 1), MAX_PAGE) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
 
 
 class Reads(Protocol):
@@ -57,6 +65,15 @@ class FilledPanel:
         return [heading for heading in self.headings if any(row[heading.name] not in (None, []) for row in self.rows)]
 
 
+@dataclass(frozen=True)
+class Page:
+    """One page of the rows of a query. `query` reads exactly these rows."""
+
+    query: Query
+    rows: Sequence[Row]
+    has_next: bool
+
+
 class Reader:
     """Reads what pages show. Its methods block."""
 
@@ -67,6 +84,13 @@ class Reader:
     def rows(self, query: Query) -> Sequence[Row]:
         """Returns the rows of a query. Raises the errors of the service."""
         return self._reads.rows(query.request())[query.offset :]
+
+    def page(self, query: Query, number: int) -> Page:
+        """Returns page `number` of the rows, counted from 1. The limit of the query is the number of rows on a page."""
+        assert query.limit is not None
+        shown = replace(query, offset=(number - 1) * query.limit)
+        rows = self.rows(replace(shown, limit=query.limit + 1))  # one more row shows whether there is a next page
+        return Page(shown, rows[: query.limit], len(rows) > query.limit and number < MAX_PAGE)
 
     def all_columns(self, table: str) -> list[str]:
         """Returns the columns of a system table, in its order."""

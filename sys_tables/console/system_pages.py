@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sys_tables.console.overview import MAX_PAGE, page_number
 from sys_tables.console.pages import Pages
 from sys_tables.console.query import Query
-from sys_tables.console.reader import FilledPanel, Panel, Reader
+from sys_tables.console.reader import FilledPanel, Panel, Reader, page_number
 from sys_tables.declare.scan import Order
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry
@@ -42,10 +41,10 @@ class TableSearch:
         return {name: value for name, value in named.items() if value}
 
     def query(self, table: SystemTable) -> Query:
-        """Returns the read of one page, and of one more row, which shows whether there is a next page."""
+        """Returns the read of all pages."""
         where: tuple[Condition, ...] = (Filter(self.column, Operator.CONTAINS, (self.text,)),) if self.column and self.text else ()
         order = tuple(Order(column, descending=True, nulls_first=False) for column in table.newest_first)
-        return Query(table.name, tuple(table.schema.names), where, order, PAGE_ROWS + 1, (self.page - 1) * PAGE_ROWS)
+        return Query(table.name, tuple(table.schema.names), where, order, PAGE_ROWS)
 
 
 class SystemPages:
@@ -65,10 +64,8 @@ class SystemPages:
         table = self._registry.table(request.path_params["table"])
         columns = [field.name for field in table.schema if pa.types.is_string(field.type)]
         search = TableSearch.of(request.query_params, columns)
-        query = search.query(table)
-        rows = await run_in_threadpool(self._reader.rows, query)
-        panel = Panel("Rows", replace(query, limit=PAGE_ROWS), "No row matches, or you may see none.")
-        filled = FilledPanel(panel, self._reader.headings(query), rows[:PAGE_ROWS])
-        has_next = len(rows) > PAGE_ROWS and search.page < MAX_PAGE
-        content = {"table": table, "filled": filled, "search": search, "columns": columns, "has_next": has_next}
+        page = await run_in_threadpool(self._reader.page, search.query(table), search.page)
+        panel = Panel("Rows", page.query, "No row matches, or you may see none.")
+        filled = FilledPanel(panel, self._reader.headings(page.query), page.rows)
+        content = {"table": table, "filled": filled, "search": search, "columns": columns, "has_next": page.has_next}
         return self._pages.page(request, "system_table.html", content)

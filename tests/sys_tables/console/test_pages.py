@@ -144,8 +144,8 @@ def with_console(statuses: list[TableStatus], look: Callable[[Reader], None]) ->
 def test_each_table_is_counted_and_found_under_the_promise_that_its_row_shows() -> None:
     def look(reader: Reader) -> None:
         page = overview(reader, Search(sort="name"), NOON)
-        shown = {row["table_name"]: promise_of(row) for row in page.rows}
-        listed = {row["table_name"]: promise for promise in PROMISES for row in overview(reader, Search(promise=promise), NOON).rows}
+        shown = {row["table_name"]: promise_of(row) for row in page.listed.rows}
+        listed = {row["table_name"]: promise for promise in PROMISES for row in overview(reader, Search(promise=promise), NOON).listed.rows}
         assert (len(shown), set(shown.values())) == (len(STATUSES), set(PROMISES))
         assert listed == shown
         assert {count.name: count.tables for count in page.promises} == {name: list(shown.values()).count(name) for name in PROMISES}
@@ -166,7 +166,7 @@ def test_tables_that_need_a_person_are_those_with_an_action_a_pause_or_an_error_
 
     def look(reader: Reader) -> None:
         page = overview(reader, Search(needs_person=True, sort="name"), NOON)
-        assert [row["table_name"] for row in page.rows] == ["t1", "t2", "t4", "t5"]
+        assert [row["table_name"] for row in page.listed.rows] == ["t1", "t2", "t4", "t5"]
         assert page.persons.tables == 4
 
     with_console(statuses, look)
@@ -177,10 +177,10 @@ def test_pages_follow_each_other_in_the_order_of_the_service() -> None:
 
     def look(reader: Reader) -> None:
         pages = [overview(reader, Search(sort="lag", page=number), NOON) for number in (1, 2, 3, 4)]
-        assert [(len(page.rows), page.has_next) for page in pages] == [(50, True), (50, True), (20, False), (0, False)]
-        lags = [row["lag_ms"] for page in pages for row in page.rows]
+        assert [(len(page.listed.rows), page.listed.has_next) for page in pages] == [(50, True), (50, True), (20, False), (0, False)]
+        lags = [row["lag_ms"] for page in pages for row in page.listed.rows]
         assert lags == sorted((lag for lag in lags if lag is not None), reverse=True) + [None] * 40
-        assert len({row["table_name"] for page in pages for row in page.rows}) == 120
+        assert len({row["table_name"] for page in pages for row in page.listed.rows}) == 120
         assert pages[0].tables == 120
 
     with_console(statuses, look)
@@ -218,7 +218,7 @@ def test_a_search_reads_names_literally() -> None:
 
     def look(reader: Reader) -> None:
         def names(text: str) -> list[str]:
-            rows = overview(reader, Search(text, sort="name"), NOON).rows
+            rows = overview(reader, Search(text, sort="name"), NOON).listed.rows
             return [f"{row['database_name']}.{row['table_name']}" for row in rows]
 
         assert (names("_"), names("%"), names("a_b.c_")) == (["a_b.c_d", "sales.my_orders"], [], ["a_b.c_d"])

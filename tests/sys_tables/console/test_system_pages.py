@@ -58,8 +58,8 @@ def test_rows_are_narrowed_and_paged_by_the_service(
     query = TableSearch("database_name", "many", 2).query(default_registry().table("tables"))
     engine = ServiceDuckDbEngine(service.running.uri)
     with SystemCatalog(service.running.uri, access=olga) as catalog:
-        rows = Reader(catalog, default_registry()).rows(query)
-    assert [row["table_name"] for row in rows] == [row[1] for row in engine.execute(query.sql()).rows] == ["t2"]
+        page = Reader(catalog, default_registry()).page(query, 2)
+    assert [row["table_name"] for row in page.rows] == [row[1] for row in engine.execute(page.query.sql()).rows] == ["t2"]
     engine.close()
 
 
