@@ -200,7 +200,7 @@ def test_tables_that_fail_come_first_and_then_those_whose_promise_ends_first() -
     statuses = [table_status(f"d.{name}", **change) for name, change in changes.items()]
 
     def look(reader: Reader) -> None:
-        assert [row["table_name"] for row in overview(reader, Search(), NOON).rows] == ["fails", "broken", "soon", "later", "rests"]
+        assert [row["table_name"] for row in overview(reader, Search(), NOON).listed.rows] == ["fails", "broken", "soon", "later", "rests"]
 
     with_console(statuses, look)
 
