@@ -28,6 +28,7 @@ from sys_tables.console.reader import Reader, Reads
 from sys_tables.console.signing_in import SESSION_SECONDS, Sessions, SignInCode
 from sys_tables.console.system_pages import SystemPages
 from sys_tables.console.table_page import table_page
+from sys_tables.console.views.round_page import round_page
 from sys_tables.registry import default_registry
 from tiering.errors import AccessDenied, BadRequest, LakewardError, UnknownProcedure, UnknownTable
 
@@ -51,6 +52,7 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
         routes=[
             Route("/", console.overview, name="overview"),
             Route("/tables/{database_name}/{table_name}", console.table, name="table"),
+            Route("/rounds/{round_id}", console.round, name="round"),
             Route("/actions", actions.list, name="actions"),
             Route("/actions/{procedure}", actions.form, name="action"),
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
@@ -93,6 +95,12 @@ class _Console:
         names = request.path_params
         page = await run_in_threadpool(table_page, self._reader, names["database_name"], names["table_name"])
         return self._pages.page(request, "table.html", {"page": page, "status": page.status})
+
+    async def round(self, request: Request) -> Response:
+        page = await run_in_threadpool(round_page, self._reader, request.path_params["round_id"])
+        if page is None:
+            raise HTTPException(404, "There is no such round. The page of a table lists its newest rounds.")
+        return self._pages.page(request, "round.html", {"page": page, "round": page.round})
 
     async def sign_in_page(self, request: Request) -> Response:
         return self._pages.page(request, "sign_in.html", {})

@@ -1,14 +1,20 @@
-"""Values of system tables as texts of a page. Unknown is an empty cell."""
+"""Values of system tables as texts and links of a page. Unknown is an empty cell."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from starlette.requests import Request
+
 from tiering.durations import short_duration
 from tiering.redaction.visible_text import visible
 
+ROUND_COLUMNS = frozenset({"round_id", "base_round_id", "last_round_id"})
+_PLAIN = re.compile(r"(?!\.{1,2}$)[\w.\-]{1,200}")
+"""Names that can be a part of an address as they are. A service may return any text."""
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -67,3 +73,16 @@ def label(column: str) -> str:
             column = column.removesuffix(suffix)
             break
     return column.replace("_", " ")
+
+
+def link_of(request: Request, row: Mapping[str, Any], column: str) -> str | None:
+    """Returns the address of the page about the value of a cell; None if there is no such page."""
+    value = row[column]
+    if not isinstance(value, str) or not _PLAIN.fullmatch(value):
+        return None
+    if column in ROUND_COLUMNS:
+        return str(request.url_for("round", round_id=value))
+    database = row.get("database_name")
+    if column == "table_name" and isinstance(database, str) and _PLAIN.fullmatch(database):
+        return str(request.url_for("table", database_name=database, table_name=value))
+    return None

@@ -20,6 +20,8 @@ POLL_SECONDS = 0.5
 """Time between two looks for a new event. Each of them reads one row."""
 REFRESH_POLLS = 20
 """After so many looks without a new event the page is read all the same, because lags and rounds go on without events."""
+OFTEN_POLLS = 4
+"""REFRESH_POLLS of a page whose values change without events, such as the progress of a running round."""
 MAX_STREAMS = 24
 NEWEST_EVENT = Query("tiering_events", ("occurred_at", "event_type", "database_name", "table_name", "round_id", "message"), limit=1)
 """The table returns its newest row first. `event_id` would be NULL for callers without OPERATE on the service."""
@@ -39,19 +41,24 @@ class LiveStreams:
         """Streams until the browser leaves, the session ends, or the console stops."""
         if self._open >= MAX_STREAMS:
             raise HTTPException(503, "Too many pages are open. Close some of them, or reload this page by hand.")
-        return EventSourceResponse(self._counted(request.state.session))
+        polls = OFTEN_POLLS if request.query_params.get("often") == "yes" else REFRESH_POLLS
+        return EventSourceResponse(self._counted(request.state.session, polls))
 
-    async def _counted(self, session: Session) -> AsyncIterator[ServerSentEvent]:
+    async def _counted(self, session: Session, refresh_polls: int = REFRESH_POLLS) -> AsyncIterator[ServerSentEvent]:
         self._open += 1
         try:
-            async for name in changes(self._reader, lambda: self._sessions.is_open(session)):
+            async for name in changes(self._reader, lambda: self._sessions.is_open(session), refresh_polls=refresh_polls):
                 yield ServerSentEvent(event=name, data="")
         finally:
             self._open -= 1
 
 
-async def changes(reader: Reader, is_open: Callable[[], bool], pause: Pause = asyncio.sleep) -> AsyncIterator[str]:
-    """Yields CHANGED after each new event and at times without one, and LOST once when the service stops answering, while `is_open`."""
+async def changes(
+    reader: Reader, is_open: Callable[[], bool], pause: Pause = asyncio.sleep, refresh_polls: int = REFRESH_POLLS
+) -> AsyncIterator[str]:
+    """Yields CHANGED after each new event and after `refresh_polls` without one, and LOST once when the service stops answering, while
+    `is_open`.
+    """
     newest, polls, is_lost = await _newest(reader), 0, False
     while is_open():
         await pause(POLL_SECONDS)
@@ -62,7 +69,7 @@ async def changes(reader: Reader, is_open: Callable[[], bool], pause: Pause = as
             is_lost = True
             continue
         polls += 1
-        if is_lost or event != newest or polls >= REFRESH_POLLS:
+        if is_lost or event != newest or polls >= refresh_polls:
             newest, polls, is_lost = event, 0, False
             yield CHANGED
 

@@ -31,6 +31,7 @@ class Pages:
             "promises": PROMISES,
             "sorts": list(SORTS),
             "form_of": self._form_of,
+            "link_of": cells.link_of,
             "table_actions": [name for name, parameters in self._parameters.items() if "table" in parameters],
         }
         self._templates.env.filters |= {"shown": cells.shown, "label": cells.label, "parameters": _parameters}

@@ -1,0 +1,1 @@
+"""Pages about what happens in the service: a round, and lists with filters."""
