@@ -45,7 +45,8 @@ class Prover:
         """Returns the exit status of `verify.py` and what it prints."""
         return self.run(str(self.save(archive)), *options)
 
-    def run(self, *arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-I", str(self.folder / "verify.py"), *arguments]
+    def run(self, *arguments: str, python: tuple[str, ...] = ("-I",)) -> tuple[int, str]:
+        """Returns the exit status and what is printed. `python`: options of Python; without -I its path has the folder of `verify.py`."""
+        command = [sys.executable, *python, str(self.folder / "verify.py"), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, timeout=120)
         return done.returncode, done.stdout + done.stderr

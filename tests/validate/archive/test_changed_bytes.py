@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import warnings
 import zipfile
 
 import pytest
@@ -28,6 +29,15 @@ def archive(prover: Prover, table: TableInfo) -> bytes:
 
 def changed(content: bytes, place: int, bit: int = 1) -> bytes:
     return content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
+
+
+def with_members(archive: bytes, names: list[str]) -> bytes:
+    """Returns a ZIP file with these members of the archive, in this order."""
+    members, buffer = verify.members_of(archive), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed, warnings.catch_warnings(action="ignore"):
+        for name in names:
+            packed.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), members[name])
+    return buffer.getvalue()
 
 
 def problem(archive: bytes) -> str | None:
@@ -81,17 +91,46 @@ def test_verify_py_fails_for_a_changed_byte_of_each_part(prover: Prover, archive
         lambda archive: archive + b"\n",
         lambda archive: archive[:-1],
         lambda archive: b"\n" + archive,
+        lambda archive: archive + archive,
+        lambda archive: archive[:-2] + b"\x02\x00hi",
+        lambda archive: archive.replace(b"proof.json", b"prove.json"),
+        lambda archive: archive.replace(b"proof.json", b"verify.py\0"),
+        lambda archive: with_members(archive, [*verify.MEMBERS, verify.PROGRAM]),
+        lambda archive: with_members(archive, [verify.PROGRAM, *verify.MEMBERS]),
+        lambda archive: verify.canonical_zip({**verify.members_of(archive), "../verify.py": b"import os"}),
         lambda archive: archive[:1000],
         lambda archive: b"",
         lambda archive: verify.canonical_zip({**verify.members_of(archive), "more.txt": b"more"}),
         lambda archive: verify.canonical_zip(dict(sorted(verify.members_of(archive).items()))),
         lambda archive: verify.canonical_zip({"verify.py": verify.members_of(archive)["verify.py"]}),
     ],
-    ids=["a byte behind", "a byte less", "a byte before", "cut", "empty", "one more member", "another order", "one member"],
+    ids=[
+        "a byte behind",
+        "a byte less",
+        "a byte before",
+        "twice",
+        "a comment",
+        "a renamed member",
+        "a name with a zero",
+        "the program again at the end",
+        "the program twice",
+        "a member above the folder",
+        "cut",
+        "empty",
+        "one more member",
+        "another order",
+        "one member",
+    ],
 )
 def test_another_archive_is_refused(archive: bytes, change: object) -> None:
     assert callable(change)
     assert problem(change(archive)) is not None
+
+
+def test_an_archive_that_was_cut_anywhere_is_refused(archive: bytes) -> None:
+    drawn = random.Random(SEED)
+    missed = [length for length in (drawn.randrange(len(archive)) for _ in range(100)) if problem(archive[:length]) is None]
+    assert missed == []
 
 
 def test_another_program_that_writes_zip_files_cannot_write_the_archive(archive: bytes) -> None:
@@ -105,7 +144,7 @@ def test_another_program_that_writes_zip_files_cannot_write_the_archive(archive:
 def test_an_archive_that_another_key_signed_has_another_fingerprint(prover: Prover, table: TableInfo) -> None:
     other = SigningKey(Ed25519PrivateKey.generate())
     status, printed = prover.verified(sealed(prover.document(table), other), "--fingerprint", prover.key.fingerprint)
-    assert (status, f"the key {other.fingerprint} signed it" in printed) == (1, True)
+    assert (status, f"the key {other.fingerprint} signed the archive, and not {prover.key.fingerprint}" in printed) == (1, True)
 
 
 def test_signatures_are_those_of_another_implementation() -> None:

@@ -77,7 +77,7 @@ def test_the_key_may_be_named(prover: Prover, table: TableInfo) -> None:
     archive = prover.archive(table)
     assert prover.verified(archive, "--fingerprint", prover.key.fingerprint)[0] == 0
     status, printed = prover.verified(archive, "--fingerprint", "SHA256:another")
-    assert (status, f"the key {prover.key.fingerprint} signed it, and not SHA256:another" in printed) == (1, True)
+    assert (status, f"the key {prover.key.fingerprint} signed the archive, and not SHA256:another" in printed) == (1, True)
 
 
 def _other_row(file: Path) -> None:
@@ -159,7 +159,7 @@ def _other_footer(document: dict[str, Any]) -> None:
         (_no_file, "no file has the offset"),
         (_other_round, "does not continue that of round"),
         (_better_verdict, "the verdict on the scope 0 does not follow"),
-        (_other_reader, "pyiceberg counted 61 rows, and the files have 60"),
+        (_other_reader, "and from what readers counted"),
         (_other_footer, "is not the one of the proof"),
     ],
 )

@@ -87,7 +87,7 @@ def _rows(document: verify.Document) -> list[dict[str, Any]]:
             "rows_in_log": None if scope["log"] is None else scope["log"]["rows"],
             "rows_in_lake": scope["lake"]["rows"],
             "checksum": scope["lake"]["checksum"],
-            "details": None if scope["verdict"] == verify.EQUAL else verify.reason_of({**document, "scopes": [scope]}),
+            "details": verify.reason_of({**document, "scopes": [scope], "verdict": scope["verdict"]}),
         }
         for scope in scopes
     ]

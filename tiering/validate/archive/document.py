@@ -69,7 +69,7 @@ class ProofWitness:
         contents = self._contents or nothing
         scopes = [{**scope, "verdict": verify.verdict_of(scope, checks)} for scope in contents["scopes"]]
         rounds, former = _chain(self._lake, subject)
-        return {
+        document = {
             "format": verify.FORMAT,
             "made_at": self._clock.now().isoformat(timespec="seconds"),
             "versions": _versions(),
@@ -79,10 +79,10 @@ class ProofWitness:
             "chain": rounds,
             "former_rounds": former,
             "checks": checks,
-            "verdict": verify.overall(scopes, checks),
             **{name: value for name, value in contents.items() if name != "logs"},
             "scopes": scopes,
         }
+        return {**document, "verdict": verify.overall(document)}
 
 
 def _versions() -> dict[str, str]:

@@ -15,9 +15,6 @@ from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.signing_key import SigningKey
 
-LARGEST_BYTES = 128 << 20
-"""Largest archive. An answer of the service has it as text, a third longer, and its clients refuse answers above 256 MiB."""
-
 
 def proof_of(document: Mapping[str, Any], key: SigningKey) -> tuple[Sequence[CheckResult], ProveTableResult]:
     """Returns the checks of a proof, and its signed archive with what it says. Raises InvalidArgument for one that is too large."""
@@ -40,13 +37,20 @@ def proof_of(document: Mapping[str, Any], key: SigningKey) -> tuple[Sequence[Che
 def sealed(document: Mapping[str, Any], key: SigningKey) -> bytes:
     """Returns the signed archive of a proof. Raises InvalidArgument for one that is too large."""
     members = {verify.PROGRAM: Path(verify.__file__).read_bytes(), verify.DOCUMENT: verify.canonical_json(document)}
-    manifest = verify.canonical_json(verify.manifest_of(members))
+    manifest = verify.canonical_json(_manifest(members))
     signature = verify.canonical_json(verify.signature_of(key.public, key.sign(manifest)))
     archive = verify.canonical_zip({**members, verify.MANIFEST: manifest, verify.SIGNATURE: signature})
-    if len(archive) > LARGEST_BYTES:
+    if len(archive) > verify.LARGEST_BYTES:
         raise InvalidArgument(
-            f"the proof would have {len(archive)} bytes, and an archive has at most {LARGEST_BYTES}: the lake table has "
+            f"the proof would have {len(archive)} bytes, and an archive has at most {verify.LARGEST_BYTES}: the lake table has "
             f"{len(document['files'])} files",
             hint="Merge its small files first, for instance with CALL sys.rewrite_data_files.",
         )
     return archive
+
+
+def _manifest(members: Mapping[str, bytes]) -> dict[str, object]:
+    return {
+        "format": verify.FORMAT,
+        "members": {name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)} for name, content in members.items()},
+    }

@@ -6,13 +6,17 @@
     python verify.py PROOF.zip --archive-only       checks the archive alone: no files, no DuckDB
     python verify.py PROOF.zip --fingerprint KEY    fails unless the key with this fingerprint signed it
 
-It needs Python 3.10 or newer and, unless --archive-only is given, the package duckdb. It reads only the archive and the lake's Parquet
-files, and writes nothing. The exit status is 0 if everything holds, 1 if anything does not, and 2 if it cannot tell.
+It needs Python 3.11 or newer and, unless --archive-only is given, the package duckdb. It reads only the archive and the lake's Parquet
+files, and changes no file. The exit status is 0 if everything holds, 1 if anything does not, and 2 if it cannot tell.
 
 A signature shows who signed only if the fingerprint comes from elsewhere, such as from the service itself.
 """
 
-from __future__ import annotations
+import os
+import sys
+
+if __name__ == "__main__":  # A file beside this program, such as a json.py from an archive, does not replace a module of Python.
+    sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
 
 import argparse
 import base64
@@ -20,11 +24,11 @@ import hashlib
 import json
 import re
 import struct
-import sys
 import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -37,7 +41,10 @@ EQUAL, PARTLY, DIFFERS = "equal", "partly", "differs"
 TOKEN = "lakeward-file:"
 """Beginning of the text that stands for the path of a file in the statements of a proof."""
 MODULUS = 1 << 64
-READ_BYTES = 1 << 20
+LARGEST_BYTES = 128 << 20
+"""Largest archive. An answer of the service has it as text, a third longer, and its clients refuse answers above 256 MiB."""
+NOTE = "note"
+"""Name of a printed line that is no check."""
 
 Document = Mapping[str, Any]
 
@@ -46,7 +53,13 @@ class ProofError(Exception):
     """The archive or the proof is not what was signed, or does not hold."""
 
 
-# The archive
+@contextmanager
+def parsed(name: str) -> Iterator[None]:
+    """Raises ProofError if the block meets a value that a proof does not have there."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ProofError(f"{name} does not have the form of {FORMAT}: {type(error).__name__}: {error}") from error
 
 
 def canonical_json(value: object) -> bytes:
@@ -81,49 +94,36 @@ def members_of(archive: bytes) -> dict[str, bytes]:
             members[archive[position + 30 : begin].decode("ascii")] = archive[begin : begin + size]
             position = begin + size
     except (struct.error, UnicodeDecodeError) as error:
-        raise ProofError(f"it is not an archive of a proof: {error}") from error
+        raise ProofError(f"the file is not an archive of a proof: {error}") from error
     if tuple(members) != MEMBERS:
-        raise ProofError(f"its members are {', '.join(members) or 'none'}, and not {', '.join(MEMBERS)}")
+        raise ProofError(f"an archive has the members {', '.join(MEMBERS)} in this order, and this file has {', '.join(members) or 'none'}")
     if canonical_zip(members) != archive:
-        raise ProofError("bytes outside of its members were changed or added")
+        raise ProofError("bytes of the archive outside of its members were changed or added")
     return members
 
 
 def check_members(members: Mapping[str, bytes]) -> tuple[Document, str]:
     """Returns the proof and the fingerprint of the key that signed it. Raises ProofError if a byte of a member was changed."""
-    try:
-        manifest, signature = (json.loads(members[name]) for name in (MANIFEST, SIGNATURE))
-        listed = {name: (entry["sha256"], entry["bytes"]) for name, entry in manifest["members"].items()}
+    with parsed(SIGNATURE):
+        signature = json.loads(members[SIGNATURE])
         key, signed = bytes.fromhex(signature["public_key"]), bytes.fromhex(signature["signature"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProofError(f"{MANIFEST} or {SIGNATURE} cannot be read: {error!r}") from error
     if members[SIGNATURE] != canonical_json(signature_of(key, signed)) or not is_signed(key, members[MANIFEST], signed):
         raise ProofError(f"{SIGNATURE} is not the signature of {MANIFEST}")
+    with parsed(MANIFEST):
+        listed = {name: (entry["sha256"], entry["bytes"]) for name, entry in json.loads(members[MANIFEST])["members"].items()}
     for name in (PROGRAM, DOCUMENT):
         if listed.get(name) != (hashlib.sha256(members[name]).hexdigest(), len(members[name])):
             raise ProofError(f"{name} is not the file that was signed")
-    document = json.loads(members[DOCUMENT])
-    if manifest["format"] != FORMAT or document["format"] != FORMAT:
-        raise ProofError(f"its format is {document['format']!r}, and this program checks {FORMAT!r}")
+    with parsed(DOCUMENT):
+        document = json.loads(members[DOCUMENT])
+        if document["format"] != FORMAT:
+            raise ProofError(f"the format of the proof is {document['format']!r}, and this program checks {FORMAT!r}")
     return document, fingerprint_of(key)
-
-
-def manifest_of(members: Mapping[str, bytes]) -> dict[str, object]:
-    """Returns the content of the manifest for these members."""
-    return {
-        "format": FORMAT,
-        "members": {name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)} for name, content in members.items()},
-    }
 
 
 def signature_of(public_key: bytes, signature: bytes) -> dict[str, str]:
     """Returns the content of the signature's member."""
-    return {
-        "algorithm": "Ed25519",
-        "fingerprint": fingerprint_of(public_key),
-        "public_key": public_key.hex(),
-        "signature": signature.hex(),
-    }
+    return {"algorithm": "Ed25519", "fingerprint": fingerprint_of(public_key), "public_key": public_key.hex(), "signature": signature.hex()}
 
 
 def fingerprint_of(public_key: bytes) -> str:
@@ -137,23 +137,20 @@ _PRIME = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
 _D = -121665 * pow(121666, -1, _PRIME) % _PRIME
 _ROOT = pow(2, (_PRIME - 1) // 4, _PRIME)
+_BASE_POINT = b"\x58" + b"\x66" * 31
 
 
-def _recovered_x(y: int, sign: int) -> int | None:
+def _decoded(encoded: bytes) -> Any:
+    number = int.from_bytes(encoded, "little")
+    y, sign = number & ((1 << 255) - 1), number >> 255
     square = (y * y - 1) * pow(_D * y * y + 1, -1, _PRIME) % _PRIME
     x = pow(square, (_PRIME + 3) // 8, _PRIME)
     if (x * x - square) % _PRIME:
         x = x * _ROOT % _PRIME
-    if (x * x - square) % _PRIME or (x == 0 and sign):
+    if (x * x - square) % _PRIME or (x == 0 and sign) or y >= _PRIME:
         return None
-    return _PRIME - x if x & 1 != sign else x
-
-
-def _decoded(encoded: bytes) -> Any:
-    y = int.from_bytes(encoded, "little")
-    y, sign = y & ((1 << 255) - 1), y >> 255
-    x = _recovered_x(y, sign) if y < _PRIME else None
-    return None if x is None else (x, y, 1, x * y % _PRIME)
+    x = _PRIME - x if x & 1 != sign else x
+    return x, y, 1, x * y % _PRIME
 
 
 def _added(p: Any, q: Any) -> Any:
@@ -164,13 +161,10 @@ def _added(p: Any, q: Any) -> Any:
 
 
 def _times(number: int, point: Any) -> Any:
-    total: Any = (0, 1, 1, 0)
-    while number:
-        if number & 1:
-            total = _added(total, point)
-        point = _added(point, point)
-        number >>= 1
-    return total
+    if not number:
+        return 0, 1, 1, 0
+    doubled = _times(number >> 1, _added(point, point))
+    return _added(point, doubled) if number & 1 else doubled
 
 
 def is_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
@@ -181,14 +175,8 @@ def is_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
     if key is None or point is None or scalar >= _ORDER:
         return False
     hashed = int.from_bytes(hashlib.sha512(signature[:32] + public_key + message).digest(), "little") % _ORDER
-    y = 4 * pow(5, -1, _PRIME) % _PRIME
-    x = _recovered_x(y, 0)
-    assert x is not None
-    left, right = _times(scalar, (x, y, 1, x * y % _PRIME)), _added(point, _times(hashed, key))
+    left, right = _times(scalar, _decoded(_BASE_POINT)), _added(point, _times(hashed, key))
     return all((left[i] * right[2] - right[i] * left[2]) % _PRIME == 0 for i in (0, 1))
-
-
-# The proof, without the lake's files
 
 
 def totals_of(members: Sequence[Mapping[str, Any]], is_whole: bool, totals: Sequence[Sequence[Any]]) -> dict[str, Any]:
@@ -213,25 +201,39 @@ def verdict_of(scope: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) ->
     return PARTLY if None in answers else DIFFERS
 
 
-def overall(scopes: Sequence[Mapping[str, Any]], checks: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the verdict on the table: the worst of its scopes and checks."""
-    verdicts = {scope["verdict"] for scope in scopes}
-    if DIFFERS in verdicts or not verdicts or any(check["ok"] is False for check in checks):
+def overall(document: Document) -> str:
+    """Returns the verdict on the table: the worst of its scopes and checks, and of what readers counted."""
+    verdicts = {scope["verdict"] for scope in document["scopes"]}
+    if DIFFERS in verdicts or any(check["ok"] is False for check in document["checks"]) or wrong_reader(document) is not None:
         return DIFFERS
-    return PARTLY if PARTLY in verdicts else EQUAL
+    return PARTLY if PARTLY in verdicts or rows_outside(document) else EQUAL
+
+
+def wrong_reader(document: Document) -> str | None:
+    """Returns which reader counted another number of rows than DuckDB; None if all counted the same."""
+    rows = document["stored_rows"]
+    wrong = [reader for reader in document["readers"] if reader["rows"] not in (None, rows)]
+    return f"{wrong[0]['reader']} counted {wrong[0]['rows']} rows, and the files have {rows}" if wrong else None
+
+
+def rows_outside(document: Document) -> int:
+    """Returns how many rows of the lake belong to no scope: those of partitions that were dropped."""
+    return int(sum(row[2] for row in document["totals"]) - sum(scope["lake"]["rows"] for scope in document["scopes"]))
 
 
 def reason_of(document: Document) -> str | None:
     """Returns the first difference, or why not all rows could be compared; None if all rows are equal."""
-    if document["verdict"] == EQUAL:
-        return None
     wrong = [check for check in document["checks"] if check["ok"] is False]
     if document["verdict"] == DIFFERS:
+        if wrong:
+            return f"{wrong[0]['check']} of {wrong[0]['scope']}: {wrong[0]['details']}"
         names = ", ".join(scope["scope"] for scope in document["scopes"] if scope["verdict"] == DIFFERS)
-        return f"{wrong[0]['check']} of {wrong[0]['scope']}: {wrong[0]['details']}" if wrong else f"other rows than in the log: {names}"
+        return f"other rows than in the log: {names}" if names else wrong_reader(document)
     reasons = [scope["why_not_compared"] for scope in document["scopes"] if scope["why_not_compared"] is not None]
     reasons += [check["details"] for check in document["checks"] if check["ok"] is None]
-    return reasons[0] if reasons else None
+    if rows := rows_outside(document):
+        reasons.append(f"{rows} rows belong to partitions that were dropped")
+    return reasons[0] if reasons and document["verdict"] == PARTLY else None
 
 
 def check_verdicts(document: Document) -> str:
@@ -243,11 +245,8 @@ def check_verdicts(document: Document) -> str:
             raise ProofError(f"the rows of the scope {scope['scope']} are not the sum of those of its buckets")
         if scope["verdict"] != verdict_of(scope, document["checks"]):
             raise ProofError(f"the verdict on the scope {scope['scope']} does not follow from the checks")
-    if document["verdict"] != overall(document["scopes"], document["checks"]):
-        raise ProofError("the verdict on the table does not follow from those on its buckets")
-    wrong = [reader for reader in document["readers"] if reader["rows"] not in (None, document["stored_rows"])]
-    if wrong:
-        raise ProofError(f"{wrong[0]['reader']} counted {wrong[0]['rows']} rows, and the files have {document['stored_rows']}")
+    if document["verdict"] != overall(document):
+        raise ProofError("the verdict on the table does not follow from those on its buckets, and from what readers counted")
     if document["verdict"] == DIFFERS:
         raise ProofError(f"the service found a difference: {reason_of(document)}")
     return f"{len(document['scopes'])} scopes: {document['verdict']}"
@@ -259,7 +258,7 @@ def check_chain(document: Document) -> str:
     for marker in document["chain"]:
         base = marker["base_round_id"]
         if base is not None and base not in markers:
-            continue  # its snapshot had expired
+            continue  # the snapshot of that round expired
         before = {} if base is None else markers[base]["proofs"]
         others = [other["proofs"] for other in [*document["chain"], *document["former_rounds"]] if other is not marker]
         for bucket, proof in marker["proofs"].items():
@@ -289,14 +288,11 @@ def check_cover(document: Document) -> str:
             raise ProofError(f"bucket {bucket['bucket']}: no file has the offset {reached}, or one has an offset behind the marker")
         proof = newest.get(bucket["id"])
         if proof is not None and proof[0] == bucket["start"]:
-            sums = sum(int(footer.get("lakeward.folded", footer["lakeward.checksum"])[3:], 16) for footer in _footers(files)) % MODULUS
-            if (sum(int(footer["lakeward.rows"]) for footer in _footers(files)), f"{sums:016x}") != (proof[1], proof[2]):
-                raise ProofError(f"bucket {bucket['bucket']}: its files do not add up to the rows and the checksum of the marker")
+            footers = [file["footer"] for file in files]
+            sums = sum(int(footer.get("lakeward.folded", footer["lakeward.checksum"])[3:], 16) for footer in footers) % MODULUS
+            if (sum(int(footer["lakeward.rows"]) for footer in footers), f"{sums:016x}") != (proof[1], proof[2]):
+                raise ProofError(f"the files of bucket {bucket['bucket']} do not add up to the rows and the checksum of the marker")
     return f"{len(buckets)} buckets, each offset once" if buckets else "the table has no offsets in footers"
-
-
-def _footers(files: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
-    yield from (file["footer"] for file in files)
 
 
 # The lake's files
@@ -305,29 +301,22 @@ def _footers(files: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
 def paths_of(document: Document, folder: Path | None) -> list[str]:
     """Returns where each file of the proof is on this machine. Raises ProofError."""
     locations = [file["location"] for file in document["files"]]
+    elsewhere = [location for location in locations if urlparse(location).scheme not in ("", "file")]
+    if folder is None and elsewhere:
+        raise ProofError(f"the file {elsewhere[0]} is not on this machine: name a folder with a copy of the lake's files with --files")
     if folder is None:
-        return [str(_path_here(location)) for location in locations]
-    copies = [_path_in_copy(location, document["lake"]["location"] or "", folder) for location in locations]
-    if all(path.is_file() for path in copies):
-        return [str(path) for path in copies]
-    by_name: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            by_name.setdefault(path.name, path)
-    return [str(path if path.is_file() else by_name.get(path.name, path)) for path in copies]
+        return [unquote(urlparse(location).path) if location.startswith("file:") else location for location in locations]
+    by_name = {path.name: path for path in sorted(folder.rglob("*"), reverse=True) if path.is_file()}
+    return [_path_in_copy(location, document["lake"]["location"], folder, by_name) for location in locations]
 
 
-def _path_here(location: str) -> Path:
-    if urlparse(location).scheme not in ("", "file"):
-        raise ProofError(f"the file {location} is not on this machine: name a folder with a copy of the lake's files with --files")
-    return Path(unquote(urlparse(location).path) if location.startswith("file:") else location)
-
-
-def _path_in_copy(location: str, table: str, folder: Path) -> Path:
-    """Returns the place of a file below the table's location if it is there, or else directly in the folder; the first if in neither."""
-    inside = location[len(table) :].lstrip("/") if table and location.startswith(table) else ""
-    candidates = [*([folder / inside] if inside else []), folder / location.rpartition("/")[2]]
-    return next((path for path in candidates if path.is_file()), candidates[0])
+def _path_in_copy(location: str, table: str | None, folder: Path, by_name: Mapping[str, Path]) -> str:
+    """Returns the place of a file in a folder: below the table's location if it is there, or else the file of its name."""
+    inside, name = location[len(table) :].lstrip("/") if table and location.startswith(table) else "", location.rpartition("/")[2]
+    if ".." in (name, *inside.split("/")):
+        raise ProofError(f"the file {location} is not below the location of its table")
+    path = folder / (inside or name)
+    return str(path if path.is_file() else by_name.get(name, path))
 
 
 def check_files(document: Document, paths: Sequence[str]) -> str:
@@ -335,32 +324,31 @@ def check_files(document: Document, paths: Sequence[str]) -> str:
     twice = [location for location, count in Counter(file["location"] for file in document["files"]).items() if count > 1]
     if twice:
         raise ProofError(f"the snapshot has the file {twice[0]} twice")
-    size = 0
     for file, path in zip(document["files"], paths, strict=True):
-        digest = hashlib.sha256()
-        try:
-            with open(path, "rb") as content:
-                for piece in iter(lambda: content.read(READ_BYTES), b""):
-                    digest.update(piece)
-                    size += len(piece)
-        except OSError as error:
-            raise ProofError(f"the file {path} cannot be read: {error.strerror or error}") from error
-        if digest.hexdigest() != file["sha256"]:
-            raise ProofError(f"the file {path} was changed since the proof was made")
-    return f"{len(paths)} files, {size} bytes"
+        if not os.path.isfile(path):
+            raise ProofError(f"the file {path} is not there")
+        with open(path, "rb") as content:
+            if os.path.getsize(path) != file["bytes"] or hashlib.file_digest(content, "sha256").hexdigest() != file["sha256"]:
+                raise ProofError(f"the file {path} was changed since the proof was made")
+    return f"{len(paths)} files, {sum(file['bytes'] for file in document['files'])} bytes"
 
 
 def check_rows(document: Document, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Reads the lake's rows with DuckDB again, and yields what was checked. Raises ProofError."""
-    import duckdb
-
     if not paths:
+        if document["stored_rows"]:
+            raise ProofError(f"the proof has {document['stored_rows']} rows, but no files")
         yield "rows", "the lake has no files"
         return
+    import duckdb
+
+    harmless = {duckdb.StatementType.SELECT, duckdb.StatementType.CREATE, duckdb.StatementType.INSERT}
     with tempfile.TemporaryDirectory() as spilled, duckdb.connect() as connection:
         lock(connection, paths, spilled)
 
         def run(sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
+            if not {statement.type for statement in connection.extract_statements(sql)} <= harmless:
+                raise ProofError(f"a statement of the proof does more than read the lake's files: {sql}")
             return connection.execute(with_paths(sql, paths), with_paths(dict(parameters or {}), paths)).fetchall()
 
         try:
@@ -369,18 +357,17 @@ def check_rows(document: Document, paths: Sequence[str]) -> Iterator[tuple[str, 
                 run(sql, parameters)
             yield "rows", _compare_rows(document, run)
         except duckdb.Error as error:
-            raise ProofError(f"DuckDB {duckdb.__version__} cannot read the lake's files: {error}") from error
+            reason = str(error).partition("\n")[0]
+            raise ProofError(f"DuckDB {duckdb.__version__} cannot read the lake's files: {reason}") from error
 
 
 def lock(connection: Any, paths: Sequence[str], spilled: str) -> None:
     """Limits the connection to these files and a folder for what does not fit into memory: the statements come from the archive."""
     connection.execute("SET temp_directory = $folder", {"folder": spilled})
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET allowed_paths = $paths", {"paths": sorted(set(paths))})
-    for name in ("python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
-        connection.execute(f"SET {name} = false")
-    connection.execute("SET lock_configuration = true")
+    off = ["python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions", "allow_persistent_secrets"]
+    off += ["preserve_insertion_order", "enable_external_access"]
+    connection.execute(";".join(["SET TimeZone = 'UTC'", *(f"SET {name} = false" for name in off), "SET lock_configuration = true"]))
 
 
 def with_paths(value: Any, paths: Sequence[str]) -> Any:
@@ -399,12 +386,12 @@ def replaced(value: Any, new: Callable[[str], str], *, is_sql: bool = True) -> A
         return value
     if not is_sql:
         return new(value)
+
+    def literal(text: str) -> str:
+        return "'" + new(text.replace("''", "'")).replace("'", "''") + "'"
+
     # A name in double quotes may have a quote of a literal in it.
-    return re.sub(r"""("(?:[^"]|"")*")|'((?:[^']|'')*)'""", lambda match: match[1] or _literal(new(match[2].replace("''", "'"))), value)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return re.sub(r"""("(?:[^"]|"")*")|'((?:[^']|'')*)'""", lambda match: match[1] or literal(match[2]), value)
 
 
 def _compare_footers(document: Document, paths: Sequence[str], run: Callable[..., Any]) -> str:
@@ -437,31 +424,49 @@ def _compare_rows(document: Document, run: Callable[..., Any]) -> str:
     return f"{stored} rows, with the checksums of the proof"
 
 
-# The command
+def read_members(source: Path) -> dict[str, bytes]:
+    """Returns the members of an archive, or of the folder into which it was unpacked. Raises ProofError, OSError."""
+    return {name: _read(source / name) for name in MEMBERS} if source.is_dir() else members_of(_read(source))
 
 
-def checked(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yields the name of each check, and what it checked. Raises ProofError, OSError."""
-    source = Path(__file__).parent if arguments.archive is None else Path(arguments.archive)
-    is_folder = source.is_dir()
-    members = {name: (source / name).read_bytes() for name in MEMBERS} if is_folder else members_of(source.read_bytes())
+def _read(file: Path) -> bytes:
+    with open(file, "rb") as stream:
+        content = stream.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise ProofError(f"the file {file} has more than {LARGEST_BYTES} bytes, the most that an archive may have")
+    return content
+
+
+def checked(source: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yields the name of each check, and what it checked. Raises ProofError, OSError, ImportError."""
+    members = read_members(source)
     document, fingerprint = check_members(members)
-    table = document["table"]["path"]
-    yield "archive", f"{table}, lake snapshot {document['lake']['snapshot_id']}, proved at {document['made_at']}"
     if arguments.fingerprint not in (None, fingerprint):
-        raise ProofError(f"the key {fingerprint} signed it, and not {arguments.fingerprint}")
-    yield "signature", f"by the key {fingerprint}" + ("" if arguments.fingerprint else " (compare it with that of the service)")
-    yield "verdicts", check_verdicts(document)
-    yield "chain", check_chain(document)
-    yield "offsets", check_cover(document)
-    for reader in document["readers"]:
-        yield "reader", f"{reader['reader']} {reader['version'] or ''}: {reader['rows'] if reader['rows'] is not None else reader['note']}"
-    if not arguments.archive_only:
-        paths = paths_of(document, arguments.files)
-        yield "files", check_files(document, paths)
-        yield from check_rows(document, paths)
-    is_equal = document["verdict"] == EQUAL
-    yield "verdict", f"the lake table {table} is equal to its log" if is_equal else f"{PARTLY} compared: {reason_of(document)}"
+        raise ProofError(f"the key {fingerprint} signed the archive, and not {arguments.fingerprint}")
+    with parsed(DOCUMENT):
+        table = document["table"]["path"]
+        yield "archive", f"{table}, lake snapshot {document['lake']['snapshot_id']}, proved at {document['made_at']}"
+        yield "signature", f"by the key {fingerprint}" + ("" if arguments.fingerprint else " (compare it with that of the service)")
+        if members[PROGRAM] != Path(__file__).read_bytes():
+            yield NOTE, f"{PROGRAM} of the archive is another program or version than this one, which checks the archive"
+        yield "verdicts", check_verdicts(document)
+        yield "chain", check_chain(document)
+        yield "offsets", check_cover(document)
+        for reader in document["readers"]:
+            name = " ".join(filter(None, (reader["reader"], reader["version"])))
+            yield (NOTE, f"{name}: {reader['note']}") if reader["rows"] is None else ("reader", f"{name}: {reader['rows']}")
+        if not arguments.archive_only:
+            paths = paths_of(document, arguments.files)
+            yield "files", check_files(document, paths)
+            yield from check_rows(document, paths)
+        is_equal = document["verdict"] == EQUAL
+        yield "verdict", f"the lake table {table} is equal to its log" if is_equal else f"{PARTLY} compared: {reason_of(document)}"
+
+
+def printable(value: object) -> str:
+    """Returns a text of one line. Control characters of a hostile archive could hide or imitate lines on a terminal."""
+    text = str(value) if len(str(value)) <= 500 else f"{str(value)[:500]} ..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def main() -> int:
@@ -472,14 +477,20 @@ def main() -> int:
     parser.add_argument("--archive-only", action="store_true", help="check the archive alone")
     parser.add_argument("--fingerprint", metavar="SHA256:...", help="fingerprint of the key that must have signed it")
     arguments = parser.parse_args()
+    source = Path(arguments.archive or Path(__file__).parent)
+    if source.is_dir() and not (source / DOCUMENT).exists():
+        parser.error(f"name the archive: the folder {source} has no {DOCUMENT}")
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        for name, text in checked(arguments):
-            print(f"ok     {name:<10}{text}")
+        for name, text in checked(source, arguments):
+            print(f"note   {printable(text)}" if name == NOTE else f"ok     {name:<10}{printable(text)}")
     except ProofError as error:
-        print(f"WRONG  {error}")
+        print(f"WRONG  {printable(error)}")
         return 1
-    except (OSError, ImportError, KeyError, TypeError, ValueError) as error:
-        print(f"ERROR  {type(error).__name__}: {error}", file=sys.stderr)
+    except (Exception, KeyboardInterrupt) as error:
+        hint = ": run `pip install duckdb`, or check the archive alone with --archive-only" if isinstance(error, ImportError) else ""
+        print(f"ERROR  {type(error).__name__}: {printable(error)}{hint}", file=sys.stderr)
         return 2
     return 0
 
