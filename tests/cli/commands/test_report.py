@@ -85,6 +85,8 @@ def test_hostile_texts_stay_texts(stocked: Deployment) -> None:
         "pending_time": when,
         "started_time": when,
         "finished_time": when,
+        "deadline": when,
+        "missed_by_ms": 0,
         "duration_ms": 20,
         "records_written": 5,
         "files_written": 1,

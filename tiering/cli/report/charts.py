@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
-from tiering.cli.report.elements import element
-from tiering.cli.report.history import PARTS, AgePoint, Round, parts_of
 from tiering.durations import short_duration
+from tiering.html.elements import element
 from tiering.instants import from_milliseconds, to_milliseconds
+from tiering.round_history import PART_COLOURS, LagPoint, Round, parts_of
 
 WIDTH, HEIGHT = 720, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 28
@@ -17,28 +17,28 @@ _BAR, _GAP = 12, 5
 _MARKS = 4
 
 
-def age_chart(points: Sequence[AgePoint], promise_ms: int) -> Element:
-    """Returns the age of the lake copy over time, against the promise. At least one point."""
+def lag_chart(points: Sequence[LagPoint], promise_ms: int) -> Element:
+    """Returns the lag over time, against the promise. At least one point."""
     first, last = to_milliseconds(points[0].at), max(to_milliseconds(points[-1].at), to_milliseconds(points[0].at) + 1)
-    highest = max(promise_ms, *(point.age_ms for point in points)) * 1.1
-    broken = sum(1 for point in points if point.age_ms > promise_ms)
+    highest = max(promise_ms, *(point.lag_ms for point in points)) * 1.1
+    broken = sum(1 for point in points if point.lag_ms > promise_ms)
 
-    def place(at: int, age_ms: float) -> str:
+    def place(at: int, lag_ms: float) -> str:
         x = _LEFT + (WIDTH - _LEFT - _RIGHT) * (at - first) / (last - first)
-        y = HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * age_ms / highest
+        y = HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * lag_ms / highest
         return f"{x:.1f},{y:.1f}"
 
-    line = " ".join(place(to_milliseconds(point.at), point.age_ms) for point in points)
+    line = " ".join(place(to_milliseconds(point.at), point.lag_ms) for point in points)
     (left, y), (right, _) = (place(at, promise_ms).split(",") for at in (first, last))
-    label = f"Age of the lake copy from {_time(points[0].at)} to {_time(points[-1].at)}; promise {short_duration(promise_ms)}; " + (
-        "never older than the promise" if not broken else f"older than the promise at {broken} of {len(points)} points"
+    label = f"Lag from {_time(points[0].at)} to {_time(points[-1].at)}; promise {short_duration(promise_ms)}; " + (
+        "never longer than the promise" if not broken else f"longer than the promise at {broken} of {len(points)} points"
     )
     return _chart(
         label,
         HEIGHT,
         *_scale(highest),
         element("line", {"x1": left, "x2": right, "y1": y, "y2": y, "class": "promise"}),
-        element("polyline", {"points": line, "class": "age"}),
+        element("polyline", {"points": line, "class": "lag"}),
         _text(_LEFT, HEIGHT - 8, _time(points[0].at)),
         _text(WIDTH - _RIGHT, HEIGHT - 8, _time(points[-1].at), "end"),
     )
@@ -65,7 +65,7 @@ def rounds_chart(rounds: Sequence[Round]) -> Element:
 
 def _legend(y: int) -> list[Element]:
     drawn: list[Element] = []
-    for number, name in enumerate(PARTS):
+    for number, name in enumerate(PART_COLOURS):
         x = _LEFT + number * 78
         drawn.append(element("rect", {"x": str(x), "y": str(y - 9), "width": "10", "height": "10", "class": name}))
         drawn.append(_text(x + 14, y, name))

@@ -8,28 +8,32 @@ from datetime import datetime
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from tiering.cli.report.charts import age_chart, rounds_chart
-from tiering.cli.report.elements import element, page, table
-from tiering.cli.report.history import PARTS, age_points
+from tiering.cli.report.charts import lag_chart, rounds_chart
 from tiering.cli.status.detail import status_lines
 from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
+from tiering.html.elements import element, page, table
 from tiering.model.status import TableStatus
+from tiering.round_history import LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, lag_points
 
 Rows = Sequence[Mapping[str, Any]]
 SHOWN_ROUNDS, SHOWN_COMMITS, SHOWN_BUCKETS = 40, 20, 200
-_COLOURS = ("#9aa5b1", "#7b61c9", "#b36ad1", "#2f7fd1", "#2a9d63", "#d98b1f", "#c4473a", "#cfd5db")
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --promise: #c4473a; --age: #2f7fd1; }
+:root { color-scheme: light dark; --line: #8886; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0; }
 main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 svg { width: 100%; height: auto; }
 svg text { font-size: 11px; fill: currentColor; }
-.grid { stroke: var(--line); } .promise { stroke: var(--promise); stroke-dasharray: 6 4; }
-.age { fill: none; stroke: var(--age); stroke-width: 1.5; }
+.grid { stroke: var(--line); }
 table { border-collapse: collapse; width: 100%; margin: 0 0 1.5rem; } caption { text-align: left; font-weight: 600; padding: .5rem 0; }
 th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-""" + "".join(f"rect.{name} {{ fill: {colour}; }}\n" for name, colour in zip(PARTS, _COLOURS, strict=True))
+""" + "\n".join(
+    (
+        f".promise {{ stroke: {PROMISE_COLOUR}; stroke-dasharray: 6 4; }}",
+        f".lag {{ fill: none; stroke: {LAG_COLOUR}; stroke-width: 1.5; }}",
+        *(f"rect.{name} {{ fill: {colour}; }}" for name, colour in PART_COLOURS.items()),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,11 @@ def _proved(checks: Rows) -> str:
 
 
 def _freshness(status: TableStatus, rounds: Rows) -> list[Element]:
-    points = age_points(rounds, status.observed_time)
+    points = lag_points(rounds, status)
     if not points:
-        return [element("p", {}, "No round has brought the lake up to date yet.")]
-    text = "The line shows how old the lake copy was at most: the time since the last complete round began. The dashed line is the promise."
-    return [element("h2", {}, "Age of the lake copy"), element("p", {}, text), age_chart(points, status.freshness_ms)]
+        return [element("p", {}, "No round has brought rows and the lake up to date yet.")]
+    text = "The line shows the age of the oldest row that the lake lacked. The dashed line is the promise."
+    return [element("h2", {}, "Lag"), element("p", {}, text), lag_chart(points, status.freshness_ms)]
 
 
 def _rounds(rounds: Rows) -> list[Element]:

@@ -1,24 +1,24 @@
-"""Elements of an HTML page, whose texts and attributes are escaped when the page is written."""
+"""Elements of HTML pages and of SVG pictures, whose texts and attributes are escaped when the page is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element, tostring
 
-from tiering.cli.terminal.consoles import printable
+from tiering.redaction.visible_text import visible
 
 
 def element(tag: str, attributes: Mapping[str, str], *contents: Element | str | None) -> Element:
     """Returns an element. Of the contents, None is left out; control characters in texts are shown as escapes."""
-    built = Element(tag, {name: printable(value) for name, value in attributes.items()})
+    built = Element(tag, {name: visible(value) for name, value in attributes.items()})
     for content in contents:
         if isinstance(content, Element):
             built.append(content)
         elif content is not None:
             if len(built):
-                built[-1].tail = (built[-1].tail or "") + printable(content)
+                built[-1].tail = (built[-1].tail or "") + visible(content)
             else:
-                built.text = (built.text or "") + printable(content)
+                built.text = (built.text or "") + visible(content)
     return built
 
 

@@ -1,0 +1,1 @@
+"""HTML of elements and of rows, for reports and notebooks."""
