@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from support.repository import ROOT
@@ -26,9 +27,10 @@ from tiering.cli.status.detail import ROUND_COLUMNS, LastRounds, StatusPage
 from tiering.cli.status.view import StatusScreen, status_style
 from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
-from tiering.errors import ServiceUnreachable
+from tiering.errors import AccessDenied, ServiceUnreachable
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
+from tiering.round_history import WAIT_COLUMNS, Round
 
 URI = "127.0.0.1:7707"
 FAILED: dict[str, Any] = {
@@ -50,6 +52,77 @@ def drawn(statuses: Sequence[TableStatus], width: int = 120, height: int = 40, t
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=False)
     console.print(StatusScreen(statuses, URI, NOON, trouble))
     return str(console.file.getvalue()).splitlines()  # type: ignore[attr-defined]
+
+
+class FileInEncoding(io.StringIO):
+    """A text file whose encoding rich asks for."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+
+def brought(minutes_ago: float, lag_ms: int, rows: int, freshness_ms: int = 180_000) -> dict[str, Any]:
+    """Returns a round that brought rows to the lake, the oldest of which had waited for the lag."""
+    finished = NOON - timedelta(minutes=minutes_ago)
+    row = dict.fromkeys(WAIT_COLUMNS) | {"table_id": 1, "state": "SUCCEEDED", "trigger": "schedule", "pending_time": finished}
+    times = {"finished_time": finished, "deadline": finished + timedelta(milliseconds=freshness_ms - lag_ms), "duration_ms": 1_000}
+    return row | times | {"missed_by_ms": max(0, lag_ms - freshness_ms), "records_written": rows}
+
+
+LAGS = [brought(3, 0, 100), brought(2, 90_000, 400), brought(1, 180_000, 800), brought(0, 400_000, 0)]
+
+
+def sparklines(width: int = 160, encoding: str = "utf-8", **console: Any) -> list[str]:
+    """Returns the line of one table with LAGS."""
+    file = FileInEncoding(encoding)
+    screen = StatusScreen([table_status("a.b")], URI, NOON, rounds={1: LAGS})
+    Console(width=width, height=40, file=file, force_terminal=True, legacy_windows=False, **console).print(screen)
+    return [line for line in file.getvalue().splitlines() if "a.b" in line]
+
+
+def test_sparklines_show_the_last_lags_against_the_promise_and_the_throughput() -> None:
+    [line] = sparklines(color_system=None)
+    assert "▁▅██ │" in line
+    assert "▂▅█ │" in line
+    [line] = sparklines(color_system="standard", _environ={})
+    assert line.count("\x1b[31m█\x1b[0m") == 1  # only the broken promise is red
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"encoding": "ascii", "color_system": None},
+        {"color_system": "standard", "_environ": {"NO_COLOR": "1"}},
+        {"_environ": {"TERM": "dumb"}},
+    ],
+)
+def test_sparklines_are_ascii_without_blocks_or_without_colours(plain: dict[str, Any]) -> None:
+    [line] = sparklines(**plain)
+    assert " _=#! " in line
+    assert " .=# " in line
+    assert not set("▁▂▃▄▅▆▇█") & set(line)
+
+
+def test_sparklines_have_the_last_rounds_of_their_own_table() -> None:
+    statuses = [table_status("a.b"), table_status("a.c", table_id=2)]
+    console = Console(width=160, height=40, file=FileInEncoding("utf-8"), force_terminal=True, color_system=None)
+    console.print(StatusScreen(statuses, URI, NOON, rounds={1: [brought(minute, 0, 1) for minute in range(40)]}))
+    lines = [line for line in str(console.file.getvalue()).splitlines() if "a." in line]  # type: ignore[attr-defined]
+    assert [line.count("▁" * 12) for line in lines] == [1, 0]
+    assert "▁" * 13 not in "".join(lines)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_a_narrow_terminal_goes_without_sparklines_and_not_without_the_state(width: int) -> None:
+    [line] = sparklines(width, color_system=None)
+    assert cell_len(line) <= width
+    assert "Scheduled" in line
+    assert ("▁▅██" in line) == (width >= 60)
 
 
 def test_every_state_has_a_colour() -> None:
@@ -115,7 +188,7 @@ def test_what_does_not_fit_is_counted(height: int) -> None:
     assert f"... and {100 - shown} more tables, {100 - shown} Scheduled" in lines
 
 
-def watch(looks: Sequence[Sequence[TableStatus] | Exception]) -> Watch:
+def watch(looks: Sequence[Sequence[TableStatus] | Exception], read_rounds: Callable[[], Sequence[Round]] = list) -> Watch:
     """One look after the other, then Ctrl-C."""
     remaining = list(looks)
 
@@ -129,7 +202,7 @@ def watch(looks: Sequence[Sequence[TableStatus] | Exception]) -> Watch:
         if not remaining:
             raise KeyboardInterrupt
 
-    return Watch(look, URI, 1.0, pause, lambda: NOON)
+    return Watch(look, read_rounds, URI, 1.0, pause, lambda: NOON)
 
 
 AWAY = ServiceUnreachable("no Lakeward service answers at 127.0.0.1:7707")
@@ -142,6 +215,23 @@ def test_a_service_that_goes_away_is_waited_for_and_the_last_answer_stays() -> N
     screens = console.file.getvalue().split("\x1b[2K\x1b[1m")  # type: ignore[attr-defined]
     text = "".join(screens)
     assert text.index("Scheduled") < text.index("no Lakeward service answers") < text.rindex("Tiering")
+
+
+def test_the_first_screen_has_the_history_of_the_service() -> None:
+    console = Console(width=160, height=30, file=FileInEncoding("utf-8"), force_terminal=True, color_system=None)
+    watch([FINE], lambda: LAGS).on_terminal(console)
+    assert "▁▅██" in str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_a_service_that_shows_no_rounds_is_watched_without_them() -> None:
+    def refuse() -> Sequence[Round]:
+        raise AccessDenied("you may not read rounds")
+
+    console = Console(width=160, height=30, file=FileInEncoding("utf-8"), force_terminal=True, color_system=None)
+    watch([FINE, BUSY], refuse).on_terminal(console)
+    text = str(console.file.getvalue())  # type: ignore[attr-defined]
+    assert "without the history of rounds: you may not read rounds" in text
+    assert "Tiering" in text
 
 
 def test_outside_a_terminal_every_look_is_shown_and_every_failed_one_told() -> None:
@@ -289,6 +379,7 @@ def test_a_watch_redraws_in_place_and_ends_on_ctrl_c(stocked: Deployment) -> Non
         assert terminal.wait_ended() == 0
     assert "\x1b[1A" in terminal.raw  # up to the first line of the last screen
     assert "\x1b[2J" not in terminal.raw  # never cleared: that flickers
+    assert "without the history" not in terminal.text
     assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")  # the cursor is back
     assert "Traceback" not in terminal.text
 

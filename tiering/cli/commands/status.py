@@ -1,15 +1,16 @@
 """`lakeward status`: shows the state of tiering, once or until Ctrl-C.
 
-`--watch` redraws one screen in place on a terminal, and prints one block per refresh elsewhere. If the service stops answering, the last
-answer stays with the reason, until the service answers again.
+`--watch` redraws one screen in place on a terminal, with the last rounds of each table as sparklines, and prints one block per refresh
+elsewhere. If the service stops answering, the last answer stays with the reason, until the service answers again.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -27,7 +28,10 @@ from tiering.client import LakewardClient
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy, ServiceUnreachable
 from tiering.model.names import parse_table_path
+from tiering.model.rounds import RoundState
 from tiering.model.status import TableStatus
+from tiering.model.tables import TablePath
+from tiering.round_history import WAIT_COLUMNS, Round
 
 COLUMNS = (
     "table",
@@ -43,6 +47,8 @@ COLUMNS = (
 LEFT_OUT_FIRST = ("last_error", "status_reason", "lake_records", "last_tiered_time", "pending_records", "error_class", "lag_ms")
 """Columns that a narrow terminal leaves out, in this order. docs/cli.md has the same order."""
 STYLES = {"status": status_style, "error_class": lambda value: "red", "last_error": lambda value: "red"}
+HISTORY_ROUNDS = 1_000
+"""Rounds of all tables together that a refresh of `--watch` reads for its sparklines."""
 SHORTEST_INTERVAL_MS = 100
 """Shorter than people can read, and still a small load for a coordinator."""
 
@@ -64,31 +70,32 @@ def status(
     interval_ms = parse_duration_ms(interval, "--interval")
     if interval_ms < SHORTEST_INTERVAL_MS:
         raise InvalidArgument(f"--interval {interval!r} is too short", hint=f"The shortest is {SHORTEST_INTERVAL_MS} ms.")
-    with LakewardClient(uri) as client:
+    with LakewardClient(uri) as client, SystemCatalog(uri) as catalog:
         if watch:
-            _watch(Watch(lambda: client.list_tiering_statuses(table_path=path), uri, interval_ms / 1_000), output)
+            reads = (lambda: client.list_tiering_statuses(table_path=path), lambda: _history(catalog, path))
+            _watch(Watch(*reads, uri, interval_ms / 1_000), output)
         elif path is not None and output is OutputFormat.TABLE:
             for table_status in client.list_tiering_statuses(table_path=path):
-                output_console().print(StatusPage(table_status, _last_rounds(uri, table_status)))
+                output_console().print(StatusPage(table_status, _last_rounds(catalog, table_status)))
         else:
             _print(client.list_tiering_statuses(table_path=path), output)
 
 
-def _last_rounds(uri: str, status: TableStatus) -> LastRounds:
+def _last_rounds(catalog: SystemCatalog, status: TableStatus) -> LastRounds:
     """Returns the last rounds, or the error of a service that cannot report them: its status of the table is shown all the same."""
-    with SystemCatalog(uri) as catalog:
-        try:
-            rows = catalog.read(
-                "tiering_rounds",
-                ROUND_COLUMNS,
-                newest_by="pending_time",
-                limit=READ_ROUNDS,
-                database_name=status.database_name,
-                table_name=status.table_name,
-            )
-        except LakewardError as error:
-            return error
+    table = {"database_name": status.database_name, "table_name": status.table_name}
+    try:
+        rows = catalog.read("tiering_rounds", ROUND_COLUMNS, newest_by="pending_time", limit=READ_ROUNDS, **table)
+    except LakewardError as error:
+        return error
     return [row for row in rows if row["table_id"] == status.table_id]
+
+
+def _history(catalog: SystemCatalog, path: TablePath | None) -> Sequence[Round]:
+    """Returns the last rounds of one table or of all tables that brought rows to the lake."""
+    table = {} if path is None else {"database_name": path.database_name, "table_name": path.table_name}
+    succeeded = {"state": str(RoundState.SUCCEEDED), **table}
+    return catalog.read("tiering_rounds", WAIT_COLUMNS, newest_by="pending_time", limit=HISTORY_ROUNDS, **succeeded)
 
 
 def _print(statuses: Sequence[TableStatus], output: OutputFormat) -> None:
@@ -132,9 +139,13 @@ class _Blocks:
 
 @dataclass
 class Watch:
-    """One run of the command. `read_statuses` asks the service. `pause` waits for the next refresh and may raise KeyboardInterrupt."""
+    """One run of the command. `read_statuses` and `read_rounds` ask the service.
+
+    `pause` waits for the next refresh and may raise KeyboardInterrupt.
+    """
 
     read_statuses: Callable[[], Sequence[TableStatus]]
+    read_rounds: Callable[[], Sequence[Round]]
     uri: str
     interval_seconds: float
     pause: Callable[[float], object] = threading.Event().wait
@@ -142,7 +153,7 @@ class Watch:
 
     def on_terminal(self, console: Console) -> None:
         """Draws on a terminal until Ctrl-C; the last screen stays. Raises ServiceUnreachable if no service answers at the start."""
-        screen = StatusScreen(self.read_statuses(), self.uri, self.now())
+        screen = self._screen()
         try:
             # Redrawn only after each refresh: a thread of rich would redraw an unchanged screen.
             with Live(screen, console=console, auto_refresh=False, vertical_overflow="crop") as live:
@@ -170,6 +181,20 @@ class Watch:
 
     def _again(self, screen: StatusScreen) -> StatusScreen:
         try:
-            return StatusScreen(self.read_statuses(), self.uri, self.now())
+            return self._screen()
         except (ServiceUnreachable, ServiceBusy) as error:
-            return StatusScreen(screen.statuses, self.uri, screen.looked_at, f"{self.now():%H:%M:%S} {error.message}")
+            return replace(screen, trouble=f"{self.now():%H:%M:%S} {error.message}")
+
+    def _screen(self) -> StatusScreen:
+        screen = StatusScreen(self.read_statuses(), self.uri, self.now())
+        try:
+            return replace(screen, rounds=_by_table(self.read_rounds()))
+        except LakewardError as error:
+            return replace(screen, trouble=f"without the history of rounds: {error.message}")
+
+
+def _by_table(rounds: Sequence[Round]) -> Mapping[int, Sequence[Round]]:
+    grouped: dict[int, list[Round]] = defaultdict(list)
+    for row in rounds:
+        grouped[row["table_id"]].append(row)
+    return grouped

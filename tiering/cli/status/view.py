@@ -6,8 +6,8 @@ Tables that need an action come first, so that only healthy tables can be cut of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from rich.cells import cell_len
@@ -16,9 +16,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tiering.cli.status.sparklines import BLOCKS, CELLS, lag_sparkline, levels_for, throughput_sparkline
 from tiering.cli.terminal.consoles import printable
 from tiering.durations import short_duration
 from tiering.model.status import TableStatus
+from tiering.round_history import Round
 
 STATUS_STYLES = {
     "New": "dim",
@@ -42,24 +44,34 @@ Cell = Text | ProgressBar
 
 
 @dataclass(frozen=True)
+class TableRow:
+    """The values of one row: the table, its rounds, and the characters of sparklines."""
+
+    status: TableStatus
+    rounds: Sequence[Round] = ()
+    levels: str = BLOCKS
+
+
+@dataclass(frozen=True)
 class Column:
     """One column. A narrow screen leaves out the columns with the highest `rank` first."""
 
     name: str
     rank: int
     width: int
-    cell: Callable[[TableStatus], Cell]
+    cell: Callable[[TableRow], Cell]
     right: bool = False
 
 
 @dataclass(frozen=True)
 class StatusScreen:
-    """The content of one screen. `trouble` says why the statuses are not current."""
+    """The content of one screen. `trouble` says why it is not current. `rounds` are the last rounds, by id of the table."""
 
     statuses: Sequence[TableStatus]
     uri: str
     looked_at: datetime
     trouble: str = ""
+    rounds: Mapping[int, Sequence[Round]] = field(default_factory=dict)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield summary(self)
@@ -70,7 +82,9 @@ class StatusScreen:
         height = options.height or console.height
         errors = errors[: max(int(height * _SCREEN_SHARE), 1)]
         fitting = max(height - len(errors) - _FRAME_LINES - bool(self.trouble), 1)
-        yield _table(ordered[:fitting], options.max_width)
+        levels = levels_for(console, options)
+        rows = [TableRow(status, self.rounds.get(status.table_id, ()), levels) for status in ordered[:fitting]]
+        yield _table(rows, options.max_width)
         if len(ordered) > fitting:
             yield Text(f"... and {len(ordered) - fitting} more tables, {_counts(ordered[fitting:])}", style="dim")
         yield from errors
@@ -149,16 +163,18 @@ def _since(status: TableStatus) -> Text:
     return Text(f"{short_duration(max(int(age.total_seconds()), 0) * 1_000)} ago")
 
 
-_STATUS = Column("status", 0, 10, _state)
+_STATUS = Column("status", 0, 10, lambda row: _state(row.status))
 COLUMNS = (
-    Column("table", 0, 12, lambda status: Text(_name(status))),
+    Column("table", 0, 12, lambda row: Text(_name(row.status))),
     _STATUS,
-    Column("lag", 1, 7, _lag, right=True),
-    Column("round", 3, _BAR_CELLS, _progress),
-    Column("pending", 2, 9, lambda status: _count(status.pending_records), right=True),
-    Column("in lake", 4, 11, lambda status: _count(status.lake_records), right=True),
-    Column("tiered", 5, 11, _since, right=True),
-    Column("why", 6, 24, lambda status: Text(printable(status.status_reason or ""), style="dim")),
+    Column("lag", 1, 7, lambda row: _lag(row.status), right=True),
+    Column("last lags", 3, CELLS, lambda row: lag_sparkline(row.rounds, row.status.freshness_ms, row.levels), right=True),
+    Column("round", 4, _BAR_CELLS, lambda row: _progress(row.status)),
+    Column("pending", 2, 9, lambda row: _count(row.status.pending_records), right=True),
+    Column("in lake", 5, 11, lambda row: _count(row.status.lake_records), right=True),
+    Column("tiered", 6, 11, lambda row: _since(row.status), right=True),
+    Column("rows/s", 7, CELLS, lambda row: throughput_sparkline(row.rounds, row.levels), right=True),
+    Column("why", 8, 24, lambda row: Text(printable(row.status.status_reason or ""), style="dim")),
 )
 
 
@@ -170,10 +186,10 @@ def fitting_columns(width: int, names_width: int) -> tuple[Column, ...]:
     return tuple(shown)
 
 
-def _table(statuses: Sequence[TableStatus], width: int) -> Table:
-    names = max((cell_len(_name(status)) for status in statuses), default=0)
+def _table(tables: Sequence[TableRow], width: int) -> Table:
+    names = max((cell_len(_name(row.status)) for row in tables), default=0)
     shown = fitting_columns(width, min(names, width // 2))
-    rows = [[column.cell(status) for column in shown] for status in statuses]
+    rows = [[column.cell(row) for column in shown] for row in tables]
     table = Table(header_style="bold")
     for column, cells in zip(shown, _widths(shown, rows, width), strict=True):
         table.add_column(column.name, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis", width=cells)
