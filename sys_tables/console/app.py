@@ -28,6 +28,7 @@ from sys_tables.console.reader import Reader, Reads
 from sys_tables.console.signing_in import SESSION_SECONDS, Sessions, SignInCode
 from sys_tables.console.system_pages import SystemPages
 from sys_tables.console.table_page import table_page
+from sys_tables.console.views.list_pages import list_routes
 from sys_tables.console.views.round_page import round_page
 from sys_tables.registry import default_registry
 from tiering.errors import AccessDenied, BadRequest, LakewardError, UnknownProcedure, UnknownTable
@@ -57,6 +58,7 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
             Route("/actions/{procedure}", actions.form, name="action"),
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
             form_route("/actions/{procedure}/perform", actions.perform, "perform_action"),
+            *list_routes(pages, reader),
             Route("/system", system.list, name="system"),
             Route("/system/{table}", system.table, name="system_table"),
             Route("/changes", LiveStreams(reader, sessions).stream, name="changes"),

@@ -13,6 +13,8 @@ from tiering.durations import short_duration
 from tiering.redaction.visible_text import visible
 
 ROUND_COLUMNS = frozenset({"round_id", "base_round_id", "last_round_id"})
+LISTS = {"tierer_id": ("tierers", "tierer"), "lease_id": ("leases", "lease")}
+"""Columns whose values a list can be filtered by: the list, and its filter."""
 _PLAIN = re.compile(r"(?!\.{1,2}$)[\w.\-]{1,200}")
 """Names that can be a part of an address as they are. A service may return any text."""
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -82,6 +84,9 @@ def link_of(request: Request, row: Mapping[str, Any], column: str) -> str | None
         return None
     if column in ROUND_COLUMNS:
         return str(request.url_for("round", round_id=value))
+    if column in LISTS:
+        name, parameter = LISTS[column]
+        return str(request.url_for(name).include_query_params(**{parameter: value}))
     database = row.get("database_name")
     if column == "table_name" and isinstance(database, str) and _PLAIN.fullmatch(database):
         return str(request.url_for("table", database_name=database, table_name=value))

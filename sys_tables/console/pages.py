@@ -15,8 +15,12 @@ from sys_tables.console import cells
 from sys_tables.console.actions import prefilled
 from sys_tables.console.overview import PROMISES, SORTS, promise_of
 from sys_tables.console.signing_in import Session
+from sys_tables.console.views.declared import VIEWS
 from sys_tables.registry import Registry
 from tiering.model.states import LASTING
+
+NAVIGATION = (("overview", "Overview"), *((view.name, view.title) for view in VIEWS), ("actions", "Actions"), ("system", "System tables"))
+"""Routes in the header of each page, with their names."""
 
 
 class Pages:
@@ -27,6 +31,7 @@ class Pages:
         self._parameters = {procedure.name: [parameter.name for parameter in procedure.parameters] for procedure in registry.procedures}
         self._templates.env.globals |= {
             "promise_of": promise_of,
+            "navigation": NAVIGATION,
             "states": LASTING,
             "promises": PROMISES,
             "sorts": list(SORTS),

@@ -43,11 +43,21 @@ class Heading:
 
 @dataclass(frozen=True)
 class Panel:
-    """One read that a page shows under a title. `empty` is what an answer without rows means."""
+    """One read that a page shows under a title. `empty` is what an answer without rows means, and `command` the command that helps then.
+
+    `name` identifies the panel on its page; empty = the table of the query.
+    """
 
     title: str
     query: Query
     empty: str
+    name: str = ""
+    command: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of the panel on its page."""
+        return self.name or self.query.table
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class FilledPanel:
     headings: Sequence[Heading]
     rows: Sequence[Row] = ()
     error: LakewardError | None = None
+    has_next: bool = False
 
     @property
     def filled_headings(self) -> list[Heading]:
@@ -101,11 +112,17 @@ class Reader:
         schema: pa.Schema = self._registry.table(query.table).schema
         return [_heading(schema.field(name)) for name in query.columns]
 
-    def filled(self, panel: Panel) -> FilledPanel:
-        """Returns a panel with its rows or its error. Raises only errors that all panels of a page have in common."""
+    def filled(self, panel: Panel, number: int | None = None) -> FilledPanel:
+        """Returns a panel with its rows, or with page `number` of them, or with its error.
+
+        Raises only errors that all panels of a page have in common.
+        """
         headings = self.headings(panel.query)
         try:
-            return FilledPanel(panel, headings, self.rows(panel.query))
+            if number is None:
+                return FilledPanel(panel, headings, self.rows(panel.query))
+            page = self.page(panel.query, number)
+            return FilledPanel(replace(panel, query=page.query), headings, page.rows, has_next=page.has_next)
         except (ServiceUnreachable, Unauthenticated):
             raise
         except LakewardError as error:
