@@ -43,7 +43,7 @@ def test_a_whole_deployment_is_well(lakeward: Lakeward, stocked: Deployment) -> 
     ended = lakeward("doctor", "--data", str(stocked.data.root), "--format", "json")
     verdict_rows = {(row["check"], row["verdict"]) for row in json.loads(ended.out)}
     assert ended.status == 0, ended.out
-    looked_at = ["python", "packages", "java", "plugin", "spark", "port", "service", "tables", "grants", "lake"]
+    looked_at = ["python", "packages", "java", "plugin", "spark", "port", "service", "tables", "proof key", "grants", "lake"]
     assert {check for check, _ in verdict_rows} == {*looked_at, "data folder", "temporary files"}
     assert {path: path.stat().st_mtime_ns for path in stocked.data.root.rglob("VERSION")} == before
 
@@ -199,6 +199,14 @@ def test_a_port_that_another_program_holds_is_found() -> None:
         assert finding.verdict is Verdict.FAIL
         assert str(port) in finding.result
     assert list(Service("far-away:7707", True, None).port()) == []
+
+
+def test_the_fingerprint_of_the_key_that_signs_proofs_is_shown() -> None:
+    answers = pb.GetServiceConfigResponse(proof_key_fingerprint="SHA256:abc")
+    assert [finding.result for finding in Service(REFUSED, True, answers).proof_key()] == ["SHA256:abc signs the proofs of this service"]
+    [finding] = Service(REFUSED, True, pb.GetServiceConfigResponse()).proof_key()
+    assert verdicts([finding]) == [Verdict.WARN]
+    assert list(Service(REFUSED, True, None).proof_key()) == []
 
 
 def test_a_service_that_was_not_asked_for_may_be_missing(tmp_path: Path) -> None:

@@ -18,11 +18,13 @@ from support.proofs.prover import Prover
 from support.services.sys_catalog import error_of, serving
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
+from tiering.access.grants import Grants
+from tiering.access.identity import Authentication, Identity
 from tiering.cluster.registry import EMBEDDED
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TableInfo
-from tiering.validate.archive.sealing import proof_of
+from tiering.validate.archive.sealing import TableProver
 from tiering.validate.child import ClusterValidation
 
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
@@ -36,7 +38,7 @@ def served(world: LakeWorld, prover: Prover, folder: Path, scenario: Scenario) -
         world.storage,
         lambda _: world.lake,
         clock=world.clock,
-        prover=lambda call, started: proof_of(validation.prove(call.path, call.snapshot_id, started), prover.key),
+        prover=TableProver(validation, folder / "proof-key.pem"),
     )
 
     async def run() -> None:
@@ -113,6 +115,41 @@ def test_the_command_writes_the_archive(world: LakeWorld, prover: Prover, table:
         assert (status, "the service found a difference: files of table: 1 file of the snapshot not there" in printed) == (1, True)
 
     served(world, prover, tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ('action == Action::"DESCRIBE", resource == Table::"sales.orders"', "ann lacks SELECT on sales.orders"),
+        ('action, resource == Table::"sales.planes"', "there is no database 'sales'"),
+    ],
+    ids=["may describe the table", "may not know the table"],
+)
+def test_a_user_without_the_privilege_gets_one_error_and_no_file(
+    world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, message: str
+) -> None:
+    policies, file = tmp_path / "policies.cedar", tmp_path / "orders.zip"
+    policies.write_text(f'permit (principal == User::"ann", {policy});')
+    access = Grants(policies).access_of(Identity("ann", Authentication.TOKEN))
+    monkeypatch.setattr(Grants, "current", lambda grants: access)
+
+    async def scenario(client: Any) -> None:
+        done = await prove(client, "--out", str(file))
+        assert done.returncode != 0
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not file.exists()
+
+    assert served(world, prover, tmp_path, scenario) == []
+
+
+def test_an_archive_has_nothing_of_other_tables(world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path) -> None:
+    other = world.table("salaries")
+    world.append(other, 0, 10)
+    world.tier_all()
+    archive = prover.archive(table)
+    names = [other.path.table_name, *(file.name for file in world.by_hand.data_files(other.path))]
+    assert [name for name in names if name.encode() in archive] == []
 
 
 @pytest.mark.parametrize("place", ["nowhere/orders.zip", "VERSION/orders.zip"])

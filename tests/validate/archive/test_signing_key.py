@@ -11,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tiering.errors import SetupError
+from tiering.validate.archive.sealing import TableProver
 from tiering.validate.archive.signing_key import ensure_key, read_key
+from tiering.validate.child import ClusterValidation
 
 
 def test_it_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
@@ -47,6 +49,19 @@ def test_a_file_with_something_else_is_refused_and_left_alone(tmp_path: Path) ->
         with pytest.raises(SetupError, match="has no Ed25519 key without a password"):
             read_key(file)
         assert file.read_bytes() == content
+
+
+def test_a_replaced_key_signs_the_next_proofs(tmp_path: Path) -> None:
+    prover = TableProver(ClusterValidation("embedded", tmp_path, "iceberg", {}), tmp_path / "proof-key.pem")
+    assert prover.fingerprint is None
+    ensure_key(prover.key_file)
+    first = prover.fingerprint
+    assert first == read_key(prover.key_file).fingerprint
+    prover.key_file.unlink()
+    ensure_key(prover.key_file)
+    assert prover.fingerprint not in (None, first)
+    prover.key_file.chmod(0o644)
+    assert prover.fingerprint is None
 
 
 def test_a_key_that_was_removed_under_a_running_service_is_not_made_again_by_a_call(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def all_checks(
     yield "port", service.port
     yield "service", service.reachable
     yield "lake", lambda: service.lake(data)
+    yield "proof key", service.proof_key
     yield "grants", lambda: policies(service, policy)
     if fluss_servers is not None:
         yield fluss.CHECK, fluss.packages

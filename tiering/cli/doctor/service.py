@@ -88,6 +88,16 @@ class Service:
         else:
             yield ok("lake", "nothing to open yet")
 
+    def proof_key(self) -> Iterator[Finding]:
+        """Yields the fingerprint of the key with which the service signs proofs."""
+        if self.config is None:
+            return
+        if self.config.HasField("proof_key_fingerprint"):
+            yield ok("proof key", f"{self.config.proof_key_fingerprint} signs the proofs of this service")
+        else:
+            result = "the service has no key that it can use, so it cannot prove tables"
+            yield warn("proof key", result, "`CALL fluss.sys.prove_table('db.t')` says why.")
+
     def lake_properties(self) -> Mapping[str, str]:
         """Returns the lake properties that the service reports to all clients; none without a service."""
         return {} if self.config is None else self.config.lake_properties

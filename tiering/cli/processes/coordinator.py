@@ -36,8 +36,8 @@ from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.telemetry.call_traces import open_call_traces
-from tiering.validate.archive.sealing import proof_of
-from tiering.validate.archive.signing_key import ensure_key, read_key
+from tiering.validate.archive.sealing import TableProver
+from tiering.validate.archive.signing_key import ensure_key
 from tiering.validate.child import ClusterValidation
 from tiering.wire.security.call_authentication import CallAuthentication
 
@@ -200,7 +200,7 @@ def _open(
         lake_of,
         options,
         validator=lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started),
-        prover=lambda call, started: proof_of(validation.prove(call.path, call.snapshot_id, started), read_key(folder.key_file)),
+        prover=TableProver(validation, folder.key_file),
         grants=grants,
         audit=audit,
     )

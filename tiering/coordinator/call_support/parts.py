@@ -36,8 +36,17 @@ Started = Callable[[subprocess.Popen[str]], None]
 """Gets a child process as soon as it runs."""
 Validator = Callable[[ValidateTable, Started], Sequence[CheckResult]]
 """Validates a table in a child process, and blocks until the child has ended."""
-Prover = Callable[[ProveTable, Started], tuple[Sequence[CheckResult], ProveTableResult]]
-"""Validates a table in the same way, and returns its signed proof, too."""
+
+
+class Prover(Protocol):
+    """Validates a table in the same way, and signs a proof with the service's key."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of the key; None if the service has none that it can use."""
+
+    def __call__(self, request: ProveTable, started: Started) -> tuple[Sequence[CheckResult], ProveTableResult]:
+        """Returns the results of the validation, and the signed proof."""
 
 
 _THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.EXPLANATION: 8, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}

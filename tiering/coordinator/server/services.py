@@ -224,7 +224,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         return await self._pools.run(Wait.CLUSTER, self._coordinator.leases.drop, request)
 
     async def GetServiceConfig(self, request: pb.GetServiceConfigRequest, context: Context) -> pb.GetServiceConfigResponse:
-        options = self._coordinator.options
+        options, prover = self._coordinator.options, self._coordinator.call_parts.prover
         return pb.GetServiceConfigResponse(
             cluster_id=self._coordinator.cluster.cluster_id,
             cluster_kind=options.cluster_kind,
@@ -234,6 +234,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             version=_version(),
             inline_round_bytes=options.inline_round_bytes,
             cluster_properties=options.cluster_properties,
+            proof_key_fingerprint=None if prover is None else prover.fingerprint,
         )
 
     def _is_about(self, reported: pb.PbRound) -> None:

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiering.errors import InvalidArgument
+from tiering.errors import InvalidArgument, SetupError
 from tiering.model.names import parse_table_path
-from tiering.procedures.prove_table import ProveTableResult
+from tiering.procedures.prove_table import ProveTable, ProveTableResult
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
-from tiering.validate.archive.signing_key import SigningKey
+from tiering.validate.archive.signing_key import SigningKey, read_key
+from tiering.validate.child import ClusterValidation
+
+
+@dataclass(frozen=True)
+class TableProver:
+    """Proves tables, and signs the proofs with the key in a file. It reads the key for each proof."""
+
+    validation: ClusterValidation
+    key_file: Path
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of the key; None if it cannot be used."""
+        try:
+            return read_key(self.key_file).fingerprint
+        except (SetupError, OSError):
+            return None
+
+    def __call__(
+        self, request: ProveTable, started: Callable[[subprocess.Popen[str]], None]
+    ) -> tuple[Sequence[CheckResult], ProveTableResult]:
+        """Returns the checks and the signed proof. Raises the errors of the validation, SetupError for a key that cannot be used."""
+        return proof_of(self.validation.prove(request.path, request.snapshot_id, started), read_key(self.key_file))
 
 
 def proof_of(document: Mapping[str, Any], key: SigningKey) -> tuple[Sequence[CheckResult], ProveTableResult]:
