@@ -19,7 +19,7 @@ from tiering import crash_points, errors
 from tiering.cluster.log_writer import LogWriter
 from tiering.coordinator.lake_repair.backfill_copy import CopiedRows, RowCopier
 from tiering.lake.rules.upkeep import small_files
-from tiering.model.schema.changes import AddColumn, DropColumn, RenameColumn
+from tiering.model.schema.changes import AddColumn, ChangeType, DropColumn, RenameColumn, SchemaChange
 from tiering.model.tables import TableInfo, TablePath
 from tiering.model.upkeep import UpkeepOrder
 from tiering.procedures.backfill_table import BackfillTable, BackfillTableResult
@@ -162,6 +162,54 @@ def test_parts_of_a_source_come_by_condition_each_once(world: LakeWorld) -> None
     assert backfill(world, table, source, condition="id >= -20 AND NOT (text = 'old -7')").rows_copied == 19
     assert ids(world, table) == list(range(-30, 20))
     assert sum(int(row.actual or 0) for row in validated(world, table) if row.check == "backfilled") == 30
+
+
+def changed(world: LakeWorld, table: TableInfo, *changes: SchemaChange) -> TableInfo:
+    """The table after changes of its columns."""
+    now = world.storage.alter_table(table.path, {}, list(changes))
+    tick(world.coordinator)
+    return now
+
+
+def test_rows_of_a_former_condition_are_known_after_its_column_got_another_name(world: LakeWorld) -> None:
+    table = tiered(world)
+    source = history(world)
+    assert backfill(world, table, source, condition="text = 'old -7' OR text = 'old -8'").rows_copied == 2
+    table = changed(world, table, RenameColumn(("text",), "note"))
+    world.by_hand.rename_column(SOURCE, "text", "note")
+    changed(world, table, AddColumn(pa.field("text", pa.string())))
+    with pytest.raises(errors.InvalidArgument, match="rows that match it were copied before") as refusal:
+        backfill(world, table, source, condition="id > -10")
+    assert refusal.value.hint == "Exclude these rows, for example with AND NOT (...). Nothing was copied."
+    assert backfill(world, table, source, condition="text = 'old -7' OR text = 'old -8'").outcome == "backfilled", "of another column"
+    assert backfill(world, table, source, condition="id > -10 AND note NOT IN ('old -7', 'old -8')").rows_copied == 7
+    assert ids(world, table) == list(range(-9, 20))
+
+
+def test_a_condition_on_a_column_that_is_gone_cannot_be_compared(world: LakeWorld) -> None:
+    table = tiered(world)
+    source = history(world)
+    backfill(world, table, source, condition="text = 'old -7'")
+    changed(world, table, DropColumn(("text",)))
+    world.by_hand.drop_column(SOURCE, "text")
+    with pytest.raises(
+        errors.InvalidArgument, match=r"the condition `text` = 'old -7' of an earlier backfill, because the column 'text' is gone"
+    ):
+        backfill(world, table, source, condition="id < -7")
+    assert ids(world, table) == [-7, *range(20)]
+
+
+def test_a_condition_on_a_float_selects_the_same_rows_after_it_became_a_double(world: LakeWorld) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("price", pa.float32())])
+    table = world.table("orders", schema=schema)
+    world.lake.ensure_table(table)
+    world.by_hand.create(SOURCE, schema)
+    world.by_hand.append(SOURCE, pa.table({"id": [1, 2], "price": [1.1, 2.2]}, schema=schema), {})
+    assert backfill(world, table, str(SOURCE), condition="price <= 1.1").rows_copied == 1
+    changed(world, table, ChangeType(("price",), pa.float64()))
+    with pytest.raises(errors.InvalidArgument, match="rows that match it were copied before"):
+        backfill(world, table, str(SOURCE), condition="id < 3")
+    assert ids(world, table) == [1]
 
 
 def test_a_part_that_another_call_copied_meanwhile_is_not_copied_twice(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ All functions raise InvalidArgument that names both tables and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
 from tiering.lake.column_names import folded_name
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.proof.backfilled_rows import Backfill
+from tiering.lake.proof.backfilled_rows import Backfill, ConditionColumn
 from tiering.model.schema.field_ids import without_metadata
 from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, BucketOffsets, TableInfo, TablePath
 
@@ -78,20 +78,27 @@ def check_other_rows(
             raise _refusal(table, source.path, why, "Copy only its older rows to another lake table, and backfill that one.")
 
 
-def copied_before(table: TableInfo, marker: Marker | None, source: LakeView, condition: str | None) -> Backfill | None:
-    """Returns the backfill that copied the same rows of the head of `source`; None if there was none.
+def copied_before(
+    table: TableInfo, marker: Marker | None, source: LakeView, condition: str | None, columns: Sequence[ConditionColumn]
+) -> Backfill | None:
+    """Returns the backfill that copied the same rows of the head of `source`; None if there was none. `columns`: those of the condition.
 
     Without conditions, another snapshot of the same lake table would bring most of its rows a second time.
     """
     backfills = copied_from(marker, source)
     for backfill in backfills:
-        if (backfill.source_snapshot_id, backfill.condition) == (source.head_identity, condition):
+        is_same = (backfill.source_snapshot_id, backfill.condition) == (source.head_identity, condition)
+        if is_same and (not backfill.condition_columns or _identities(backfill.condition_columns) == _identities(columns)):
             return backfill
     for backfill in backfills:
         if backfill.condition is None or condition is None:
             copied = f"{backfill.sums.rows} rows of its snapshot {backfill.source_snapshot_id} were copied before"
             raise _refusal(table, source.path, copied, "Copy only the rows that came later to another lake table, and backfill that one.")
     return None
+
+
+def _identities(columns: Sequence[ConditionColumn]) -> list[tuple[str, int | None]]:
+    return [(column.name, column.field_id) for column in columns]
 
 
 def copied_from(marker: Marker | None, source: LakeView) -> list[Backfill]:

@@ -7,8 +7,9 @@ the condition is unknown, because a value is NULL, does not match.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import duckdb
 import numpy as np
@@ -19,8 +20,11 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tiering.errors import InvalidArgument
-from tiering.lake.proof.backfilled_rows import Backfill
+from tiering.lake.proof.backfilled_rows import Backfill, ConditionColumn
+from tiering.lake.schema.stored_columns import stored_columns
 from tiering.library_guards.duckdb_guard import duckdb_reason, lock
+from tiering.model.schema.field_ids import field_id
+from tiering.model.sql_types import spark_type
 from tiering.model.tables import TableInfo
 
 _ALLOWED = (
@@ -50,27 +54,44 @@ _ALLOWED = (
 )
 """The parts of a condition. A cast is how sqlglot reads `DATE '2024-01-31'` and `TIMESTAMP '2024-01-31 12:00:00'`."""
 
+_HINT = "It compares columns of the table with literals, by =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR and NOT."
+_NOT_RENAMED: Mapping[str, exp.Expr] = MappingProxyType({})
+
 
 class RowCondition:
     """One condition on rows with the columns of `table`. `text` is its normal form in Spark SQL."""
 
-    def __init__(self, condition: str, table: TableInfo) -> None:
-        """Raises InvalidArgument that names the part that is not allowed."""
-        try:
-            tree = sqlglot.parse_one(condition, into=exp.Condition, dialect="spark")
-        except (SqlglotError, RecursionError) as error:
-            raise _refusal("it cannot be read as SQL") from error
-        for node in tree.walk():
-            if not isinstance(node, _ALLOWED):
-                raise _refusal(f"{node.sql(dialect='spark')[:80]!r} is not allowed")
-            if isinstance(node, exp.Like) and "\\" in node.expression.sql(dialect="spark"):
-                raise _refusal("LIKE with a backslash has another meaning in each dialect")
-            if isinstance(node, exp.Column) and (node.table or node.name not in table.schema.names):
-                raise _refusal(f"{node.sql(dialect='spark')[:80]!r} is not a column of {table.path}")
-        for name in tree.find_all(exp.Identifier):
-            name.set("quoted", True)
+    def __init__(self, condition: str, table: TableInfo, renamed: Mapping[str, exp.Expr] = _NOT_RENAMED) -> None:
+        """`renamed`: by the name of a column in the condition, the expression that has its values now.
+
+        Raises InvalidArgument that names the part that is not allowed.
+        """
+        tree = _parsed(condition, table, renamed)
+        self._fields = [table.schema.field(name) for name in sorted({column.name for column in tree.find_all(exp.Column)})]
         self.text: str = tree.sql(dialect="spark")
         self._sql: str = tree.sql(dialect="duckdb")
+
+    @staticmethod
+    def of_earlier(backfill: Backfill, table: TableInfo, source_columns: pa.Schema) -> RowCondition:
+        """Returns the condition of an earlier backfill on rows of the same source, whose columns may have other names now.
+
+        Raises InvalidArgument if one of its columns is gone.
+        """
+        assert backfill.condition is not None
+        present = {column.name: _present_column(column, table, source_columns) for column in backfill.condition_columns}
+        for name, expression in present.items():
+            if expression is None:
+                raise _refusal(
+                    f"it cannot be compared with the condition {backfill.condition} of an earlier backfill, because the column {name!r} is "
+                    "gone",
+                    "Copy the other rows of the source to another lake table, and backfill that one.",
+                )
+        return RowCondition(backfill.condition, table, {name: expression for name, expression in present.items() if expression is not None})
+
+    def columns(self, source_columns: pa.Schema) -> tuple[ConditionColumn, ...]:
+        """Returns the columns that the condition compares, in the order of their names. `source_columns`: those of the source."""
+        ids = _ids_by_name(source_columns)
+        return tuple(ConditionColumn(field.name, ids.get(field.name), spark_type(field.type)) for field in self._fields)
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -98,9 +119,12 @@ class RowCondition:
 class RowSelection:
     """The rows of one backfill: those that match its condition, and not the condition of an earlier backfill from the same source."""
 
-    def __init__(self, table: TableInfo, condition: RowCondition | None, earlier: Sequence[Backfill]) -> None:
+    def __init__(self, table: TableInfo, condition: RowCondition | None, earlier: Sequence[Backfill], source_columns: pa.Schema) -> None:
+        """`source_columns`: the present columns of the source. Raises InvalidArgument if a condition cannot be compared."""
         self._condition = condition
-        self._earlier = [(backfill, RowCondition(backfill.condition, table)) for backfill in earlier if backfill.condition is not None]
+        self._earlier = [
+            (backfill, RowCondition.of_earlier(backfill, table, source_columns)) for backfill in earlier if backfill.condition is not None
+        ]
 
     def selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows of a batch. Raises InvalidArgument for a row that an earlier backfill copied, or may have copied."""
@@ -111,14 +135,49 @@ class RowSelection:
             if rows.num_rows and condition.matches(rows).any():
                 raise _refusal(
                     f"rows that match it were copied before, from snapshot {backfill.source_snapshot_id} with the condition "
-                    f"{backfill.condition}"
+                    f"{backfill.condition}",
+                    "Exclude these rows, for example with AND NOT (...).",
                 )
         return rows
 
 
-def _refusal(why: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"the argument 'condition' of sys.backfill_table: {why}",
-        hint="It compares columns of the table with literals, by =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR and NOT. "
-        "Nothing was copied.",
+def _parsed(condition: str, table: TableInfo, renamed: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Returns the condition with its columns replaced by `renamed`, and all names in quotes. Raises InvalidArgument."""
+    try:
+        tree: exp.Expr = sqlglot.parse_one(condition, into=exp.Condition, dialect="spark")
+    except (SqlglotError, RecursionError) as error:
+        raise _refusal("it cannot be read as SQL") from error
+    for node in tree.walk():
+        if not isinstance(node, _ALLOWED):
+            raise _refusal(f"{node.sql(dialect='spark')[:80]!r} is not allowed")
+        if isinstance(node, exp.Like) and "\\" in node.expression.sql(dialect="spark"):
+            raise _refusal("LIKE with a backslash has another meaning in each dialect")
+        if isinstance(node, exp.Column) and node.name not in renamed and (node.table or node.name not in table.schema.names):
+            raise _refusal(f"{node.sql(dialect='spark')[:80]!r} is not a column of {table.path}")
+    tree = tree.transform(lambda node: renamed[node.name].copy() if isinstance(node, exp.Column) and node.name in renamed else node)
+    for name in tree.find_all(exp.Identifier):
+        name.set("quoted", True)
+    return tree
+
+
+def _present_column(column: ConditionColumn, table: TableInfo, source_columns: pa.Schema) -> exp.Expr | None:
+    """Returns the expression for the values with which a former condition compared the column; None if the column is gone."""
+    ids = _ids_by_name(source_columns)
+    # A column that the source does not have, then and now, has its name and only NULL.
+    name = next(
+        (name for name, number in ids.items() if number == column.field_id), None if column.field_id or column.name in ids else column.name
     )
+    if name is None or name not in table.schema.names:
+        return None
+    # A FLOAT that became a DOUBLE compares in another way with a literal such as 1.1.
+    is_narrower = column.type_name == "FLOAT" != spark_type(table.schema.field(name).type)
+    return exp.cast(exp.column(name), "FLOAT") if is_narrower else exp.column(name)
+
+
+def _ids_by_name(columns: pa.Schema) -> Mapping[str, int]:
+    """Returns the field ids of a lake table's columns."""
+    return {field.name: number for field in stored_columns(columns) if (number := field_id(field)) is not None}
+
+
+def _refusal(why: str, hint: str = _HINT) -> InvalidArgument:
+    return InvalidArgument(f"the argument 'condition' of sys.backfill_table: {why}", hint=f"{hint} Nothing was copied.")

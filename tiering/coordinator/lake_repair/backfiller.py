@@ -30,7 +30,7 @@ from tiering.coordinator.lake_repair.reconciler import Reconciler
 from tiering.lake.base import Lake, LakeView, WriteResult
 from tiering.lake.file_lists import FollowingLake, ReadableLake, RowScan
 from tiering.lake.layouts import layout_of
-from tiering.lake.proof.backfilled_rows import Backfill
+from tiering.lake.proof.backfilled_rows import Backfill, ConditionColumn
 from tiering.lake.schema.column_ids import proof_columns
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TableInfo, TablePath, TableType
@@ -49,6 +49,11 @@ class _Work:
     source: LakeView
     inspection: Inspection
     condition: RowCondition | None
+    source_columns: pa.Schema
+
+    @property
+    def condition_columns(self) -> tuple[ConditionColumn, ...]:
+        return () if self.condition is None else self.condition.columns(self.source_columns)
 
     @property
     def condition_text(self) -> str | None:
@@ -56,7 +61,7 @@ class _Work:
 
     @property
     def selection(self) -> RowSelection:
-        return RowSelection(self.info, self.condition, copied_from(self.target.marker, self.source))
+        return RowSelection(self.info, self.condition, copied_from(self.target.marker, self.source), self.source_columns)
 
     @property
     def target(self) -> LakeView:
@@ -103,11 +108,12 @@ class Backfiller:
         if source is None or source.head is None:
             reason = "it is the table itself" if source_path == info.path else "there is no such table, or it has no snapshot"
             raise errors.InvalidArgument(f"the lake table {source_path} has no rows to copy: {reason}", table_path=source_path)
-        check_columns(info, source_path, lake.columns(source))
+        columns = lake.columns(source)
+        check_columns(info, source_path, columns)
         situation = inspection.situation
         check_other_rows(info, source, _view(inspection).ranges, situation.log, situation.expected.cluster_id)
         condition = None if request.condition is None else RowCondition(request.condition, info)
-        return _Work(request, info, lake, source, inspection, condition)
+        return _Work(request, info, lake, source, inspection, condition, columns)
 
     def _check_kind(self, info: TableInfo) -> None:
         if info.table_type is not TableType.LOG:
@@ -129,7 +135,7 @@ class Backfiller:
         return inspection
 
     def _copied_before(self, work: _Work) -> Backfill | None:
-        return copied_before(work.info, work.target.marker, work.source, work.condition_text)
+        return copied_before(work.info, work.target.marker, work.source, work.condition_text, work.condition_columns)
 
     def _copy(self, work: _Work) -> BackfillTableResult:
         """Writes the files, and commits them."""
@@ -171,7 +177,15 @@ class Backfiller:
                 )
             source = work.source
             assert source.head_identity is not None
-            backfill = Backfill(round_id, str(source.path), source.table_uuid, source.head_identity, work.condition_text, copied.buckets)
+            backfill = Backfill(
+                round_id,
+                str(source.path),
+                source.table_uuid,
+                source.head_identity,
+                work.condition_text,
+                copied.buckets,
+                work.condition_columns,
+            )
             ranges = work.target.ranges
             ends = {bucket: reached.tiered for bucket, reached in ranges.items()}
             results = tuple(_moving_nothing(result, ends.get(result.bucket, 0)) for result in copied.results)

@@ -30,8 +30,24 @@ class BackfilledBucket:
 
 
 @dataclass(frozen=True)
+class ConditionColumn:
+    """A column that the condition of a backfill compares. It identifies the column after names have changed.
+
+    `field_id`: its id in the lake table that was copied; None = that table did not have the column. `type_name`: the type in Spark SQL with
+    which it was compared.
+    """
+
+    name: str
+    field_id: int | None
+    type_name: str
+
+
+@dataclass(frozen=True)
 class Backfill:
-    """A backfill, by the round id of its commit: the snapshot of the source table, the condition on its rows (None = all), and the rows."""
+    """A backfill, by the round id of its commit: the snapshot of the source table, the condition on its rows (None = all), and the rows.
+
+    `condition_columns` are the columns of the condition; none without a condition, and in markers of older versions.
+    """
 
     round_id: str
     source: str
@@ -39,6 +55,7 @@ class Backfill:
     source_snapshot_id: int
     condition: str | None
     buckets: tuple[BackfilledBucket, ...]
+    condition_columns: tuple[ConditionColumn, ...] = ()
 
     @property
     def sums(self) -> RowSum:
@@ -48,16 +65,23 @@ class Backfill:
     def to_plain(self) -> list[Any]:
         """Returns the backfill as JSON values."""
         buckets = [[part.partition_name, part.bucket_id, part.sums.rows, f"{part.sums.checksum:016x}"] for part in self.buckets]
-        return [self.round_id, self.source, self.source_uuid, self.source_snapshot_id, self.condition, buckets]
+        columns = [[column.name, column.field_id, column.type_name] for column in self.condition_columns]
+        fields = [self.round_id, self.source, self.source_uuid, self.source_snapshot_id, self.condition, buckets]
+        return [*fields, columns] if columns else fields
 
     @staticmethod
     def of_plain(values: Any) -> Backfill:
         """Returns the backfill of these JSON values. Raises ValueError, TypeError."""
-        round_id, source, source_uuid, snapshot_id, condition, buckets = values
+        round_id, source, source_uuid, snapshot_id, condition, buckets, *columns = values
         parts = (
             BackfilledBucket(str(name), int(bucket_id), RowSum(int(rows), int(checksum, 16))) for name, bucket_id, rows, checksum in buckets
         )
-        return Backfill(str(round_id), str(source), str(source_uuid), int(snapshot_id), condition, tuple(parts))
+        compared = (
+            ConditionColumn(str(name), None if field_id is None else int(field_id), str(type_name))
+            for listed in columns
+            for name, field_id, type_name in listed
+        )
+        return Backfill(str(round_id), str(source), str(source_uuid), int(snapshot_id), condition, tuple(parts), tuple(compared))
 
 
 def backfilled_in(backfills: Iterable[Backfill], partition_name: str, bucket_id: int | None) -> RowSum:
