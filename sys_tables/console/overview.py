@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from sys_tables.console.charts.activity import Activity, Name, Strip, activity, hours_before, misses_query, strips
 from sys_tables.console.query import Query
 from sys_tables.console.reader import Page, Reader, Row, page_number
 from sys_tables.declare.scan import Order
@@ -103,6 +104,10 @@ NEEDS_PERSON: Condition = AnyOf(
 """Tables that do not continue correctly without a person. A pause may be intended, and still nothing is tiered until it ends."""
 
 
+URGENT = Query(STATUS_TABLE, COLUMNS, (NEEDS_PERSON,), SORTS["urgency"], 5)
+"""The tables that need a person most."""
+
+
 def promise_is(promise: str, now: datetime) -> Condition:
     """Returns the condition for tables whose promise is in this state.
 
@@ -149,6 +154,11 @@ class Overview:
     states: Sequence[Count]
     promises: Sequence[Count]
     persons: Count
+    urgent: Sequence[Row]
+    """Tables that need a person, the most urgent first; like `activity` only on the first page of all tables."""
+    activity: Activity | None
+    misses: Query
+    strips: Mapping[Name, Strip]
 
 
 def overview(reader: Reader, search: Search, now: datetime) -> Overview:
@@ -158,13 +168,19 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
     broken, at_risk, persons = (_count(reader, where) for where in (promise_is("broken", now), promise_is("at risk", now), NEEDS_PERSON))
     tables = sum(by_state.values())
     promises = {"kept": max(tables - broken - at_risk, 0), "at risk": at_risk, "broken": broken}
+    misses = misses_query([(row["database_name"], row["table_name"]) for row in page.rows], hours_before(now))
+    is_first = not search.is_narrowed and search.page == 1
     return Overview(
         search,
         page,
         tables,
         [Count(state, by_state.get(state, 0), Search(state=state)) for state in LASTING],
         [Count(promise, promises[promise], Search(promise=promise)) for promise in PROMISES],
-        Count("needs a person" if persons == 1 else "need a person", persons, Search(needs_person=True)),
+        Count("needs a person", persons, Search(needs_person=True)),
+        reader.rows(URGENT) if is_first and persons else (),
+        activity(reader, now) if is_first and tables else None,
+        misses,
+        strips(page.rows, reader.rows(misses) if page.rows else (), now),
     )
 
 

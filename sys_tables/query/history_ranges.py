@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sys_tables.declare.scan import ScanRequest
-from tiering.coordinator.interface import HistoryRange
+from tiering.coordinator.interface import HistoryRange, TablePathOrNone
+from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter
 
 _FIRST_ROWS = 100
 """Rows that a scan with a limit draws first if its conditions may refuse some."""
@@ -22,9 +23,28 @@ def history_range(scan: ScanRequest, time: str, *fields: str, by_time: bool = Tr
         since=since,
         until=until,
         fields=values,
+        paths=_paths(scan),
         by_time=by_time,
         page_rows=_first_page_rows(scan),
     )
+
+
+def _paths(scan: ScanRequest) -> frozenset[TablePathOrNone] | None:
+    """Returns the tables to which `(database_name = 'a' AND table_name = 't') OR ...` narrows a scan; None if nothing does."""
+    for condition in scan.conditions:
+        if isinstance(condition, AnyOf):
+            named = [_path(part) for part in condition.parts]
+            if None not in named:
+                return frozenset(path for path in named if path is not None)
+    return None
+
+
+def _path(condition: Condition) -> TablePathOrNone | None:
+    if not isinstance(condition, AllOf):
+        return None
+    names = ScanRequest(filters=tuple(part for part in condition.parts if isinstance(part, Filter)))
+    database_name, table_name = _text(names, "database_name"), _text(names, "table_name")
+    return None if database_name is None or table_name is None else (database_name, table_name)
 
 
 def _first_page_rows(scan: ScanRequest) -> int:

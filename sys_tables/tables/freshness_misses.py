@@ -9,7 +9,7 @@ shared Fluss says whose turn it is, it is due at its deadline, and each round mi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
@@ -77,7 +77,7 @@ _OF_THE_ROUND = ("plan", "lease", "read", "write", "commit", "ack")
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[FreshnessMissRow]:
     yield from _broken_now(view, scan)
-    for record in view.history.read_rounds(history_range(scan, "")):
+    for record in view.history.read_rounds(replace(history_range(scan, ""), is_missed=True)):
         if record.deadline is not None and record.missed_by_ms:
             yield _miss(record, record.deadline, record.missed_by_ms)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from sys_tables.query.history_ranges import history_range
 from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.model.declare import INT, column
+from tiering.model.reading.conditions import Filter, Operator
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class TieringRoundRow:
     is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringRoundRow]:
-    for record in view.history.read_rounds(history_range(scan, "pending_time", "state", "trigger", "tierer_id", "mode")):
+    within = history_range(scan, "pending_time", "state", "trigger", "tierer_id", "mode")
+    for record in view.history.read_rounds(replace(within, is_missed=Filter("missed_by_ms", Operator.GREATER, (0,)) in scan.filters)):
         yield row_of(record)
 
 

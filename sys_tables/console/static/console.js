@@ -43,6 +43,7 @@ function improve() {
     });
     text.parentElement.after(button);
   }
+  drawCharts();
 }
 
 // A hidden page has no stream: a browser opens only six connections to a host.

@@ -79,6 +79,15 @@ def test_a_read_is_narrowed_by_table_round_time_and_fields(store: Store) -> None
     assert messages(store, HistoryRange(database_name="other")) == []
 
 
+def test_rounds_are_narrowed_to_tables_and_to_missed_deadlines(store: Store) -> None:
+    missed = [("orders", 5_000_000_000), ("flights", 1), ("orders", 0), ("orders", None), ("places", 7)]
+    rounds = [replace(round_record(at, table), missed_by_ms=late_ms) for at, (table, late_ms) in enumerate(missed)]
+    store.apply(store.take_over(), Writes(rounds=tuple(rounds)))
+    paths = frozenset({("sales", "orders"), ("sales", "places"), ("other", "flights")})
+    assert [row.missed_by_ms for row in store.read_rounds(HistoryRange(is_missed=True))] == [7, 1, 5_000_000_000]
+    assert [row.missed_by_ms for row in store.read_rounds(HistoryRange(is_missed=True, paths=paths))] == [7, 5_000_000_000]
+
+
 def test_events_come_by_time_or_as_they_were_written(store: Store) -> None:
     """The two orders differ once the clock was set back."""
     store.apply(store.take_over(), Writes(events=(event(1, at=9), event(2, at=5), event(3, at=5.5))))
@@ -302,6 +311,19 @@ def test_every_condition_is_answered_by_an_index_that_sorts(tmp_path: Path, want
         assert [step for step in steps if "SCAN" in step and "INDEX" not in step] == [], (table.name, steps)
         if wanted.round_id is None:
             assert "USE TEMP B-TREE FOR ORDER BY" not in steps, (table.name, steps)
+    engine.dispose()
+
+
+def test_missed_deadlines_of_a_few_tables_are_read_without_the_rounds_of_others(tmp_path: Path) -> None:
+    engine = sql_schema.open_engine(sqlite_url(tmp_path / "coordinator.db"))
+    sql_schema.prepare(engine)
+    wanted = HistoryRange(paths=frozenset(("sales", f"t{number}") for number in range(50)), is_missed=True, since=START)
+    query = sql_history.first_page(sql_schema.rounds, wanted).limit(100).compile(engine, compile_kwargs={"literal_binds": True})
+    with engine.connect() as connection:
+        steps = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
+    searches = [step for step in steps if "SEARCH" in step]
+    assert searches
+    assert all("lakeward_rounds_by_path (database_name=? AND table_name=?" in step for step in searches), steps
     engine.dispose()
 
 

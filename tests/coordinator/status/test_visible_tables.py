@@ -138,6 +138,12 @@ def test_a_read_of_a_hidden_table_reads_as_much_as_one_of_an_unknown_table(world
     assert seen_by(ANA, world, stored, HistoryRange("sales", "orders")) == {"orders": 5}
 
 
+def test_a_read_of_named_tables_reads_the_visible_ones_alone(world: World, stored: CountingHistory) -> None:
+    named = HistoryRange(paths=frozenset({("hr", "salaries"), ("sales", "orders"), ("hr", "nothing")}))
+    assert seen_by(ANA, world, stored, named) == {"orders": 5}
+    assert stored.drawn == 5
+
+
 def test_a_user_who_sees_nothing_reads_nothing(world: World, stored: CountingHistory) -> None:
     assert seen_by(Identity("nobody", Authentication.TOKEN), world, stored, HistoryRange(page_rows=1)) == {}
     assert stored.drawn == 0

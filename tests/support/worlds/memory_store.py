@@ -105,7 +105,8 @@ class MemoryStore:
             return {(row.database_name, row.table_name) for row in rows[kind]}
 
     def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
-        rows = [row for row in self.rounds(limit=ALL_ROWS) if _is_selected(row, row.pending_time, history_range)]
+        rounds = [row for row in self.rounds(limit=ALL_ROWS) if row.missed_by_ms or not history_range.is_missed]
+        rows = [row for row in rounds if _is_selected(row, row.pending_time, history_range)]
         return iter(sorted(rows, key=lambda row: (row.pending_time, row.round_id), reverse=True))
 
     def read_commits(self, history_range: HistoryRange) -> Iterator[LakeCommitRecord]:

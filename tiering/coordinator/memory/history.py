@@ -44,6 +44,8 @@ class HistoryRange:
     """Required values of other text fields of the record, for example its state."""
     paths: frozenset[TablePathOrNone] | None = None
     """The tables whose rows are read; None for all."""
+    is_missed: bool = False
+    """Only for rounds: whether only those that missed their deadline are read."""
     by_time: bool = True
     """True: the newest first by their time, which differs from the order of writing if the clock was set back. False, only for events: the
     last written first."""

@@ -57,8 +57,11 @@ class LiveHistory:
         """Returns the range without tables that the reader may not see, so that the store does not read their rows, however many."""
         if self._access.is_unrestricted:
             return history_range
-        if history_range.database_name is not None and history_range.table_name is not None:
-            paths: Collection[TablePathOrNone] = [(history_range.database_name, history_range.table_name)]
+        paths: Collection[TablePathOrNone]
+        if history_range.paths is not None:
+            paths = history_range.paths
+        elif history_range.database_name is not None and history_range.table_name is not None:
+            paths = [(history_range.database_name, history_range.table_name)]
         else:
             paths = self._stored.paths_of(kind)
         visible = self._visible_paths(paths)

@@ -1,0 +1,144 @@
+"""Charts: their points, their pictures for readers without scripts, and what they leave out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from support.services.guarded_service import GuardedService
+from support.worlds.memory_coordinator import NOON
+from sys_tables.catalog_client import SystemCatalog
+from sys_tables.console.charts.activity import CELLS, MAX_MISSES, TIERERS, commits_query, hours_before, misses_query, strips, throughput
+from sys_tables.console.charts.time_chart import HEIGHT, WIDTH, Line, Segment, TimeChart, segments, sums_over_time
+from sys_tables.console.query import Query
+from sys_tables.console.reader import Reader
+from sys_tables.registry import default_registry
+from sys_tables.server.messages import scan_request_from_pb
+from tiering.access.client_access import TOKEN_FILE, ClientAccess
+from tiering.cli.sql.service_engine import ServiceDuckDbEngine
+
+MINUTE = timedelta(minutes=1)
+HERE = {"database_name": "d", "table_name": "t"}
+
+
+def status(deadline: datetime | None = None) -> dict[str, Any]:
+    return HERE | {"freshness_deadline": deadline}
+
+
+def miss(deadline: datetime, minutes: float) -> dict[str, Any]:
+    return HERE | {"pending_time": deadline, "deadline": deadline, "missed_by_ms": int(minutes * 60_000)}
+
+
+def test_a_picture_has_the_points_of_its_chart() -> None:
+    chart = TimeChart("a chart", "ms", [NOON, NOON + MINUTE, NOON + 2 * MINUTE], [Line("lag", [0, 30_000, 60_000], "value")])
+    assert chart.points(chart.lines[0]) == f"0.0,{HEIGHT}.0 {WIDTH / 2},{HEIGHT / 2} {WIDTH}.0,0.0"
+    assert chart.highest_text == "1 min"
+    data = json.loads(chart.data)
+    assert [time - data["times"][0] for time in data["times"]] == [0, 60, 120]
+    assert data["lines"] == [{"name": "lag", "style": "value", "values": [0, 30_000, 60_000]}]
+
+
+def test_a_chart_of_one_time_without_values_can_be_drawn() -> None:
+    chart = TimeChart("a chart", "rows", [NOON], [Line("rows", [0], "value")], has_bars=True)
+    assert (chart.points(chart.lines[0]), chart.bars(chart.lines[0]), chart.highest_text) == (f"0.0,{HEIGHT}.0", [], "1 rows")
+
+
+def test_equal_neighbours_of_a_strip_are_one_part() -> None:
+    assert segments(["a", "a", "b", "a"]) == [Segment(0, 2, "a"), Segment(2, 1, "b"), Segment(3, 1, "a")]
+
+
+def test_rows_are_summed_in_equal_parts_of_a_time() -> None:
+    rows = [{"at": NOON + second * timedelta(seconds=1), "records": 10} for second in (0, 14, 15, 59, 60)]
+    assert sums_over_time(rows, "at", "records", NOON, NOON + MINUTE, 4) == [20, 10, 0, 20]
+
+
+def test_throughput_begins_at_the_oldest_commit_and_counts_each_row() -> None:
+    commits = [{"prepared_at": NOON - minutes * MINUTE, "records": 100 * minutes} for minutes in (0, 30, 60)]
+    chart = throughput(commits, NOON)
+    assert (chart.at[0], sum(chart.lines[0].values)) == (NOON - 60 * MINUTE, 9_000)
+    assert chart.label == "3 commits added 9,000 rows to the lake in the last 1 h"
+
+
+@pytest.mark.parametrize(
+    ("deadline", "misses", "styles", "label"),
+    [
+        (None, [], {"kept": CELLS}, "kept for 6 h"),
+        (None, [miss(NOON - 60 * MINUTE, 2)], {"kept": CELLS - 1, "partly": 1}, "broken for 2 min of the last 6 h"),
+        (None, [miss(NOON - 60 * MINUTE, 15)], {"kept": CELLS - 2, "broken": 2}, "broken for 15 min of the last 6 h"),
+        (NOON - 40 * MINUTE, [], {"kept": CELLS - 4, "broken": 4}, "broken for 40 min of the last 6 h"),
+        (NOON + MINUTE, [], {"kept": CELLS}, "kept for 6 h"),
+        (None, [miss(NOON - 600 * MINUTE, 100)], {"kept": CELLS}, "kept for 6 h"),
+        (
+            None,
+            [miss(NOON - 120 * MINUTE, 0.001)] * MAX_MISSES,
+            {"unknown": 24, "partly": 1, "kept": 11},
+            "broken for 30 s of the last 6 h",
+        ),
+    ],
+)
+def test_a_strip_shows_broken_promises_of_the_past_and_of_now(
+    deadline: datetime | None, misses: list[dict[str, Any]], styles: dict[str, int], label: str
+) -> None:
+    strip = strips([status(deadline)], misses, NOON)["d", "t"]
+    cells: dict[str, int] = {}
+    for part in strip.segments:
+        cells[part.style] = cells.get(part.style, 0) + part.cells
+    assert (cells, strip.label) == (styles, label)
+
+
+def test_the_service_reads_for_strips_only_rounds_of_the_listed_tables_that_missed_their_promise() -> None:
+    """Without these bounds it would read all rounds of the last hours, which are many with 10,000 tables."""
+    table = default_registry().table("tiering_rounds")
+    ranges: list[Any] = []
+
+    class History:
+        def read_rounds(self, history_range: Any) -> list[Any]:
+            ranges.append(history_range)
+            return []
+
+    class View:
+        history = History()
+
+    scan = scan_request_from_pb(misses_query([("a", "x"), ("b", "y")], NOON).request(), ())
+    assert list(table.rows(View(), scan)) == []  # type: ignore[arg-type, call-overload]
+    assert [(wanted.paths, wanted.is_missed, wanted.since) for wanted in ranges] == [(frozenset({("a", "x"), ("b", "y")}), True, NOON)]
+
+
+def test_the_sql_of_the_overviews_panels_can_be_run(
+    service: GuardedService, access: Callable[[str], ClientAccess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    olga = access("olga")
+    monkeypatch.setenv(TOKEN_FILE, str(olga.token_file))
+    queries: list[Query] = [
+        TIERERS,
+        commits_query(hours_before(NOON)),
+        misses_query([("hr", "people"), ("hr", "layoffs")], hours_before(NOON)),
+    ]
+    engine = ServiceDuckDbEngine(service.running.uri)
+    with SystemCatalog(service.running.uri, access=olga) as catalog:
+        reader = Reader(catalog, default_registry())
+        assert [len(reader.rows(query)) for query in queries] == [len(engine.execute(query.sql()).rows) for query in queries]
+    engine.close()
+
+
+def test_the_overview_shows_its_charts_to_who_may_see_them_and_says_what_is_missing_to_others(
+    signed_in: Callable[[str], TestClient],
+) -> None:
+    olga, ana = signed_in("olga").get("/").text, signed_in("ana").get("/").text
+    assert "No commit reached the lake in the last 6 hours." in olga
+    assert "No tierer is connected" in olga
+    assert "ana lacks OPERATE on the service" in ana
+    assert ('aria-label="kept for 6 h"' in olga, "SQL of the last 6 h" in olga) == (True, True)
+    assert "Throughput" not in signed_in("olga").get("/?q=people").text
+
+
+def test_no_page_has_inline_styles_or_scripts() -> None:
+    templates = Path(__file__).parents[3] / "sys_tables" / "console" / "templates"
+    texts = {file.name: file.read_text() for file in templates.iterdir()}
+    assert [name for name, text in texts.items() if " style=" in text or "<style" in text or "<script>" in text or " onclick" in text] == []
