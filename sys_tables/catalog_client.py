@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.access.client_access import ClientAccess
-from tiering.errors import InvalidAnswer, InvalidData, LakewardError, UnsupportedType
-from tiering.model.names import CATALOG, SYSTEM_DATABASE
-from tiering.rpc.v1 import common_pb2
-from tiering.rpc.v1.common_pb2 import Literal, PbError
+from tiering.client.system_tables import collected, decoded, read_request
+from tiering.errors import LakewardError
+from tiering.model.names import CATALOG
+from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.wire.channel import Connection
@@ -33,10 +33,6 @@ OBSERVED_TIME_KEY = "observed_time"
 """Key in the metadata of a schema. A copy from `sys_tables.query.reading`, whose imports take longer than a whole command."""
 READ_SECONDS = 30.0
 READ_ALL_SECONDS = 300.0
-MAX_BYTES = 256 << 20
-"""Largest size of one system table in an answer: some hundred bytes per row. The service may be broken, or may be another program."""
-MAX_ROWS = 1_000_000
-"""Most rows of one system table: about ten for each table of the largest supported service."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +65,8 @@ class SystemCatalog:
     def read(
         self, table: str, columns: Sequence[str] = (), *, newest_by: str | None = None, limit: int | None = None, **equal: str | None
     ) -> list[dict[str, Any]]:
-        """Returns rows of `sys.<table>` with the named columns, or with all columns.
-
-        `equal` filters by equality of text columns; None does not filter. `newest_by` sorts by this column, largest value first. `limit`
-        is the largest number of rows.
-        """
-        filters = [
-            common_pb2.Filter(column=name, operator=common_pb2.Filter.EQUAL, values=[Literal(text=value)])
-            for name, value in sorted(equal.items())
-            if value is not None
-        ]
-        order = [] if newest_by is None else [pb.Order(column=newest_by, descending=True)]
-        return self.rows(
-            pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters, order=order, limit=limit)
-        )
+        """Returns the rows of `read_request`."""
+        return self.rows(read_request(table, columns, newest_by, limit, equal))
 
     def rows(self, request: pb.ReadTableRequest) -> list[dict[str, Any]]:
         """Returns the rows of any read."""
@@ -161,25 +145,3 @@ def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: lis
             failures.append(message.error)
             return
         yield message
-
-
-def collected(pieces: Iterable[bytes]) -> bytes:
-    """Returns the joined pieces of a stream. Raises InvalidAnswer for a stream that is too long."""
-    parts: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        if size > MAX_BYTES:
-            raise InvalidAnswer(f"the service's answer has more than {MAX_BYTES} bytes", hint="Ask for fewer rows or columns.")
-        parts.append(piece)
-    return b"".join(parts)
-
-
-def decoded(stream: bytes) -> pa.Table:
-    """Returns the rows of an Arrow stream. Raises InvalidAnswer for another format, or for more rows than a system table can have."""
-    from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows  # imported late: the import takes longer than a call of describe()
-
-    try:
-        return read_rows(stream, ArrowLimits(MAX_ROWS, null_columns=True))
-    except (InvalidData, UnsupportedType) as error:
-        raise InvalidAnswer(f"the service's answer cannot be read: {error.message}") from error

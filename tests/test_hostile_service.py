@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from support.services.hostile import TABLE, HostileCatalog, answers, hostile_service, stream_of
-from sys_tables import catalog_client
 from sys_tables.catalog_client import SystemCatalog
-from tiering.client import LakewardClient
+from tiering.client import LakewardClient, system_tables
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.errors import InvalidAnswer, LakewardError
 from tiering.model.splits import TieringLogSplit
@@ -41,8 +40,8 @@ def test_an_answer_that_is_no_table_is_an_error_of_the_tree(answer: str, service
 
 @pytest.mark.parametrize("answer", ["bytes without end", "too many bytes", "too many rows"])
 def test_an_answer_has_bounds(answer: str, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_client, "MAX_BYTES", 2 << 20)
-    monkeypatch.setattr(catalog_client, "MAX_ROWS", 1_000)
+    monkeypatch.setattr(system_tables, "MAX_BYTES", 2 << 20)
+    monkeypatch.setattr(system_tables, "MAX_ROWS", 1_000)
     uri, catalog = service
     catalog.answer = answer
     with SystemCatalog(uri) as client, pytest.raises(InvalidAnswer, match="more than"):
@@ -70,10 +69,10 @@ def test_trailers_of_any_kind_are_an_error_of_the_tree(answer: str, service: Ser
 def test_a_column_that_no_system_table_has_is_refused_before_it_is_made(column: pa.Array) -> None:
     stream = stream_of(pa.RecordBatch.from_arrays([column], names=["c"]))
     if pa.types.is_duration(column.type):
-        assert catalog_client.decoded(stream).num_rows == 1
+        assert system_tables.decoded(stream).num_rows == 1
         return
     with pytest.raises(InvalidAnswer):
-        catalog_client.decoded(stream)
+        system_tables.decoded(stream)
 
 
 def test_what_system_tables_have_is_decoded_as_it_is() -> None:
@@ -86,8 +85,8 @@ def test_what_system_tables_have_is_decoded_as_it_is() -> None:
         "nulls": pa.nulls(3),
     }
     batch = pa.RecordBatch.from_pydict(columns)
-    assert catalog_client.decoded(stream_of(batch)).equals(pa.Table.from_batches([batch]))
-    assert catalog_client.decoded(stream_of(batch.slice(0, 0))).num_rows == 0
+    assert system_tables.decoded(stream_of(batch)).equals(pa.Table.from_batches([batch]))
+    assert system_tables.decoded(stream_of(batch.slice(0, 0))).num_rows == 0
 
 
 def table() -> TableInfo:

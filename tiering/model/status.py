@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tiering.html.rows import HtmlFields
 from tiering.model.declare import INT, column
 from tiering.model.states import LASTING
 
@@ -15,7 +16,7 @@ _STATES = f"{', '.join(LASTING[:-1])} or {LASTING[-1]}"
 
 
 @dataclass(frozen=True)
-class TableStatus:
+class TableStatus(HtmlFields):
     """The state of one lake table at `observed_time`. None = unknown, or no such value, as the column's comment says."""
 
     database_name: str = column("Database of the table.")

@@ -17,6 +17,7 @@ from google.protobuf import message_factory
 
 from support.services.method_names import FILES
 from tiering.access.acting_for import USER_HEADER
+from tiering.access.client_access import ClientAccess
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.processes.coordinator import RunningCoordinator, running_coordinator
 from tiering.cli.terminal.access_options import AccessOptions, Auth, GrantOptions
@@ -61,6 +62,12 @@ class GuardedService:
                 return list(channel.unary_stream(method, serialize, take)(request, metadata=metadata, timeout=SECONDS))
             except grpc.RpcError as error:
                 raise error_from_rpc(error, self.running.uri) from None
+
+    def access(self, role: str, folder: Path) -> ClientAccess:
+        """The access of a client with the role's token, which it reads from a file in the folder."""
+        token = folder / f"{role}.token"
+        token.write_text(self.tokens[role])
+        return ClientAccess(token_file=token)
 
     def ensure_table(self, path: TablePath) -> TableInfo:
         """The table, made if need be."""

@@ -37,12 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService
 
 @pytest.fixture
 def access(service: GuardedService, tmp_path: Path) -> Callable[[str], ClientAccess]:
-    def of_user(user: str) -> ClientAccess:
-        token = tmp_path / f"{user}.token"
-        token.write_text(service.tokens[user])
-        return ClientAccess(token_file=token)
-
-    return of_user
+    return lambda user: service.access(user, tmp_path)
 
 
 @pytest.fixture
