@@ -16,7 +16,7 @@ from support.stages.make_test import JOURNEYS, LEFT_TO_TEST_ALL, UNIT, is_below,
 
 FOLDERS_OF_TEST_ALL = {"behaviours", "cli", "conformance", "faults", "integration", "packaging", "redaction", "validate"}
 """Folders without a test of `make test` but for its journeys."""
-FILES_OF_TEST_ALL = {"test_bench_aging.py", "test_client_imports.py", "test_hostile_service.py", "test_house.py"}
+FILES_OF_TEST_ALL = {"test_bench_aging.py", "test_hostile_service.py", "test_house.py"}
 
 
 def test_each_folder_of_tests_belongs_to_make_test_or_is_left_to_test_all() -> None:

@@ -24,6 +24,7 @@ JOURNEYS: Mapping[str, tuple[str, ...]] = {
 """Files and tests by what they show. Each starts processes, as a user does."""
 UNIT = (
     "tests/access",
+    "tests/client",
     "tests/cluster",
     "tests/coordinator",
     "tests/files",
@@ -41,11 +42,11 @@ UNIT = (
     "tests/wire",
     "tests/test_bench_figures.py",
     "tests/test_bench_lag.py",
-    "tests/test_client.py",
     "tests/test_docs.py",
     "tests/test_durations.py",
     "tests/test_language.py",
     "tests/test_name_matching.py",
+    "tests/test_round_history.py",
     "tests/test_throttle.py",
     "tests/test_stages.py",
 )
@@ -55,6 +56,8 @@ LEFT_TO_TEST_ALL = (
     "tests/access/test_every_call_as_each_role.py",
     "tests/access/test_random_policies.py",
     "tests/access/test_rights_taken_away.py",
+    "tests/client/test_imports.py",
+    "tests/client/test_pictures.py",
     "tests/cluster/embedded/kv/test_kv_values.py::test_a_map_with_a_key_twice_is_refused_and_the_table_goes_on",
     "tests/cluster/embedded/kv/test_kv_values.py::test_any_value_is_held_as_it_is_or_refused_before_it_is_logged",
     "tests/cluster/embedded/kv/test_primary_key_stories.py",
