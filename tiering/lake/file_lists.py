@@ -125,24 +125,6 @@ class ReadableLake(Protocol):
 
 
 @dataclass(frozen=True)
-class ReaderCount:
-    """The number of rows that a reader of lake tables counted. `rows` None: it could not, for the reason in `note`."""
-
-    reader: str
-    version: str
-    rows: int | None
-    note: str = ""
-
-
-@runtime_checkable
-class CountingLake(Protocol):
-    """A lake whose rows its format's own Python library can count."""
-
-    def count_rows(self, view: LakeView, snapshot_id: int) -> ReaderCount:
-        """Returns what the library counts in a snapshot by reading the rows. Raises LakeUnavailable."""
-
-
-@dataclass(frozen=True)
 class SourceFields:
     """The columns of a source table, then the system columns of its lake table, with the field ids of the lake table.
 

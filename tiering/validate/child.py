@@ -29,6 +29,7 @@ from tiering.model.names import table_path
 from tiering.model.tables import TablePath
 from tiering.procedures.validate_table import CheckResult
 from tiering.rpc.v1.common_pb2 import PbError
+from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 from tiering.wire.errors import error_from_pb, error_to_pb
 
@@ -60,10 +61,14 @@ class ClusterValidation:
         return [CheckResult.from_plain(message) for message in self._answers(path, request, started)]
 
     def prove(
-        self, path: TablePath, snapshot_id: int | None = None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
+        self,
+        path: TablePath,
+        snapshot_id: int | None = None,
+        started: Callable[[subprocess.Popen[str]], None] = lambda _: None,
+        spark: SparkReader = NOT_ASKED,
     ) -> dict[str, Any]:
-        """Returns the content of a proof (`tiering.validate.archive.document`). Raises as `run` does."""
-        request = {"table": vars(path), "level": Level.ROWS.value, "snapshot_id": snapshot_id, "proves": True}
+        """Returns the content of a proof (`tiering.validate.archive.document`). Raises as `run` does. `spark` counts the rows, too."""
+        request = {"table": vars(path), "level": Level.ROWS.value, "snapshot_id": snapshot_id, "proves": True, "spark": vars(spark)}
         [document] = self._answers(path, request, started)
         return document
 
@@ -144,7 +149,7 @@ def _answers(
         return [result.to_plain() for result in validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=limit)]
     from tiering.validate.archive.document import ProofWitness
 
-    witness = ProofWitness(validation.cluster_kind)
+    witness = ProofWitness(validation.cluster_kind, spark=SparkReader(**request["spark"]))
     results = validate(cluster, lake, path, level, request["snapshot_id"], memory_limit=limit, witness=witness)
     return [witness.document(results)]
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -25,12 +26,15 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TableInfo
 from tiering.validate.archive.sealing import TableProver
+from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
 from tiering.validate.child import ClusterValidation
 
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 
-def served(world: LakeWorld, prover: Prover, folder: Path, scenario: Scenario) -> list[Any]:
+def served(
+    world: LakeWorld, prover: Prover, folder: Path, scenario: Scenario, spark: Callable[[], SparkReader] = lambda: NOT_ASKED
+) -> list[Any]:
     """Runs a scenario with a client of a service that proves tables, and returns the service's history of validations."""
     store, validation = MemoryStore(), ClusterValidation(EMBEDDED, folder / "cluster", "iceberg", world.lake_properties)
     coordinator = Coordinator(
@@ -38,7 +42,7 @@ def served(world: LakeWorld, prover: Prover, folder: Path, scenario: Scenario) -
         world.storage,
         lambda _: world.lake,
         clock=world.clock,
-        prover=TableProver(validation, folder / "proof-key.pem"),
+        prover=TableProver(validation, folder / "proof-key.pem", spark),
     )
 
     async def run() -> None:
@@ -72,6 +76,17 @@ def test_the_answer_has_the_archive_and_what_it_says(world: LakeWorld, prover: P
     assert {(result.level, result.ok) for result in history} == {("rows", True)}
 
 
+@pytest.mark.parametrize(("options", "note"), [((), "not installed: no Java\n"), (("--no-spark",), "not asked\n")])
+def test_spark_is_asked_unless_the_caller_says_otherwise(
+    world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path, options: tuple[str, ...], note: str
+) -> None:
+    async def scenario(client: Any) -> None:
+        done = await prove(client, "--out", str(tmp_path / "orders.zip"), *options)
+        assert f"not counted by Spark: {note}" in done.stderr
+
+    served(world, prover, tmp_path, scenario, lambda: SparkReader("", {}, "not installed: no Java"))
+
+
 def test_tables_that_cannot_be_proved(world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path) -> None:
     world.table("new")
 
@@ -102,6 +117,8 @@ def test_the_command_writes_the_archive(world: LakeWorld, prover: Prover, table:
             ("1", "equal", 30, 30),
         ]
         assert f"sales.orders is equal. To check it again: python verify.py {file}" in done.stderr
+        assert re.search(r"rows counted by DuckDB \S+: 60, pyiceberg \S+: 60, polars \S+: 60\n", done.stderr)
+        assert "not counted by Spark: not asked\n" in done.stderr
         assert prover.verified(file.read_bytes())[0] == 0
         written = file.read_bytes()
         again = await prove(client, "--out", str(file))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -26,6 +27,7 @@ def prove(
     snapshot: Annotated[
         int | None, typer.Option(metavar="ID", help="Id of the lake snapshot. Default: the newest snapshot.", show_default=False)
     ] = None,
+    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Whether Spark counts the rows, too.")] = True,
     uri: UriOption = DEFAULT_URI,
     force: ForceOption = False,
     output: FormatOption = OutputFormat.TABLE,
@@ -42,23 +44,24 @@ def prove(
     documents: list[verify.Document] = []
 
     def write(sink: IO[bytes]) -> None:
-        archive = _archive(uri, str(path), snapshot)
+        archive = _archive(uri, {"table": str(path), "snapshot_id": snapshot, **({} if spark else {"spark": False})})
         documents.append(_document(archive))
         sink.write(archive)
 
     write_new_file(out, write, force=force)
     [document] = documents
     print_rows(_rows(document), output, COLUMNS, {"verdict": _colour})
-    message_console().print(printable(f"{out}: {path} is {document['verdict']}. To check it again: python verify.py {out}"), soft_wrap=True)
+    for line in _messages(document, out):
+        message_console().print(printable(line), soft_wrap=True)
     if document["verdict"] == verify.DIFFERS:
         raise typer.Exit(1)
 
 
-def _archive(uri: str, table: str, snapshot: int | None) -> bytes:
+def _archive(uri: str, arguments: Mapping[str, Any]) -> bytes:
     from sys_tables.catalog_client import SystemCatalog
 
-    with SystemCatalog(uri) as catalog, message_console().status(f"proving {table} ...") as status:
-        rows = catalog.call("prove_table", on_progress=lambda line: status.update(printable(line)), table=table, snapshot_id=snapshot)
+    with SystemCatalog(uri) as catalog, message_console().status(f"proving {arguments['table']} ...") as status:
+        rows = catalog.call("prove_table", on_progress=lambda line: status.update(printable(line)), **arguments)
     try:
         [row] = rows
         return base64.b64decode(row["archive"], validate=True)
@@ -91,6 +94,19 @@ def _rows(document: verify.Document) -> list[dict[str, Any]]:
         }
         for scope in scopes
     ]
+
+
+def _messages(document: verify.Document, out: Path) -> Iterator[str]:
+    """Yields what readers counted, and the verdict on the table."""
+    counts = [f"{reader['reader']} {reader['version']}: {reader['rows']}" for reader in document["readers"] if reader["rows"] is not None]
+    if counts:
+        yield f"rows counted by {', '.join(counts)}"
+    for reader in document["readers"]:
+        if reader["rows"] is None:
+            yield f"not counted by {reader['reader']}: {reader['note']}"
+    reason = verify.reason_of(document)
+    table, because = document["table"]["path"], "" if reason is None else f" ({reason})"
+    yield f"{out}: {table} is {document['verdict']}{because}. To check it again: python verify.py {out}"
 
 
 def _colour(verdict: Any) -> str:

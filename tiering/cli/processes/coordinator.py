@@ -22,6 +22,7 @@ from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cli.processes.monitoring import check_host, monitoring
 from tiering.cli.processes.service_access import open_access, open_grants
 from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
+from tiering.cli.spark.lake_reader import spark_reader
 from tiering.cli.terminal.access_options import Auth
 from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_folder, cluster_kind
@@ -200,7 +201,7 @@ def _open(
         lake_of,
         options,
         validator=lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started),
-        prover=TableProver(validation, folder.key_file),
+        prover=TableProver(validation, folder.key_file, lambda: spark_reader(lake_properties)),
         grants=grants,
         audit=audit,
     )

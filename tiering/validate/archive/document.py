@@ -26,6 +26,7 @@ from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUM
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.readers import reader_counts
+from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
 from tiering.validate.clean_footers import SET_COLUMN, footer_entries
 from tiering.validate.clean_ledger import markers_of
 from tiering.validate.engine import IN_BUCKET, Engine, Scope, place_parameters
@@ -45,9 +46,10 @@ Sums = Mapping[str, Any]
 class ProofWitness:
     """Collects the content of a proof during a validation at the level rows (`tiering.validate.run.Witness`)."""
 
-    def __init__(self, cluster_kind: str, clock: Clock | None = None) -> None:
+    def __init__(self, cluster_kind: str, clock: Clock | None = None, spark: SparkReader = NOT_ASKED) -> None:
         self._cluster_kind = cluster_kind
         self._clock = clock or SystemClock()
+        self._spark = spark
         self._subject: Subject | None = None
         self._contents: dict[str, Any] = {}
 
@@ -58,7 +60,7 @@ class ProofWitness:
     def read(self, engine: Engine) -> None:
         """Reads the contents of both sides."""
         assert self._subject is not None
-        self._contents = _contents(self._lake, engine, self._subject)
+        self._contents = _contents(self._lake, engine, self._subject, self._spark)
 
     def document(self, results: Sequence[CheckResult]) -> dict[str, Any]:
         """Returns the proof, after the validation ended with these results."""
@@ -168,7 +170,7 @@ def _bucket(bucket_range: BucketRange, subject: Subject, contents: Mapping[str, 
     }
 
 
-def _contents(lake: Lake, engine: Engine, subject: Subject) -> dict[str, Any]:
+def _contents(lake: Lake, engine: Engine, subject: Subject, spark: SparkReader) -> dict[str, Any]:
     """Returns files, totals, scopes, statements and readers, and `logs`: the log's part of each bucket."""
     files = subject.files.all_files
     tokens = {file.path: f"{verify.TOKEN}{number}" for number, file in enumerate(files)}
@@ -190,7 +192,7 @@ def _contents(lake: Lake, engine: Engine, subject: Subject) -> dict[str, Any]:
         }
         if files
         else None,
-        "readers": reader_counts(lake, subject, stored_rows),
+        "readers": reader_counts(lake, subject, stored_rows, spark),
         "logs": {name: {key: value for key, value in log.items() if key != "rows_at_the_end"} for name, log in logs.items()},
     }
 

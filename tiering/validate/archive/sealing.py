@@ -16,6 +16,7 @@ from tiering.procedures.prove_table import ProveTable, ProveTableResult
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.signing_key import SigningKey, read_key
+from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
 from tiering.validate.child import ClusterValidation
 
 
@@ -25,6 +26,7 @@ class TableProver:
 
     validation: ClusterValidation
     key_file: Path
+    spark: Callable[[], SparkReader] = lambda: NOT_ASKED
 
     @property
     def fingerprint(self) -> str | None:
@@ -38,7 +40,8 @@ class TableProver:
         self, request: ProveTable, started: Callable[[subprocess.Popen[str]], None]
     ) -> tuple[Sequence[CheckResult], ProveTableResult]:
         """Returns the checks and the signed proof. Raises the errors of the validation, SetupError for a key that cannot be used."""
-        return proof_of(self.validation.prove(request.path, request.snapshot_id, started), read_key(self.key_file))
+        spark = self.spark() if request.spark else NOT_ASKED
+        return proof_of(self.validation.prove(request.path, request.snapshot_id, started, spark), read_key(self.key_file))
 
 
 def proof_of(document: Mapping[str, Any], key: SigningKey) -> tuple[Sequence[CheckResult], ProveTableResult]:

@@ -44,7 +44,6 @@ MODULUS = 1 << 64
 LARGEST_BYTES = 128 << 20
 """Largest archive. An answer of the service has it as text, a third longer, and its clients refuse answers above 256 MiB."""
 NOTE = "note"
-"""Name of a printed line that is no check."""
 
 Document = Mapping[str, Any]
 
@@ -326,7 +325,7 @@ def check_files(document: Document, paths: Sequence[str]) -> str:
         raise ProofError(f"the snapshot has the file {twice[0]} twice")
     for file, path in zip(document["files"], paths, strict=True):
         if not os.path.isfile(path):
-            raise ProofError(f"the file {path} is not there")
+            raise ProofError(f"the file {path} is not there: --files DIR names a folder with a copy of the lake's files")
         with open(path, "rb") as content:
             if os.path.getsize(path) != file["bytes"] or hashlib.file_digest(content, "sha256").hexdigest() != file["sha256"]:
                 raise ProofError(f"the file {path} was changed since the proof was made")
@@ -441,7 +440,7 @@ def checked(source: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, 
     """Yields the name of each check, and what it checked. Raises ProofError, OSError, ImportError."""
     members = read_members(source)
     document, fingerprint = check_members(members)
-    if arguments.fingerprint not in (None, fingerprint):
+    if arguments.fingerprint not in (None, fingerprint, fingerprint.removeprefix("SHA256:")):
         raise ProofError(f"the key {fingerprint} signed the archive, and not {arguments.fingerprint}")
     with parsed(DOCUMENT):
         table = document["table"]["path"]
@@ -455,7 +454,9 @@ def checked(source: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, 
         for reader in document["readers"]:
             name = " ".join(filter(None, (reader["reader"], reader["version"])))
             yield (NOTE, f"{name}: {reader['note']}") if reader["rows"] is None else ("reader", f"{name}: {reader['rows']}")
-        if not arguments.archive_only:
+        if arguments.archive_only:
+            yield NOTE, "the lake's files were not read"
+        else:
             paths = paths_of(document, arguments.files)
             yield "files", check_files(document, paths)
             yield from check_rows(document, paths)
