@@ -72,6 +72,8 @@ def test_fluss_decides_what_a_table_can_be(fresh_spark: SparkSession, writer: Fl
         f"CREATE TABLE fluss.{database}.u (id INT) TBLPROPERTIES ('table.log.tttl' = '1 d')": "did you mean table.log.ttl?",
         f"CREATE TABLE fluss.{database}.u (id INT COMMENT 'x')": "has a comment, which Fluss's client for Python cannot send",
         f"ALTER TABLE fluss.{database}.t SET TBLPROPERTIES ('table.log.ttl' = '1 d')": "Fluss cannot alter the option 'table.log.ttl'",
+        f"ALTER TABLE fluss.{database}.t ADD COLUMN x INT COMMENT 'x'": "the column 'x' has a comment",
+        f"ALTER TABLE fluss.{database}.t ADD COLUMN x STRUCT<y: INT COMMENT 'x'>": "the column 'y' has a comment",
         f"ALTER TABLE fluss.{database}.t DROP COLUMN name": "Fluss can only add columns",
         f"ALTER TABLE fluss.{database}.t RENAME COLUMN name TO label": "Fluss can only add columns",
         f"ALTER TABLE fluss.{database}.t ADD COLUMN x INT FIRST": "Fluss can only add columns",

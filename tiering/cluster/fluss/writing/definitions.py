@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import pyarrow as pa
+
 from tiering.cluster.fluss.table_options import check_option, is_of_fluss
 from tiering.cluster.fluss.writing.writer import FlussWriter
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
-from tiering.model.schema.changes import SchemaChange
+from tiering.model.schema.changes import AddColumn, SchemaChange
 from tiering.model.schema.field_ids import all_fields, comment
 from tiering.model.tables import TableInfo, TablePath
 
@@ -31,13 +33,7 @@ class FlussDefinitions:
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         self._writer.check_options(spec.properties)
-        for field in all_fields(spec.schema):
-            if comment(field) is not None:
-                raise InvalidArgument(
-                    f"the column {field.name!r} has a comment, which Fluss's client for Python cannot send",
-                    hint="Create the table without comments of columns, or with Fluss's own client.",
-                    column=field.name,
-                )
+        _check_no_comment(spec.schema)
         return self._writer.create_table(path, spec, ignore_if_exists)
 
     def drop_table(self, path: TablePath) -> None:
@@ -58,6 +54,7 @@ class FlussDefinitions:
             )
         for name, value in set_properties.items():
             check_option(name, value)
+        _check_no_comment(pa.schema([change.field for change in changes if isinstance(change, AddColumn)]))
         table = self._writer.alter_table(path, of_fluss, changes) if of_fluss or changes else None
         for name, value in set_properties.items():
             if name not in of_fluss:
@@ -69,3 +66,14 @@ class FlussDefinitions:
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         self._writer.drop_partition(path, partition_name)
+
+
+def _check_no_comment(columns: pa.Schema) -> None:
+    """Raises InvalidArgument for a column or a nested field with a comment."""
+    for field in all_fields(columns):
+        if comment(field) is not None:
+            raise InvalidArgument(
+                f"the column {field.name!r} has a comment, which Fluss's client for Python cannot send",
+                hint="Leave comments of columns out, or use Fluss's own client.",
+                column=field.name,
+            )

@@ -262,7 +262,11 @@ def _new_columns(table: TableInfo, changes: Sequence[SchemaChange]) -> list[pa.F
     new: list[pa.Field[Any]] = []
     added = [change.field for change in changes if isinstance(change, AddColumn) and not change.parent and change.position is None]
     if len(added) < len(changes):
-        raise InvalidArgument(f"Fluss can only add columns to {table.path}, behind the others", table_id=table.table_id)
+        raise InvalidArgument(
+            f"Fluss can only add columns to {table.path}, behind the others",
+            hint="Create another table with the other columns, and load it.",
+            table_id=table.table_id,
+        )
     for field in storable_schema(pa.schema(list(added))) if added else ():
         if field.name not in table.schema.names:
             if not field.nullable:
