@@ -282,6 +282,12 @@ class AdoptableRows(Protocol):
         SchemaDrift for an unreadable file and for one that a Lakeward round wrote.
         """
 
+    def unnamed_partitions(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """Returns the partition fields of the lake table that rounds would not keep, because no option of the source names them.
+
+        They have the form of entries of `table.datalake.partition`, which may name transforms that this option does not have. No I/O.
+        """
+
 
 @runtime_checkable
 class ColumnCheck(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, Transform
 
 from support.background import tick
 from support.lake_kinds.kinds import ICEBERG_CLEAN, PAIMON_CLEAN, LakeKind, in_lakes
@@ -28,6 +28,7 @@ from tiering.model.tables import TableInfo, TablePath
 from tiering.procedures.adopt_table import AdoptTable, AdoptTableResult
 from tiering.procedures.pause_tiering import PauseTiering
 from tiering.procedures.resume_tiering import ResumeTiering
+from tiering.procedures.set_table_option import SetTableOption
 from tiering.procedures.validate_table import ValidateTable
 
 OFFSETS = {"0": 10, "1": 10}
@@ -65,9 +66,10 @@ def pipeline(world: LakeWorld, name: str, *parts: pa.Table, spec: tuple[str, Tra
     """An earlier pipeline's lake table: a snapshot per part."""
     catalog = world.iceberg_catalog()
     catalog.create_namespace_if_not_exists(name.partition(".")[0])
-    table = catalog.create_table(name, parts[0].schema)
-    if spec is not None:
-        table.update_spec().add_field(*spec).commit()
+    with catalog.create_table_transaction(name, parts[0].schema) as creation:
+        if spec is not None:
+            creation.update_spec().add_field(*spec).commit()
+    table = catalog.load_table(name)
     for part in parts:
         table.append(part)
 
@@ -139,7 +141,8 @@ def test_rows_that_are_not_those_of_the_log_are_refused_with_both_numbers(world:
         ({"0": 10}, "bucket 1 is missing"),
         ({"0": 10, "1": 10, "7": 0}, "no bucket 7"),
         ({"0": 10, "1/1": 10}, "no bucket 1/1"),
-        ({"0": 10, "one": 10}, "invalid literal"),
+        ({"0": 10, "one": 10}, "'one' is not the name of a bucket"),
+        ({"0": 10, "1": -1}, "offset -1 is stated"),
     ],
 )
 def test_offsets_of_other_buckets_are_named(world: LakeWorld, offsets: Mapping[str, int], match: str) -> None:
@@ -234,6 +237,17 @@ def test_a_lake_table_of_another_name_is_renamed(world: LakeWorld) -> None:
     assert adopt(world, table, "legacy.events").outcome == "already_adopted"
     assert ids(world, table) == list(range(40))
     assert proved(world, table) == [True]
+
+
+def test_another_lake_table_than_the_adopted_one_is_refused(world: LakeWorld) -> None:
+    table = source(world)
+    for name in ("legacy.events", "legacy.other"):
+        pipeline(world, name, rows(*range(20)))
+    adopt(world, table, "legacy.events")
+    with pytest.raises(errors.CannotReconcile, match=r"no row of the lake table legacy\.other") as refusal:
+        adopt(world, table, "legacy.other")
+    assert "CALL sys.backfill_table" in refusal.value.hint
+    assert adopt(world, table, "legacy.events").outcome == "already_adopted"
 
 
 @pytest.mark.parametrize(
@@ -406,10 +420,23 @@ def test_partitions_are_compared_one_by_one_and_those_of_the_lake_alone_stay_unp
     assert ids(world, table) == [0, 1, 2, 3, 4, 9]
 
 
-def test_another_partition_spec_is_refused(world: LakeWorld) -> None:
-    table = source(world)
-    pipeline(world, "sales.orders", rows(*range(20)), spec=("id", BucketTransform(4), "by_id"))
-    assert "CREATE TABLE ... AS SELECT" in refused(world, table, "is partitioned by .*; its source table's buckets need")
+def test_partitions_that_rounds_would_not_keep_are_refused_with_the_option_that_keeps_them(world: LakeWorld) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us"))])
+    table = world.table("orders", schema=schema)
+    perform(world, PauseTiering(table.path, caller="ann"))
+    data = pa.table({"id": [1, 2], "ts": [datetime(2026, 1, 1), datetime(2026, 1, 2)]}, schema=schema)
+    LogWriter(world.storage, table.path, "ann").append(data)
+    pipeline(world, "sales.orders", data, spec=("ts", DayTransform(), "day_of_ts"))
+    hint = refused(world, table, r"is partitioned by day\(ts\), which is not the partition of sales\.orders", offsets={"0": 2})
+    assert "CALL sys.set_table_option('sales.orders', 'table.datalake.partition', 'day(ts)')" in hint
+    assert "CREATE TABLE ... AS SELECT" in hint
+    perform(world, SetTableOption(table.path, "table.datalake.partition", "day(ts)", caller="ann"))
+    assert adopt(world, table, offsets={"0": 2}).outcome == "adopted"
+    LogWriter(world.storage, table.path, "bob").append(data.slice(0, 1))
+    go_on(world, table)
+    assert [field.name for field in world.iceberg(table).spec().fields] == ["day_of_ts"]
+    assert proved(world, table) == [True]
+    assert ids(world, table) == [1, 1, 2]
 
 
 def test_a_primary_key_table_is_refused(world: LakeWorld) -> None:

@@ -31,12 +31,13 @@ from tiering.coordinator.lake_repair.adoption import (
 )
 from tiering.coordinator.lake_repair.decision import Decision, Inspection, partitions_of
 from tiering.coordinator.lake_repair.reconciler import LAKE_CATALOG, Reconciler, repair_hint
-from tiering.lake.base import LakeView
+from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import ReadableLake
 from tiering.lake.layouts import layout_of
 from tiering.lake.maintenance import AdoptableRows, DriftCheck, LakeMaintenance, LakeSurvey, PartitionRows, TableRename
 from tiering.lake.rules.empty_ranges import skipped_records
 from tiering.lake.rules.hints import rewrite_call
+from tiering.lake.table_options import PARTITION
 from tiering.model.names import parse_table_path
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 from tiering.procedures.adopt_table import AdoptTable, AdoptTableResult
@@ -75,6 +76,7 @@ class Adopter:
         inspection = self._reconciler.inspect(info)
         reconciliation.check_no_open_grant(inspection.record)
         if (row := self._landed(inspection)) is not None:
+            self._check_same(inspection, lake_path, row)
             return self._already(request, inspection, row)
         _check_kind(inspection)
         view = check_untiered(self._survey(inspection, lake_path), info.path)
@@ -114,6 +116,20 @@ class Adopter:
                 table_path=path,
             )
         return named
+
+    def _check_same(self, inspection: Inspection, lake_path: TablePath, row: LakeCommitRecord) -> None:
+        """Raises CannotReconcile if the named lake table is another one than the one that was adopted, which has the source's name now."""
+        path = inspection.info.path
+        if lake_path == path:
+            return
+        self._check_named(lake_path)
+        named = self._reconciler.decider.maintenance(inspection.record).survey(lake_path)
+        if named is not None and named.view.table_uuid != row.lake_table_uuid:
+            raise errors.CannotReconcile(
+                f"{path} adopted another lake table before, and no row of the lake table {lake_path}",
+                hint="CALL sys.backfill_table copies rows that are older than the log.",
+                table_path=path,
+            )
 
     def _check_named(self, lake_path: TablePath) -> None:
         """Checks that the caller may take the lake table of another name, and that no source table tiers to it."""
@@ -162,6 +178,7 @@ class Adopter:
                 hint="Copy its other columns with the lake's SQL into a new table (CREATE TABLE ... AS SELECT), and adopt that one.",
                 table_path=view.path,
             )
+        self._check_partitions(lake, inspection, view)
         if isinstance(lake, DriftCheck):
             try:
                 lake.check_fit(replace(inspection.info, path=view.path))
@@ -172,6 +189,20 @@ class Adopter:
             raise errors.CannotReconcile(
                 f"the lake's catalog cannot rename {view.path} to {inspection.info.path}",
                 hint=f"Copy its rows with the lake's SQL into a lake table {inspection.info.path}, then adopt that one.",
+                table_path=view.path,
+            )
+
+    def _check_partitions(self, lake: Lake, inspection: Inspection, view: LakeView) -> None:
+        """Raises CannotReconcile if rounds would not keep the partition fields of the lake table."""
+        named = replace(inspection.info, path=view.path)
+        fields = lake.unnamed_partitions(named, view) if isinstance(lake, AdoptableRows) else ()
+        if fields:
+            text = ", ".join(fields)
+            raise errors.CannotReconcile(
+                f"the lake table {view.path} is partitioned by {text}, which is not the partition of {inspection.info.path}; nothing was "
+                "adopted",
+                hint=f"First CALL sys.set_table_option('{inspection.info.path}', '{PARTITION.name}', '{text}'), then this CALL again. "
+                f"Or: {COPY_HINT}",
                 table_path=view.path,
             )
 

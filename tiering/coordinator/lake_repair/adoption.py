@@ -70,10 +70,7 @@ def check_untiered(survey: LakeSurvey, path: TablePath) -> LakeView:
 
 def stated_offsets(texts: Mapping[str, int], log: Log) -> dict[BucketKey, int]:
     """Returns the offset of every bucket. `texts` has the offsets by the names of their buckets, such as `3` or `17/3`."""
-    try:
-        offsets = {BucketKey.parse(text): offset for text, offset in texts.items()}
-    except ValueError as error:
-        raise InvalidArgument(f"offsets: {error}", hint="Buckets are '3', or '17/3' in the partition with the id 17.") from None
+    offsets = {_bucket(text): offset for text, offset in texts.items()}
     unknown = sorted(offsets.keys() - log.keys(), key=BucketKey.sort_key)
     if unknown:
         raise InvalidArgument(f"offsets: the table has no bucket {unknown[0]}", hint=f"It has {_names(log)}.")
@@ -83,6 +80,14 @@ def stated_offsets(texts: Mapping[str, int], log: Log) -> dict[BucketKey, int]:
             f"offsets: bucket {missing[0]} is missing, and its log has records", hint="State 0 for a bucket of which the lake has no row."
         )
     return {bucket: offsets.get(bucket, 0) for bucket in log}
+
+
+def _bucket(text: str) -> BucketKey:
+    try:
+        return BucketKey.parse(text)
+    except ValueError:
+        hint = "Buckets are '3', or '17/3' in the partition with the id 17."
+        raise InvalidArgument(f"offsets: {text[:60]!r} is not the name of a bucket", hint=hint) from None
 
 
 def offsets_at(
@@ -121,6 +126,8 @@ def check_in_log(offsets: Offsets, log: Log, path: TablePath) -> None:
             raise CannotReconcile(
                 f"bucket {bucket}: offset {offset} is stated, but the log of {path} ends at {bounds.log_end}", bucket=bucket
             )
+        if offset < 0:
+            raise InvalidArgument(f"bucket {bucket}: offset {offset} is stated, and offsets begin at 0")
         if offset < bounds.log_start:
             raise CannotReconcile(
                 f"bucket {bucket}: offset {offset} is stated, but the log of {path} begins at {bounds.log_start}: records {offset} to "

@@ -48,6 +48,7 @@ from tiering.lake.iceberg.schema.evolution import send_update
 from tiering.lake.iceberg.schema.following import check_drift
 from tiering.lake.iceberg.schema.layout import GC_ENABLED, TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import file_place
+from tiering.lake.iceberg.schema.spec import unnamed_entries
 from tiering.lake.iceberg.upkeep.planning import SmallLogFiles, plan_upkeep
 from tiering.lake.iceberg.writing.writer import TableState
 from tiering.lake.maintenance import ExpiryOutlook, LakeSurvey, StoredFile, UpkeepPlan, never
@@ -177,6 +178,10 @@ class IcebergLake:
     def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         update = check_drift(table, cast(Table, view.handle).metadata)
         return update.changes if update else ()
+
+    def unnamed_partitions(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """Returns the partition fields that rounds would remove (`AdoptableRows.unnamed_partitions`)."""
+        return unnamed_entries(table, cast(Table, view.handle).metadata)
 
     def ensure_table(self, table: TableInfo, *, may_create: bool = True) -> LakeView:
         """Creates the lake table if it does not exist and may be created. If two processes create it at once, both get the first one.

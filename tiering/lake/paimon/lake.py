@@ -143,6 +143,10 @@ class PaimonLake:
     def column_changes(self, table: TableInfo, view: LakeView) -> Sequence[str]:
         return check_drift(table, cast(LoadedTable, view.handle).schema).changes
 
+    def unnamed_partitions(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """Returns none: a table with other partitions than its source does not fit (`AdoptableRows.unnamed_partitions`)."""
+        return ()
+
     def check_fit(self, table: TableInfo) -> None:
         if (loaded := self._load(table.path)) is not None:
             check_drift(table, loaded.schema)

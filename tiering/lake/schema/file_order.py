@@ -31,6 +31,7 @@ _ENTRY = re.compile(
     rf"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>[0-9]+)\s*,\s*)?(?P<source>{_NAME})\s*\)|(?P<column>{_NAME}))\s*"
 )
 _SORTED = re.compile(rf"\s*(?P<column>{_NAME})(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*", re.IGNORECASE)
+_ICEBERG = re.compile(r"(?P<word>[a-z]+)(?:\[(?P<number>[0-9]+)\])?")
 _PLAIN = re.compile(r"[^\s,()`]+")
 
 
@@ -107,6 +108,14 @@ def parse_partition(text: str, name: str) -> tuple[PartitionEntry, ...]:
                     hint="Write at most one of years, months, days and hours of a column, and each other entry once.",
                 )
     return entries
+
+
+def entry_of(transform: str, column: str) -> PartitionEntry | None:
+    """Returns the entry with a transform in the form of Iceberg's metadata, such as `bucket[8]`; None for one that no entry can have."""
+    match = _ICEBERG.fullmatch(transform)
+    if match is None or match["word"] not in _WORDS:
+        return None
+    return PartitionEntry(_WORDS[match["word"]], column, None if match["number"] is None else int(match["number"]))
 
 
 def parse_sort(text: str, name: str) -> tuple[SortEntry, ...]:

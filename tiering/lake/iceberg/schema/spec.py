@@ -21,6 +21,7 @@ from tiering.lake.iceberg.schema.layout import (
     FIRST_SPEC,
     PARTITION_RECORD,
     TableLayout,
+    bucket_keys,
     layout_of_table,
     own_fields,
     partition_entries,
@@ -28,7 +29,7 @@ from tiering.lake.iceberg.schema.layout import (
     recorded_partition,
     transform_of,
 )
-from tiering.lake.schema.file_order import PartitionEntry, entries_text
+from tiering.lake.schema.file_order import PartitionEntry, entries_text, entry_of
 from tiering.model.tables import TableInfo
 
 
@@ -43,6 +44,21 @@ def check_own_fields(table: TableInfo, expected: TableLayout, metadata: TableMet
     own = own_fields(table, layout_of_table(metadata))
     if spec_text(metadata.schema(), metadata.spec().fields[:own]) != spec_text(expected.schema, expected.spec.fields[:own]):
         raise other_spec(table, expected, metadata)
+
+
+def unnamed_entries(table: TableInfo, metadata: TableMetadata) -> Sequence[str]:
+    """Returns the partition fields after Lakeward's own that the table's option does not name, in its form: `day(ts)`.
+
+    There is none if the option names exactly these fields, or if the first fields are not Lakeward's own.
+    """
+    layout, schema, fields = layout_of_table(metadata), metadata.schema(), metadata.spec().fields
+    columns = [schema.find_column_name(field.source_id) or field.name for field in fields]
+    own = own_fields(table, layout)
+    if columns[:own] != [*table.partition_keys, *bucket_keys(table)][:own]:
+        return ()
+    further = zip(fields[own:], columns[own:], strict=True)
+    texts = [str(entry_of(str(field.transform), column) or f"{field.transform}({column})") for field, column in further]
+    return () if texts == [str(entry) for entry in partition_entries(table, layout)] else texts
 
 
 def follow_spec(table: TableInfo, expected: TableLayout, metadata: TableMetadata, schema: Schema) -> SchemaUpdate | None:
