@@ -14,6 +14,7 @@ from starlette.templating import Jinja2Templates
 from sys_tables.console import cells
 from sys_tables.console.actions import prefilled
 from sys_tables.console.charts.activity import CELLS, HOURS
+from sys_tables.console.charts.table_charts import ROUND_PARTS
 from sys_tables.console.overview import PROMISES, SORTS, promise_of
 from sys_tables.console.signing_in import Session
 from sys_tables.console.views.declared import VIEWS
@@ -38,6 +39,7 @@ class Pages:
             "sorts": list(SORTS),
             "hours": HOURS,
             "cells": CELLS,
+            "round_parts": ROUND_PARTS,
             "form_of": self._form_of,
             "link_of": cells.link_of,
             "table_actions": [name for name, parameters in self._parameters.items() if "table" in parameters],

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sys_tables.console.charts.activity import NEWEST_ROUNDS
+from sys_tables.console.charts.table_charts import BucketCell, RoundBars, bucket_cells, lag_chart, round_bars
+from sys_tables.console.charts.time_chart import TimeChart
 from sys_tables.console.overview import STATUS_TABLE, promise_of
 from sys_tables.console.query import Query
 from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
 from sys_tables.declare.scan import Order
 from tiering.errors import UnknownTable
 from tiering.model.reading.conditions import Condition, Filter, Operator
+from tiering.model.status import TableStatus
+from tiering.round_history import WAIT_COLUMNS
 
 HISTORY_ROWS = 20
+LAG_ROUNDS = 100
+"""Rounds whose waits the chart of the lag shows."""
 MAX_BUCKETS = 200
 
 
@@ -25,6 +32,22 @@ class TablePage:
     query: Query
     promise: str
     panels: Sequence[FilledPanel]
+    lag: FilledPanel
+    """Rounds for the chart of the lag."""
+    lag_chart: TimeChart | None
+
+    @property
+    def rounds(self) -> RoundBars | None:
+        """Returns the picture above the panel of rounds."""
+        return round_bars(self._rows("tiering_rounds"))
+
+    @property
+    def buckets(self) -> Sequence[BucketCell]:
+        """Returns the grid above the panel of buckets."""
+        return bucket_cells(self._rows("tiering_buckets"))
+
+    def _rows(self, table: str) -> Sequence[Row]:
+        return next(filled.rows for filled in self.panels if filled.panel.query.table == table)
 
 
 def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage:
@@ -36,7 +59,17 @@ def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage
         raise UnknownTable(
             f"there is no lake table {database_name}.{table_name}", hint="The overview lists the lake tables that you may describe."
         )
-    return TablePage(rows[0], reader.headings(query), query, promise_of(rows[0]), [reader.filled(panel) for panel in panels(here)])
+    status = rows[0]
+    filled = [reader.filled(panel) for panel in panels(here)]
+    lag = reader.filled(lag_panel((*here, Filter("table_id", Operator.EQUAL, (status["table_id"],)))))
+    chart = lag_chart(lag.rows, TableStatus(**status))
+    return TablePage(status, reader.headings(query), query, promise_of(status), filled, lag, chart)
+
+
+def lag_panel(here: tuple[Condition, ...]) -> Panel:
+    """Returns the panel of the newest rounds for the chart of the lag."""
+    query = Query("tiering_rounds", WAIT_COLUMNS, here, NEWEST_ROUNDS, LAG_ROUNDS)
+    return Panel("Lag", query, "No round has brought rows to the lake yet.", "lag")
 
 
 def panels(here: tuple[Condition, ...]) -> list[Panel]:

@@ -168,3 +168,23 @@ def test_a_service_that_stops_and_returns_is_said_and_shown_again(page: Page, de
     deployment.start_coordinator(port=port)
     expect(page.get_by_role("status")).to_contain_text("Live values.", timeout=PATIENCE_MS)
     expect(page.get_by_role("link", name="sales.orders")).to_be_visible()
+
+
+def test_charts_are_drawn_and_follow_a_round(page: Page, deployment: Deployment, problems: list[str]) -> None:
+    to(page, "/tables/sales/orders")
+    expect(page.get_by_text("No round has brought rows to the lake yet.")).to_be_visible()
+    expect(page.get_by_text("Live values.")).to_be_visible()
+    tierer = deployment.start_inline_tierer("drawn")
+    with LakewardClient(deployment.uri) as client:
+        client.tier_table(ORDERS)
+    deployment.wait_tiered(ORDERS)
+    expect(page.locator("#chart-lag canvas")).to_be_visible(timeout=PATIENCE_MS)
+    assert page.locator("#chart-lag [role=img]").get_attribute("aria-label", timeout=PATIENCE_MS)
+    expect(page.locator(".rounds a")).not_to_have_count(0)
+    expect(page.locator(".buckets li")).not_to_have_count(0)
+    to(page, "/")
+    expect(page.locator("#chart-throughput canvas")).to_be_visible()
+    expect(page.get_by_text("slots are busy")).to_be_visible()
+    expect(page.locator("main .strip")).to_have_attribute("aria-label", re.compile("of the last 6 h|kept for 6 h"))
+    tierer.close()
+    assert problems == []

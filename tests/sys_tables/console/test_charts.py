@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import sys_tables.console
 from support.services.guarded_service import GuardedService
-from support.worlds.memory_coordinator import NOON
+from support.worlds.memory_coordinator import NOON, table_status
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.charts.activity import CELLS, MAX_MISSES, TIERERS, commits_query, hours_before, misses_query, strips, throughput
+from sys_tables.console.charts.table_charts import bucket_cells, lag_chart, round_bars
 from sys_tables.console.charts.time_chart import HEIGHT, WIDTH, Line, Segment, TimeChart, segments, sums_over_time
 from sys_tables.console.query import Query
 from sys_tables.console.reader import Reader
@@ -22,7 +24,9 @@ from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
 from tiering.cli.sql.service_engine import ServiceDuckDbEngine
+from tiering.round_history import PART_COLOURS
 
+CONSOLE = Path(sys_tables.console.__file__).parent
 MINUTE = timedelta(minutes=1)
 HERE = {"database_name": "d", "table_name": "t"}
 
@@ -92,6 +96,55 @@ def test_a_strip_shows_broken_promises_of_the_past_and_of_now(
     assert (cells, strip.label) == (styles, label)
 
 
+def round_row(minutes_ago: float, **changes: Any) -> dict[str, Any]:
+    """A round that took ten seconds, and ended that long before noon, a minute before its deadline."""
+    end = NOON - minutes_ago * MINUTE
+    times = {"pending_time": end - timedelta(seconds=10), "finished_time": end, "deadline": end + MINUTE, "duration_ms": 10_000}
+    parts = {"waited_for_slot_ms": 10_000, "plan_ms": 1_000, "lease_ms": None, "read_ms": 0, "write_ms": 7, "commit_ms": 2_000, "ack_ms": 0}
+    counts = {"table_id": 1, "missed_by_ms": 0, "records_written": 5, "round_id": f"r{minutes_ago}"}
+    return HERE | times | parts | counts | {"state": "SUCCEEDED", "trigger": "schedule"} | changes
+
+
+def test_the_lag_is_drawn_against_the_promise_until_now() -> None:
+    table = table_status("d.t", freshness_ms=180_000, lag_ms=30_000)
+    chart = lag_chart([round_row(5), round_row(9)], table)
+    assert chart is not None
+    lag, promise = chart.lines
+    assert (max(lag.values), lag.values[-1], set(promise.values)) == (120_000, 30_000, {180_000})
+    assert chart.at[-1] == table.observed_time
+    assert chart.label == "The longest lag is 2 min, and the promise is 3 min"
+    assert lag_chart([], table) is None
+
+
+def test_a_round_is_a_bar_that_is_split_into_its_parts() -> None:
+    rows = [
+        round_row(1, duration_ms=None, state="RUNNING"),
+        round_row(2),
+        round_row(3, state="FAILED", duration_ms=0, waited_for_slot_ms=5_000),
+    ]
+    picture = round_bars(rows)
+    assert picture is not None
+    oldest, newest = picture.bars
+    assert (oldest.round_id, oldest.is_failed, newest.round_id, newest.is_failed) == ("r3", True, "r2", False)
+    assert [(part.name, part.height) for part in newest.parts] == [("waiting", 80.0), ("plan", 8.0), ("write", 56.0), ("commit", 16.0)]
+    assert (newest.parts[0].y, newest.parts[-1].y) == (80.0, 0.0)
+    assert newest.label == "2026-03-01 11:57:50 UTC, SUCCEEDED: waiting 10 s, plan 1 s, write 7 s, commit 2 s"
+    assert (picture.longest, round_bars(rows[:1])) == ("20 s", None)
+
+
+def test_the_parts_of_a_round_have_the_same_colours_everywhere() -> None:
+    style = (CONSOLE / "static" / "console.css").read_text()
+    assert [name for name, colour in PART_COLOURS.items() if f".part-{name} {{ fill: {colour}; }}" not in style] == []
+
+
+def test_a_bucket_shows_where_its_records_are() -> None:
+    counts = {"log_only_records": 50, "both_records": 0, "lake_only_records": 150}
+    cells = bucket_cells(
+        [{"partition_name": None, "bucket_id": 3, **counts}, {"partition_name": "2026", "bucket_id": 0, **dict.fromkeys(counts)}]
+    )
+    assert [(cell.name, cell.shares) for cell in cells] == [("3", [("hot", 0.0, 25.0), ("cold", 25.0, 75.0)]), ("2026/0", [])]
+
+
 def test_the_service_reads_for_strips_only_rounds_of_the_listed_tables_that_missed_their_promise() -> None:
     """Without these bounds it would read all rounds of the last hours, which are many with 10,000 tables."""
     table = default_registry().table("tiering_rounds")
@@ -139,6 +192,5 @@ def test_the_overview_shows_its_charts_to_who_may_see_them_and_says_what_is_miss
 
 
 def test_no_page_has_inline_styles_or_scripts() -> None:
-    templates = Path(__file__).parents[3] / "sys_tables" / "console" / "templates"
-    texts = {file.name: file.read_text() for file in templates.iterdir()}
+    texts = {file.name: file.read_text() for file in (CONSOLE / "templates").iterdir()}
     assert [name for name, text in texts.items() if " style=" in text or "<style" in text or "<script>" in text or " onclick" in text] == []

@@ -86,7 +86,7 @@ def test_the_sql_of_each_panel_returns_the_rows_of_the_panel(
     with SystemCatalog(service.running.uri, access=olga) as catalog:
         reader = Reader(catalog, default_registry())
         page = table_page(reader, "hr", "people")
-        queries = [page.query, *(filled.panel.query for filled in page.panels)]
+        queries = [page.query, page.lag.panel.query, *(filled.panel.query for filled in page.panels)]
         searches = [Search(), Search("people"), Search("r.peo", "Scheduled", "kept", sort="last tiered"), Search(needs_person=True, page=2)]
         queries += [search.query(NOON) for search in searches] + [search.query(NOON + timedelta(days=99_999)) for search in searches]
         queries += [Query(STATUS_TABLE, conditions=(promise_is(promise, NOON),)) for promise in PROMISES]
