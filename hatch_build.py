@@ -33,6 +33,8 @@ LIBRARIES = {
     "uPlot.LICENSE": ("uPlot.jar", "LICENSE"),
 }
 """Files that the console loads, with their licences: the WebJar that catalog/pom.xml fetches, and the file's path in it."""
+SHIPPED_FOLDERS = ("docs", "sql_examples")
+"""Folders that the console of a wheel shows. An editable installation has them in the repository."""
 STUB_PACKAGES = ("tiering/rpc", "tiering/rpc/v1", "tiering/rpc/fluss", "sys_tables/rpc", "sys_tables/rpc/v1")
 
 
@@ -136,6 +138,8 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         root = Path(self.root)
         build_data["artifacts"] += [*generate_stubs(root), *build_jar(root)]
+        if version != "editable":
+            build_data["force_include"] |= {str(root / folder): f"sys_tables/console/shipped/{folder}" for folder in SHIPPED_FOLDERS}
 
 
 NO_ADDRESS = ".example"

@@ -70,11 +70,15 @@ class SystemCatalog:
 
     def rows(self, request: pb.ReadTableRequest) -> list[dict[str, Any]]:
         """Returns the rows of any read."""
-        with self._connection.calling():
-            stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
+        stream = self.stream(request)
         with readable(self._uri):
             rows: list[dict[str, Any]] = decoded(stream).to_pylist()
         return rows
+
+    def stream(self, request: pb.ReadTableRequest) -> bytes:
+        """Returns the rows of any read as an Arrow stream that is not checked. A column without values may have the type null."""
+        with self._connection.calling():
+            return collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
 
     def call(
         self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: ArgumentValue | datetime

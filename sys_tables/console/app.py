@@ -26,6 +26,8 @@ from sys_tables.console.overview import Search, overview
 from sys_tables.console.pages import Pages
 from sys_tables.console.reader import Reader, Reads
 from sys_tables.console.signing_in import SESSION_SECONDS, Sessions, SignInCode
+from sys_tables.console.sql.page import SqlPage
+from sys_tables.console.sql.runner import StatementRunner, Streams
 from sys_tables.console.system_pages import SystemPages
 from sys_tables.console.table_page import table_page
 from sys_tables.console.views.list_pages import list_routes
@@ -38,7 +40,7 @@ LOOPBACK = ("127.0.0.1", "localhost")
 _FOLDER = Path(__file__).parent
 
 
-class Catalog(Reads, Calls, Protocol):
+class Catalog(Reads, Calls, Streams, Protocol):
     """The part of `SystemCatalog` that the console uses."""
 
 
@@ -59,6 +61,7 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
             form_route("/actions/{procedure}/perform", actions.perform, "perform_action"),
             *list_routes(pages, reader),
+            Route("/sql", SqlPage(pages, StatementRunner(catalog, registry)).show, name="sql"),
             Route("/system", system.list, name="system"),
             Route("/system/{table}", system.table, name="system_table"),
             Route("/changes", LiveStreams(reader, sessions).stream, name="changes"),

@@ -21,7 +21,11 @@ from sys_tables.console.views.declared import VIEWS
 from sys_tables.registry import Registry
 from tiering.model.states import LASTING
 
-NAVIGATION = (("overview", "Overview"), *((view.name, view.title) for view in VIEWS), ("actions", "Actions"), ("system", "System tables"))
+NAVIGATION = (
+    ("overview", "Overview"),
+    *((view.name, view.title) for view in VIEWS),
+    *(("sql", "SQL"), ("actions", "Actions"), ("system", "System tables")),
+)
 """Routes in the header of each page, with their names."""
 
 

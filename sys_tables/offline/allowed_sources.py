@@ -8,7 +8,7 @@ engine.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import duckdb
@@ -19,8 +19,9 @@ TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
 _OTHER_SOURCES = {"SHOW_REF": "SHOW or DESCRIBE", "TABLE_FUNCTION": "a table function"}
 
 
-def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raises StatementFailed for a statement, in DuckDB's SQL, that is no query, or takes rows from what is not allowed.
+def check_statement(connection: duckdb.DuckDBPyConnection, sql: str, refused_functions: frozenset[str] = frozenset()) -> None:
+    """Raises StatementFailed for a statement, in DuckDB's SQL, that is no query, takes rows from what is not allowed, or names a refused
+    function.
 
     One that DuckDB cannot parse passes: running it says why.
     """
@@ -32,7 +33,10 @@ def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise StatementFailed("offline there are queries alone, which read", hint="`lakeward sql` without --engine runs Spark.")
     if len(parsed["statements"]) != 1:
         raise StatementFailed("this is more than one statement")
-    for source in _sources(parsed["statements"]):
+    for function in _nodes(parsed["statements"], "class", ("FUNCTION", "WINDOW")):
+        if (name := str(function.get("function_name") or "").lower()) in refused_functions:
+            raise StatementFailed(f"{name}() is refused: it shows or changes more than rows", hint="Leave it out.")
+    for source in _nodes(parsed["statements"], "type", _OTHER_SOURCES):
         name = str((source.get("function") or {}).get("function_name") or "").lower()
         if source["type"] == "TABLE_FUNCTION" and name in TABLE_FUNCTIONS:
             continue
@@ -42,13 +46,13 @@ def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         )
 
 
-def _sources(node: Any) -> Iterator[dict[str, Any]]:
-    """The nodes of the parse tree that rows come from, other than tables, at any depth."""
+def _nodes(node: Any, key: str, values: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yields the nodes of the parse tree whose text under `key` is one of the values, at any depth."""
     nodes = [node]
     while nodes:
         item = nodes.pop()
         if isinstance(item, dict):
-            if str(item.get("type")) in _OTHER_SOURCES:  # the "type" of a column is an object
+            if str(item.get(key)) in values:  # the "type" of a column is an object
                 yield item
             nodes.extend(item.values())
         elif isinstance(item, list):

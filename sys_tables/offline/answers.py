@@ -35,8 +35,15 @@ def answer_of(objects: Iterable[object], schema: pa.Schema) -> Answer:
     return Answer(schema.names, [list(row.values()) for row in batch.to_pylist()])
 
 
-def queried(connection: duckdb.DuckDBPyConnection, sql: str, name_damage: Callable[[duckdb.Error], str | None] | None = None) -> Answer:
-    """All rows of a query. Raises StatementFailed with what DuckDB says; KeyboardInterrupt ends the query.
+def queried(
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    name_damage: Callable[[duckdb.Error], str | None] | None = None,
+    max_rows: int | None = None,
+) -> Answer:
+    """Returns the rows of a query, at most `max_rows`; None = all. KeyboardInterrupt ends the query.
+
+    Raises StatementFailed with what DuckDB says.
 
     `name_damage` says which file of a lake table DuckDB cannot read, and is asked once the query failed.
     """
@@ -48,7 +55,12 @@ def queried(connection: duckdb.DuckDBPyConnection, sql: str, name_damage: Callab
             return
         try:
             cursor = connection.execute(sql)
-            work.set_result(Answer([column[0] for column in cursor.description or ()], cursor.fetchall()))
+            work.set_result(
+                Answer(
+                    [column[0] for column in cursor.description or ()],
+                    cursor.fetchall() if max_rows is None else cursor.fetchmany(max_rows),
+                )
+            )
         except BaseException as error:
             work.set_exception(error)
 

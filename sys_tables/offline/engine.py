@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -53,10 +53,23 @@ class OfflineSource:
 class OfflineEngine:
     """Executes statements. Nothing stays open between them, and nothing of one is left but the database of a USE."""
 
-    def __init__(self, source: OfflineSource, registry: Registry | None = None, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> None:
+    def __init__(
+        self,
+        source: OfflineSource,
+        registry: Registry | None = None,
+        memory_limit: str = DEFAULT_MEMORY_LIMIT,
+        *,
+        max_rows: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        refused_functions: frozenset[str] = frozenset(),
+    ) -> None:
+        """`max_rows` limits the rows of an answer; None = all. `settings` are DuckDB's. A query that names a refused function fails."""
         self._source = source
         self._registry = registry or default_registry()
         self._memory_limit = memory_limit
+        self._max_rows = max_rows
+        self._settings = dict(settings or {})
+        self._refused_functions = refused_functions
         self._database = ""
         """The database of the last USE; empty = none."""
 
@@ -112,18 +125,18 @@ class OfflineEngine:
         hidden: bool,
     ) -> Answer:
         with StatementReads(self._source.open_read) as reads, self._connection() as connection:
-            check_statement(connection, sql)
+            check_statement(connection, sql, self._refused_functions)
             needs = StatementNeeds(query, mentioned)
             relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, needs, reads)
             lock(connection, relations.files(tables))
             for table in tables:
                 relations.create(table, hidden)
-            return queried(connection, sql, relations.name_damage)
+            return queried(connection, sql, relations.name_damage, self._max_rows)
 
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         with tempfile.TemporaryDirectory(prefix="lakeward-sql-") as folder, duckdb.connect() as connection:
-            settings = {"memory_limit": self._memory_limit, "temp_directory": folder, "TimeZone": "UTC"}
+            settings = {"memory_limit": self._memory_limit, "temp_directory": folder, "TimeZone": "UTC", **self._settings}
             for name, value in settings.items():
                 connection.execute(f"SET {name} = $value", {"value": value}).fetchall()
             connection.execute("SET ieee_floating_point_ops = false").fetchall()  # x / 0 is an error, as in Spark (ANSI)

@@ -120,6 +120,12 @@ def needs_spark(text: str) -> str | None:
     return word if tokens and (word := _word(tokens[0])) in _NEEDS_SPARK else None
 
 
+def first_word(text: str) -> str:
+    """The first word or sign of a text, in upper case; empty if there is none, or if it is a string. Raises StatementFailed."""
+    tokens = _tokens(text)
+    return _word(tokens[0]) if tokens else ""
+
+
 def parse(text: str) -> Statement:
     """The parsed statement. Raises StatementFailed, with line and column, for a text that cannot be parsed or is not answered offline."""
     tokens = _tokens(text)

@@ -32,6 +32,7 @@ from tiering.lake.schema.stored_columns import stored_columns
 from tiering.lake.table_options import LAYOUT
 from tiering.library_guards.duckdb_guard import duckdb_reason
 from tiering.model.names import CHANGELOG_SUFFIX, LAKE_SUFFIX, SYSTEM_DATABASE, table_path
+from tiering.model.reading.conditions import Filter
 from tiering.model.reading.scans import ReadPart, ReadScan
 from tiering.model.schema.field_ids import field_id
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, TIMESTAMP_COLUMN, Partition, TableInfo, TablePath
@@ -215,7 +216,14 @@ class Relations:
         table = self._registry.table(name)
         names = table.schema.names
         columns = names if self._mentioned is None else [column for column in names if column.lower() in self._mentioned] or names[:1]
-        scan = ScanRequest(columns=tuple(columns), procedures=self._registry.procedures)
+        needed = self._needed(ResolvedTable((CATALOG, SYSTEM_DATABASE, name)), table.schema)
+        scan = ScanRequest(
+            columns=tuple(columns),
+            filters=tuple(condition for condition in needed.conditions if isinstance(condition, Filter)),
+            conditions=tuple(condition for condition in needed.conditions if not isinstance(condition, Filter)),
+            limit=needed.limit,
+            procedures=self._registry.procedures,
+        )
         rows = ipc.open_stream(pa.py_buffer(b"".join(self._view.read(table, scan)))).read_all()
         self._create_as(f"TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)}", rows)
 

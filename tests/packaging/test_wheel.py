@@ -91,7 +91,7 @@ def lakeward(installed: Path, cwd: Path, *arguments: str) -> Process:
 def test_the_sdist_has_the_sources_and_nothing_else(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {name.partition("/")[0] for name in names if "/" in name} == PACKAGES | {"catalog", "proto"}
+    assert {name.partition("/")[0] for name in names if "/" in name} == PACKAGES | {"catalog", "docs", "proto", "sql_examples"}
     assert {"hatch_build.py", "LICENSE", "NOTICE", "requirements.lock", "catalog/pom.xml", "proto/tiering/rpc/v1/common.proto"} <= names
     made_by_the_build = ("catalog/target", "sys_tables/console/static/vendor/")
     assert [name for name in names if name.endswith((*STUB_ENDINGS, ".jar")) or name.startswith(made_by_the_build)] == []
@@ -117,6 +117,13 @@ def test_the_wheel_has_packages_stubs_jar_and_licence_and_nothing_else(wheel: Pa
     }
     assert {"console.css", "htmx.min.js", "htmx.LICENSE", "uPlot.iife.min.js", "uPlot.LICENSE"} <= {Path(page).name for page in pages}
     assert pages <= names
+    shipped = {
+        f"sys_tables/console/shipped/{path.relative_to(ROOT)}"
+        for folder in ("docs", "sql_examples")
+        for path in (ROOT / folder).iterdir()
+        if path.is_file()
+    }
+    assert {name for name in names if "/shipped/" in name} == shipped
     assert [name for name in names if name.endswith(".jar")] == [JAR]  # those of others are fetched: `lakeward fetch-jars`
 
 

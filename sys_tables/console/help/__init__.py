@@ -1,0 +1,1 @@
+"""The help of the console, from the documentation that the wheel ships."""
