@@ -224,6 +224,7 @@ ON_DROP_COLUMN = TableOption(
     "table.datalake.on-drop-column", OnDropColumn.KEEP.value, _on_drop_column,
     meaning="The effect of dropping a column on the lake table: `keep` (the column stays there, nullable, and is NULL in new rows) or "
     "`drop` (readers no longer see it).",
+    on_fluss=FlussSupport.NEVER, fluss_note="Tables of Fluss do not have it, because Fluss 0.9.1 drops no columns.",
 )
 PARTITION = TableOption(
     "table.datalake.partition", NONE, parse_partition,

@@ -96,9 +96,16 @@ def test_pages_that_name_an_option_of_upkeep_say_what_works_where_fluss_does_not
     assert {name for name in ("pause_upkeep", "--fluss-auto-compaction") if name not in section} == set()
 
 
-@pytest.mark.parametrize("name", ["table.datalake.partition", "table.datalake.sort"])
-def test_the_order_of_files_is_refused_with_the_reason(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("table.datalake.partition", "Fluss fixes the partitions and the order of its lake tables"),
+        ("table.datalake.sort", "Fluss fixes the partitions and the order of its lake tables"),
+        ("table.datalake.on-drop-column", "Fluss 0.9.1 drops no columns"),
+    ],
+)
+def test_an_option_that_tables_of_fluss_never_have_is_refused_with_the_reason(name: str, reason: str) -> None:
     with pytest.raises(InvalidArgument, match="Fluss cannot alter") as refused:
         check_option(name, "id")
-    assert "Fluss fixes the partitions and the order of its lake tables" in refused.value.hint
-    assert "Fluss fixes the partitions and the order of its lake tables" in nearest_known([name])
+    assert reason in refused.value.hint
+    assert reason in nearest_known([name])
