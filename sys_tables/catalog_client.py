@@ -14,7 +14,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.access.client_access import ClientAccess
 from tiering.client.system_tables import collected, decoded, read_request
-from tiering.errors import LakewardError
+from tiering.errors import InvalidAnswer, LakewardError, PeerTooOld
 from tiering.model.names import CATALOG
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.control_pb2 import Argument, CallProcedureRequest
@@ -48,13 +48,19 @@ class SystemTableRead:
 class SystemCatalog:
     """A client that connects on first use. Raises ServiceUnreachable, InvalidArgument for a bad uri, and the errors of the service.
 
-    `access`: the token and the TLS files; None = from the environment.
+    `access`: the token and the TLS files; None = from the environment. `token` returns the token of a call, instead of the file's.
     """
 
-    def __init__(self, uri: str, timeout_seconds: float = READ_SECONDS, access: ClientAccess | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        timeout_seconds: float = READ_SECONDS,
+        access: ClientAccess | None = None,
+        token: Callable[[], str | None] | None = None,
+    ) -> None:
         self._uri = uri
         self._timeout = timeout_seconds
-        self._connection = Connection(uri, access)
+        self._connection = Connection(uri, access, token)
         self._stub = SysCatalogStub(self._connection.channel)
 
     def describe(self) -> pb.DescribeResponse:
@@ -90,7 +96,7 @@ class SystemCatalog:
         request = CallProcedureRequest(
             name=procedure,
             arguments=[Argument(name=name, value=literal_to_pb(value)) for name, value in arguments.items()],
-            caller=getpass.getuser(),
+            caller=self._caller(),
             catalog=CATALOG,
         )
         pieces: list[bytes] = []
@@ -100,6 +106,21 @@ class SystemCatalog:
         with readable(self._uri):
             rows: list[dict[str, Any]] = decoded(collected(pieces)).to_pylist()
         return rows
+
+    def console_link(self) -> str | None:
+        """Returns a one-time link that signs a browser in to the service's own console, as this caller; None if the service has none."""
+        try:
+            with self._connection.calling():
+                link: str = self._stub.OpenConsole(pb.OpenConsoleRequest(caller=self._caller()), timeout=self._timeout).link
+        except PeerTooOld:
+            return None
+        if link and not link.startswith(("http://", "https://")):
+            raise InvalidAnswer("the service's answer is not the link of a console", hint="Another program may answer at this address.")
+        return link or None
+
+    def _caller(self) -> str:
+        """Returns the name that a service without authentication believes."""
+        return getpass.getuser()
 
     def read_all(self) -> Iterator[SystemTableRead]:
         """Yields every system table as of one moment, or its error.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -21,11 +22,11 @@ from sys_tables.console.action_pages import ActionPages
 from sys_tables.console.actions import Calls
 from sys_tables.console.forms import Form, form_route
 from sys_tables.console.live import LiveStreams
-from sys_tables.console.middleware import SIGN_IN, STATIC, RequireSession, SecurityHeaders
+from sys_tables.console.middleware import SIGN_IN, STATIC, RequireSession, SecurityHeaders, sign_in_path
 from sys_tables.console.overview import Search, overview
 from sys_tables.console.pages import Pages
 from sys_tables.console.reader import Reader, Reads
-from sys_tables.console.signing_in import SESSION_SECONDS, Sessions, SignInCode
+from sys_tables.console.signing_in import SESSION_SECONDS, Session, Sessions, SignInCodes
 from sys_tables.console.sql.page import SqlPage
 from sys_tables.console.sql.runner import StatementRunner, Streams
 from sys_tables.console.system_pages import SystemPages
@@ -33,7 +34,7 @@ from sys_tables.console.table_page import table_page
 from sys_tables.console.views.list_pages import list_routes
 from sys_tables.console.views.round_page import round_page
 from sys_tables.registry import default_registry
-from tiering.errors import AccessDenied, BadRequest, LakewardError, UnknownProcedure, UnknownTable
+from tiering.errors import AccessDenied, BadRequest, LakewardError, Unauthenticated, UnknownProcedure, UnknownTable
 
 LOOPBACK = ("127.0.0.1", "localhost")
 """Names under which a browser may ask. Any other name in the header Host is that of a page which points its own name at 127.0.0.1."""
@@ -44,12 +45,35 @@ class Catalog(Reads, Calls, Streams, Protocol):
     """The part of `SystemCatalog` that the console uses."""
 
 
-def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Starlette:
-    """Returns the application. `code` opens sessions. The port is part of the cookie's name, because browsers ignore it otherwise."""
-    sessions, cookie_name = Sessions(), f"lakeward-console-{port}"
+@dataclass(frozen=True)
+class Site:
+    """Where browsers find the console. The port is part of the cookie's name, because browsers ignore it otherwise."""
+
+    port: int
+    hosts: Sequence[str] = LOOPBACK
+    is_secure: bool = False
+    """Whether browsers use https."""
+    command: str = "lakeward console --print"
+    """Command that prints a sign-in link."""
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie. With the prefix, browsers take it only from this host, and only over https."""
+        return f"{'__Host-' if self.is_secure else ''}lakeward-console-{self.port}"
+
+
+def console_app(
+    catalog: Catalog,
+    codes: SignInCodes,
+    site: Site,
+    sessions: Sessions | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Starlette:
+    """Returns the application. `codes` open sessions."""
+    sessions = Sessions() if sessions is None else sessions
     registry = default_registry()
     pages, reader = Pages(registry), Reader(catalog, registry)
-    console, actions = _Console(pages, reader, code, sessions, cookie_name, now), ActionPages(pages, reader, catalog)
+    console, actions = _Console(pages, reader, codes, sessions, site, now), ActionPages(pages, reader, catalog)
     system = SystemPages(pages, reader, registry)
     return Starlette(
         routes=[
@@ -72,8 +96,8 @@ def console_app(catalog: Catalog, code: SignInCode, port: int, now: Callable[[],
         ],
         middleware=[
             Middleware(SecurityHeaders),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK), www_redirect=False),
-            Middleware(RequireSession, sessions=sessions, cookie_name=cookie_name),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(site.hosts), www_redirect=False),
+            Middleware(RequireSession, sessions=sessions, cookie_name=site.cookie),
         ],
         exception_handlers={LakewardError: console.error, HTTPException: console.http_error},
     )
@@ -83,13 +107,13 @@ class _Console:
     """The endpoints."""
 
     def __init__(
-        self, pages: Pages, reader: Reader, code: SignInCode, sessions: Sessions, cookie_name: str, now: Callable[[], datetime]
+        self, pages: Pages, reader: Reader, codes: SignInCodes, sessions: Sessions, site: Site, now: Callable[[], datetime]
     ) -> None:
         self._pages = pages
         self._reader = reader
-        self._code = code
+        self._codes = codes
         self._sessions = sessions
-        self._cookie_name = cookie_name
+        self._site = site
         self._now = now
 
     async def overview(self, request: Request) -> Response:
@@ -108,27 +132,36 @@ class _Console:
         return self._pages.page(request, "round.html", {"page": page, "round": page.round})
 
     async def sign_in_page(self, request: Request) -> Response:
-        return self._pages.page(request, "sign_in.html", {})
+        return self._pages.page(request, "sign_in.html", {"command": self._site.command})
 
     async def sign_in(self, request: Request) -> Response:
         """Exchanges the code for a session. The page then leaves the address with the code.
 
         It is a page and not a redirect, because a browser sends no strict cookie with a redirect that begins on another site.
         """
-        if not self._code.take(request.path_params["code"]):
-            return self._pages.page(request, "sign_in.html", {"is_void": True}, 403)
+        caller = self._codes.take(request.path_params["code"])
+        if caller is None:
+            return self._pages.page(request, "sign_in.html", {"is_void": True, "command": self._site.command}, 403)
         response = self._pages.page(request, "signed_in.html", {})
-        response.set_cookie(self._cookie_name, self._sessions.open(), SESSION_SECONDS, httponly=True, samesite="strict")
+        response.set_cookie(
+            self._site.cookie, self._sessions.open(caller), SESSION_SECONDS, secure=self._site.is_secure, httponly=True, samesite="strict"
+        )
         return response
 
     async def sign_out(self, request: Request, form: Form) -> Response:
-        self._sessions.close(request.state.session)
-        response = RedirectResponse(SIGN_IN, status_code=303)
-        response.delete_cookie(self._cookie_name, httponly=True, samesite="strict")
+        return self._signed_out(request, request.state.session)
+
+    def _signed_out(self, request: Request, session: Session) -> Response:
+        self._sessions.close(session)
+        response = RedirectResponse(sign_in_path(request.scope), status_code=303)
+        response.delete_cookie(self._site.cookie, secure=self._site.is_secure, httponly=True, samesite="strict")
         return response
 
     async def error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, LakewardError)
+        session: Session | None = getattr(request.state, "session", None)
+        if isinstance(error, Unauthenticated) and session is not None and session.caller.token is not None:
+            return self._signed_out(request, session)  # the token was revoked or has expired
         return self._pages.page(request, "error.html", {"message": error.message, "hint": error.hint}, _status_code(error))
 
     async def http_error(self, request: Request, error: Exception) -> Response:

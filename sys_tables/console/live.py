@@ -25,7 +25,7 @@ OFTEN_POLLS = 4
 MAX_STREAMS = 24
 NEWEST_EVENT = Query("tiering_events", ("occurred_at", "event_type", "database_name", "table_name", "round_id", "message"), limit=1)
 """The table returns its newest row first. `event_id` would be NULL for callers without OPERATE on the service."""
-CHANGED, LOST = "changed", "lost"
+CHANGED, LOST, ENDED = "changed", "lost", "ended"
 Pause = Callable[[float], Awaitable[object]]
 
 
@@ -49,6 +49,7 @@ class LiveStreams:
         try:
             async for name in changes(self._reader, lambda: self._sessions.is_open(session), refresh_polls=refresh_polls):
                 yield ServerSentEvent(event=name, data="")
+            yield ServerSentEvent(event=ENDED, data="")
         finally:
             self._open -= 1
 

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sys_tables.console.service.callers import task_calls_as
 from sys_tables.console.signing_in import Sessions
 
 SIGN_IN = "/sign-in"
@@ -63,15 +64,21 @@ class RequireSession:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        if scope["type"] != "http" or _is_open(scope["path"]):
+        if scope["type"] != "http" or _is_open(scope["path"].removeprefix(scope.get("root_path", ""))):
             await self._app(scope, receive, send)
             return
         session = self._sessions.session(Request(scope).cookies.get(self._cookie_name))
         if session is None:
-            await RedirectResponse(SIGN_IN, status_code=303)(scope, receive, send)
+            await RedirectResponse(sign_in_path(scope), status_code=303)(scope, receive, send)
             return
+        task_calls_as(session.caller)
         scope.setdefault("state", {})["session"] = session
         await self._app(scope, receive, send)
+
+
+def sign_in_path(scope: Scope) -> str:
+    """Returns the path of the sign-in page, below the path at which the console is mounted."""
+    return f"{scope.get('root_path', '')}{SIGN_IN}"
 
 
 def _is_open(path: str) -> bool:

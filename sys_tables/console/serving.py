@@ -1,38 +1,87 @@
-"""Serves the console over HTTP on the loopback address, until the process gets SIGINT or SIGTERM."""
+"""Serves the console over HTTP: until a signal ends the process, or in a thread of a process that has other work."""
 
 from __future__ import annotations
 
 import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import Any
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from tiering.access.loopback import LOCALHOST, connected_host
 from tiering.errors import SetupError
 
-HOST = "127.0.0.1"
+HOST = LOCALHOST
 MAX_CONNECTIONS = 64
 """Further requests get 503. A browser opens six connections."""
+MAX_SERVICE_CONNECTIONS = 512
+"""Requests at once to the console of a service, which has many users."""
+STOP_SECONDS = 2
+"""Time that requests have to end when the service stops."""
+
+_log = structlog.get_logger(__name__)
 
 
-def bind(port: int) -> socket.socket:
-    """Returns a socket that listens on the port of the loopback address; 0 picks a free one. Raises SetupError."""
+def bind(port: int, host: str = HOST, hint: str = "Choose another --port; 0 picks a free one.") -> socket.socket:
+    """Returns a socket that listens on the port of the address; port 0 picks a free one. Raises SetupError."""
+    address = connected_host(host).strip("[]")
     try:
-        return socket.create_server((HOST, port))
+        return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
     except OSError as error:
-        raise SetupError(
-            f"port {port} cannot be had for the console: {error.strerror}", hint="Choose another --port; 0 picks a free one."
-        ) from error
+        raise SetupError(f"port {port} cannot be had for the console: {error.strerror}", hint=hint) from error
 
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:
-    """Serves until a signal ends it. The log has no addresses of pages, because a sign-in link is one."""
-    config = uvicorn.Config(
+    """Serves until a signal ends it."""
+    uvicorn.Server(_config(app, MAX_CONNECTIONS)).run(sockets=[listening])
+
+
+class ServingThread:
+    """Serves an application in a thread until `close`. `tls`: the files of the certificate chain, the key, and the clients' authority."""
+
+    def __init__(self, app: ASGIApp, listening: socket.socket, tls: tuple[Path, Path, Path | None] | None = None) -> None:
+        self._listening = listening
+        self._server = uvicorn.Server(_config(app, MAX_SERVICE_CONNECTIONS, **({} if tls is None else _tls_settings(*tls))))
+        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the open requests and releases the port."""
+        self._server.should_exit = True
+        self._thread.join(2 * STOP_SECONDS)
+        self._listening.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._listening])
+        except Exception:
+            _log.exception("the console ended, and the service goes on without it")
+
+
+def _tls_settings(certificate: Path, key: Path, client_ca: Path | None) -> dict[str, Any]:
+    return {
+        "ssl_certfile": certificate,
+        "ssl_keyfile": key,
+        "ssl_ca_certs": None if client_ca is None else str(client_ca),
+        "ssl_cert_reqs": ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
+    }
+
+
+def _config(app: ASGIApp, connections: int, **tls: Any) -> uvicorn.Config:
+    """Returns the settings of a server. Its log has no addresses of pages, because a sign-in link is one."""
+    return uvicorn.Config(
         app,
         log_level="warning",
+        log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=connections,
         lifespan="off",
+        timeout_graceful_shutdown=STOP_SECONDS,
+        **tls,
     )
-    uvicorn.Server(config).run(sockets=[listening])

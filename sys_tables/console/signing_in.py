@@ -1,7 +1,7 @@
 """Controls who sees the pages: a one-time code becomes a session, which a signed cookie names.
 
 The token of the service never reaches the browser. A code is valid once and for five minutes. A session ends after twelve hours, at
-sign-out, and with the process, which keeps the signing key only in memory.
+sign-out, when the service refuses its token, and with the process, which keeps sessions and the signing key only in memory.
 """
 
 from __future__ import annotations
@@ -16,33 +16,39 @@ from dataclasses import dataclass, field
 
 import jwt
 
+from sys_tables.console.service.callers import THIS_USER, Caller
+
 CODE_SECONDS = 300
 SESSION_SECONDS = 12 * 3_600
+MAX_CODES = 1_000
+MAX_SESSIONS = 1_000
+"""Limits of codes and sessions of one process. A program that asks for links without end takes only memory for so many."""
 _ALGORITHM = "HS256"
 
 
-class SignInCode:
-    """The one-time code of the link that `lakeward console` opens. `now` returns the seconds of a steady clock."""
+class SignInCodes:
+    """The one-time codes of the links that `lakeward console` opens. It is thread-safe. `now` returns the seconds of a steady clock."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._code: str | None = None
-        self._until = 0.0
+        self._pending: dict[bytes, tuple[Caller, float]] = {}
+        """Callers and ends of validity by the hash of the code, oldest first. The time of a look-up in hashes tells nothing of a code."""
 
-    def new(self) -> str:
-        """Returns a code. The code before it is void."""
+    def new(self, caller: Caller = THIS_USER) -> str:
+        """Returns a code that signs in as `caller`. The oldest code is void if too many are pending."""
+        code = secrets.token_urlsafe(32)
         with self._lock:
-            self._code, self._until = secrets.token_urlsafe(32), self._now() + CODE_SECONDS
-            return self._code
+            while len(self._pending) >= MAX_CODES:
+                del self._pending[next(iter(self._pending))]
+            self._pending[_digest(code)] = caller, self._now() + CODE_SECONDS
+        return code
 
-    def take(self, code: str) -> bool:
-        """Returns whether the code is valid. A valid code is void afterwards."""
+    def take(self, code: str) -> Caller | None:
+        """Returns the caller of a valid code, which is void afterwards; None for any other code."""
         with self._lock:
-            if self._code is None or self._now() >= self._until or not hmac.compare_digest(code.encode(), self._code.encode()):
-                return False
-            self._code = None
-            return True
+            caller, until = self._pending.pop(_digest(code), (None, 0.0))
+            return caller if self._now() < until else None
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Session:
 
     session_id: str
     csrf_token: str
+    caller: Caller
     _seal_key: bytes = field(repr=False)
 
     def seal(self, text: str) -> str:
@@ -64,12 +71,15 @@ class Sessions:
     def __init__(self, seconds: float = SESSION_SECONDS) -> None:
         self._key = secrets.token_bytes(32)
         self._seconds = seconds
-        self._open: set[str] = set()
+        self._open: dict[str, tuple[Caller, float]] = {}
+        """Callers and ends (Unix time) of the open sessions, oldest first."""
 
-    def open(self) -> str:
-        """Opens a session and returns its cookie."""
+    def open(self, caller: Caller = THIS_USER) -> str:
+        """Opens a session and returns its cookie. The oldest session ends if too many are open."""
+        while self._open and (len(self._open) >= MAX_SESSIONS or next(iter(self._open.values()))[1] < time.time()):
+            del self._open[next(iter(self._open))]
         session_id = secrets.token_urlsafe(16)
-        self._open.add(session_id)
+        self._open[session_id] = caller, time.time() + self._seconds
         return jwt.encode({"sid": session_id, "exp": time.time() + self._seconds}, self._key, _ALGORITHM)
 
     def session(self, cookie: str | None) -> Session | None:
@@ -80,18 +90,27 @@ class Sessions:
             return None
         if session_id not in self._open:
             return None
-        return Session(session_id, self._derived("csrf", session_id).hex(), self._derived("seal", session_id))
+        caller, _ = self._open[session_id]
+        return Session(session_id, self._derived("csrf", session_id).hex(), caller, self._derived("seal", session_id))
 
     def is_open(self, session: Session) -> bool:
-        """Returns whether a session has not been ended by sign-out."""
-        return session.session_id in self._open
+        """Returns whether a session has not ended."""
+        return self._open.get(session.session_id, (None, 0.0))[1] > time.time()
 
     def close(self, session: Session) -> None:
         """Ends a session: its cookie is void."""
-        self._open.discard(session.session_id)
+        self._open.pop(session.session_id, None)
+
+    def close_all(self) -> None:
+        """Ends all sessions. Streams of pages then end by themselves."""
+        self._open.clear()
 
     def _derived(self, purpose: str, session_id: str) -> bytes:
         return hmac.digest(self._key, f"{purpose} {session_id}".encode(), "sha256")
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode()).digest()
 
 
 def is_same(sent: str, expected: str) -> bool:

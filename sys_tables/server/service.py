@@ -6,7 +6,7 @@ Reads are made in bounded threads of their own. Errors are raised: `tiering.wire
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -35,6 +35,8 @@ from sys_tables.server.messages import (
     system_table_to_pb,
 )
 from sys_tables.server.plan_token import PlanToken
+from tiering.access.acting_for import acting_principal, named_user
+from tiering.access.authentication import bearer_token
 from tiering.access.grants import Access, current_access
 from tiering.access.privileges import Privilege, Resource
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
@@ -60,13 +62,17 @@ _LOOKUP_THREADS = 4
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 
+ConsoleLink = Callable[[str, str | None], str]
+"""Returns a one-time link to the console for a caller's name and token."""
+
 
 class SysCatalogService(SysCatalogServicer):
     """The service. `add_to_server` creates it. Call `close` after the server has stopped."""
 
-    def __init__(self, handle: CoordinatorHandle, registry: Registry) -> None:
+    def __init__(self, handle: CoordinatorHandle, registry: Registry, console_link: ConsoleLink | None = None) -> None:
         self._handle = handle
         self._registry = registry
+        self._console_link = console_link
         self._databases = LastKnownDatabases()
         self._failures = FailureLog()
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
@@ -116,6 +122,16 @@ class SysCatalogService(SysCatalogServicer):
                 self._failures.add("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", context.peer(), error, table=table.name)
                 yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error))
 
+    async def OpenConsole(self, request: pb.OpenConsoleRequest, context: _Context) -> pb.OpenConsoleResponse:
+        """Returns the link. The session that it opens has the token of this call, and so exactly the rights of its caller."""
+        if self._console_link is None:
+            return pb.OpenConsoleResponse()
+        headers = context.invocation_metadata() or ()
+        if named_user(headers):
+            raise InvalidArgument("a service cannot open the console for one of its users", hint="The user opens it with an own token.")
+        caller = acting_principal(check_length(request.caller, "caller"))
+        return pb.OpenConsoleResponse(link=self._console_link(caller, bearer_token(headers)))
+
     def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
         return description_to_pb(self._registry, self._databases.of(view))
 
@@ -142,10 +158,15 @@ class SysCatalogService(SysCatalogServicer):
         return self._registry.table(check_length(request.name, "table"))
 
 
-def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None) -> SysCatalogService:
-    """Serves the tables and the CALLs of `registry`, by default of all that this version has. The caller closes the service."""
+def add_to_server(
+    server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None, console_link: ConsoleLink | None = None
+) -> SysCatalogService:
+    """Serves the tables and the CALLs of `registry`, by default of all that this version has. The caller closes the service.
+
+    `console_link` is None for a service without a console.
+    """
     registry = default_registry() if registry is None else registry
-    service = SysCatalogService(handle, registry)
+    service = SysCatalogService(handle, registry, console_link)
     add_SysCatalogServicer_to_server(service, server)
     add_TieringControlServicer_to_server(CallService(handle, registry), server)
     return service

@@ -79,6 +79,7 @@ _OF_SERVICES: Mapping[str, Mapping[str, Requirement]] = {
         "DescribeTable": DESCRIBE_EACH_TABLE,
         "ReadTable": _BY_TABLE,
         "ReadAllTables": _BY_TABLE,
+        "OpenConsole": Requirement(None, PrivilegeTarget.NOTHING, audited=True),
     },
     "tiering.rpc.v1.TieringStatus": {"ListTieringStatuses": DESCRIBE_EACH_TABLE, "ListKvSnapshotLeases": DESCRIBE_EACH_TABLE},
     "tiering.rpc.v1.TieringControl": {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
@@ -114,13 +114,14 @@ class Connection:
     """A channel for synchronous stubs, and the errors of its calls. Never open one in a process that forks workers.
 
     It connects with the first call. `access` None = from the environment. Raises InvalidArgument for text that is no uri, SetupError for
-    TLS files that cannot be read.
+    TLS files that cannot be read. `token` returns the token of a call; None = the token in the file of `access`.
     """
 
-    def __init__(self, uri: str, access: ClientAccess | None = None) -> None:
+    def __init__(self, uri: str, access: ClientAccess | None = None, token: Callable[[], str | None] | None = None) -> None:
         self.uri = uri
         self.access = access or access_from_environment()
-        self.channel = open_channel(target(uri), TokenSource(service_addresses(uri), self.access), _options(uri))
+        token = token or TokenSource(service_addresses(uri), self.access).token
+        self.channel = open_channel(target(uri), self.access, token, _options(uri))
 
     def calling(self) -> AbstractContextManager[None]:
         """Returns the context of a call over the channel, as `calling` describes it."""

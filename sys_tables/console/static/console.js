@@ -72,6 +72,7 @@ function keepLive(live) {
     stream.addEventListener("open", () => say("Live values."));
     stream.addEventListener("changed", () => { say("Live values."); read(); });
     stream.addEventListener("lost", () => say("The service does not answer. The values are those of its last answer."));
+    stream.addEventListener("ended", () => location.reload()); // the session: the sign-in page comes
     stream.addEventListener("error", () => say("The console does not answer. The values are those of its last answer."));
   };
 

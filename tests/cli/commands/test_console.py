@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -14,6 +14,9 @@ import pytest
 from support.running.cluster_of_processes import Deployment
 from support.running.commands import Lakeward
 from support.running.processes import Process, wait_for
+from tiering.cli.terminal.access_options import AccessOptions, Auth
+from tiering.cli.terminal.console_options import ConsoleOptions
+from tiering.errors import InvalidArgument
 
 LINK = re.compile(r"^http://127\.0\.0\.1:\d+/sign-in/\S+$", re.MULTILINE)
 
@@ -53,6 +56,69 @@ def test_a_browser_is_opened_by_a_file_of_this_user_alone(lakeward: Lakeward, mo
     [(text, mode)] = opened
     assert (ended.status, ended.out.strip() in text, mode) == (0, True, 0o600)
     assert list((tmp_path / "console").iterdir()) == []
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Starts coordinators, each on a folder of its own and a free port."""
+    processes: list[Process] = []
+
+    def start(*options: str) -> Process:
+        name = f"coordinator-{len(processes)}"
+        arguments = ("coordinator", "--data", str(tmp_path / name), "--port", "0", *options)
+        processes.append(Process(*arguments, log=tmp_path / f"{name}.log"))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.close()
+
+
+def test_a_service_with_a_console_gives_the_link(started: Callable[..., Process], lakeward: Lakeward, tmp_path: Path) -> None:
+    service = started("--auth", "token", "--console-port", "0")
+    uri = service.wait_ready()
+    [address] = re.findall(r"^lakeward console: (http://127\.0\.0\.1:\d+/ui)$", service.output(), re.MULTILINE)
+    ended = lakeward("console", "--uri", uri, "--print")
+    link = ended.out.strip()
+    assert (ended.status, link.rpartition("/sign-in/")[0], "Ctrl-C" in ended.err) == (0, address, False)
+    assert (httpx2.get(link).status_code, httpx2.get(link).status_code) == (200, 403)
+    taken = started("--console-port", address.rpartition(":")[2].removesuffix("/ui"))
+    assert (taken.wait_ended(60), "for the console: Address already in use" in taken.output()) == (1, True)
+    assert "--console-port: 0 picks a free port, and none turns the console off" in re.sub(r"\s+", " ", taken.output())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (ConsoleOptions("door"), "--console-port 'door' is not a port"),
+        (ConsoleOptions("70000"), "--console-port '70000' is not a port"),
+        (ConsoleOptions(url="lake.example"), "is not the address of a console"),
+        (ConsoleOptions(url="https://lake.example/console"), "is not the address of a console"),
+    ],
+)
+def test_options_of_the_console_are_checked(options: ConsoleOptions, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        options.begin(7707, AccessOptions(Auth.TOKEN), is_on=True)
+
+
+@pytest.mark.parametrize(
+    ("port", "is_on", "auth", "expected"),
+    [
+        (7707, True, Auth.TOKEN, 7717),
+        (0, True, Auth.NONE, 0),
+        (65_530, True, Auth.TOKEN, 0),
+        (7707, True, Auth.MTLS, None),
+        (7707, False, Auth.TOKEN, None),
+    ],
+)
+def test_the_default_port_follows_the_port_of_the_service(port: int, is_on: bool, auth: Auth, expected: int | None) -> None:
+    assert ConsoleOptions().begin(port, AccessOptions(auth), is_on).bound_port == expected
+    assert ConsoleOptions("none").begin(port, AccessOptions(auth), is_on).bound_port is None
+
+
+def test_a_service_that_knows_callers_by_certificate_has_no_console() -> None:
+    with pytest.raises(InvalidArgument, match="--auth mtls has no console"):
+        ConsoleOptions("7717").begin(7707, AccessOptions(Auth.MTLS), is_on=True)
 
 
 def test_without_a_service_or_with_a_used_port_no_link_is_printed(lakeward: Lakeward) -> None:

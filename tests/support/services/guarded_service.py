@@ -21,6 +21,7 @@ from tiering.access.client_access import ClientAccess
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.processes.coordinator import RunningCoordinator, running_coordinator
 from tiering.cli.terminal.access_options import AccessOptions, Auth, GrantOptions
+from tiering.cli.terminal.console_options import ConsoleOptions
 from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
@@ -81,15 +82,19 @@ _LAKE = {"table.datalake.enabled": "true"}
 
 
 @contextmanager
-def guarded_service(folder: Path, policies: str, roles: Mapping[str, tuple[str, ...]]) -> Iterator[GuardedService]:
-    """Runs one in a thread; `roles`: each user's groups."""
+def guarded_service(
+    folder: Path, policies: str, roles: Mapping[str, tuple[str, ...]], console: ConsoleOptions | None = None
+) -> Iterator[GuardedService]:
+    """Runs one in a thread; `roles`: each user's groups. `console` None: the service has no console."""
     policy, tokens_file, tokens = folder / "policies.cedar", folder / "tokens.json", {}
     policy.write_text(policies)
     for role, groups in roles.items():
         tokens[role], stored = new_token(role, datetime.now(UTC), groups=groups)
         add_token(tokens_file, stored)
     access = AccessOptions(Auth.TOKEN, tokens=tokens_file)
-    settings = ServiceOptions(folder / "data", port=0, access=access, grants=GrantOptions(policy))
+    settings = ServiceOptions(
+        folder / "data", port=0, access=access, grants=GrantOptions(policy), console=console or ConsoleOptions(bound_port=None)
+    )
     loop, ready, ended = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     started: list[RunningCoordinator] = []
 

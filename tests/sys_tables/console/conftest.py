@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from support.services.guarded_service import GuardedService, guarded_service
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.app import console_app
-from sys_tables.console.signing_in import SignInCode
+from sys_tables.console.app import Site, console_app
+from sys_tables.console.signing_in import SignInCodes
 from tiering.access.client_access import ClientAccess
 from tiering.model.tables import TablePath
 
@@ -41,14 +41,14 @@ def access(service: GuardedService, tmp_path: Path) -> Callable[[str], ClientAcc
 
 
 @pytest.fixture
-def console(service: GuardedService, access: Callable[[str], ClientAccess]) -> Iterator[Callable[[str], tuple[TestClient, SignInCode]]]:
+def console(service: GuardedService, access: Callable[[str], ClientAccess]) -> Iterator[Callable[[str], tuple[TestClient, SignInCodes]]]:
     """Opens a console for a user: a browser that is not signed in, and the source of codes."""
     catalogs: list[SystemCatalog] = []
 
-    def of_user(user: str) -> tuple[TestClient, SignInCode]:
+    def of_user(user: str) -> tuple[TestClient, SignInCodes]:
         catalogs.append(SystemCatalog(service.running.uri, access=access(user)))
-        code = SignInCode()
-        return TestClient(console_app(catalogs[-1], code, PORT), base_url=f"http://127.0.0.1:{PORT}"), code
+        code = SignInCodes()
+        return TestClient(console_app(catalogs[-1], code, Site(PORT)), base_url=f"http://127.0.0.1:{PORT}"), code
 
     yield of_user
     for catalog in catalogs:
@@ -56,7 +56,7 @@ def console(service: GuardedService, access: Callable[[str], ClientAccess]) -> I
 
 
 @pytest.fixture
-def signed_in(console: Callable[[str], tuple[TestClient, SignInCode]]) -> Browser:
+def signed_in(console: Callable[[str], tuple[TestClient, SignInCodes]]) -> Browser:
     """Opens the console of a user in a browser that is signed in."""
 
     def of_user(user: str) -> TestClient:

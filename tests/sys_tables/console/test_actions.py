@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from support.services.guarded_service import GuardedService
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.actions import Action, Parameter, call_sql, perform, prefilled
-from sys_tables.console.app import console_app
-from sys_tables.console.signing_in import SignInCode
+from sys_tables.console.app import Site, console_app
+from sys_tables.console.signing_in import SignInCodes
 from sys_tables.registry import default_registry
 from tiering.access.client_access import ClientAccess
 from tiering.errors import InvalidArgument, ServiceUnreachable
@@ -210,8 +210,8 @@ class LosesAnswers:
 def test_after_a_lost_answer_the_same_change_is_sent_again_and_has_one_effect(service: GuardedService, access: Access) -> None:
     service.ensure_table(TablePath("hr", "lost"))
     with SystemCatalog(service.running.uri, access=access("olga")) as catalog:
-        code = SignInCode()
-        browser = TestClient(console_app(LosesAnswers(catalog), code, 7717), base_url="http://127.0.0.1:7717")
+        code = SignInCodes()
+        browser = TestClient(console_app(LosesAnswers(catalog), code, Site(7717)), base_url="http://127.0.0.1:7717")
         browser.get(f"/sign-in/{code.new()}")
         form = fields_of(checked(browser, "pause_tiering", table="hr.lost"), "/perform")
         before = events(service, access("olga"), "lost")

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 import sys_tables.console
 from support.repository import ROOT
-from sys_tables.console.live import CHANGED, LOST, MAX_STREAMS, REFRESH_POLLS, LiveStreams, changes
+from sys_tables.console.live import CHANGED, ENDED, LOST, MAX_STREAMS, REFRESH_POLLS, LiveStreams, changes
 from sys_tables.console.reader import Reader
 from sys_tables.console.signing_in import Sessions
 from sys_tables.registry import default_registry
@@ -72,10 +72,10 @@ def test_a_stream_ends_with_its_session_and_its_place_is_free_again() -> None:
     streams = LiveStreams(Reader(Newest(["a"]), default_registry()), sessions)
     sessions.close(session)
 
-    async def read() -> list[object]:
-        return [event async for event in streams._counted(session)]
+    async def read() -> list[str | None]:
+        return [event.event async for event in streams._counted(session)]
 
-    assert (asyncio.run(read()), streams._open) == ([], 0)
+    assert (asyncio.run(read()), streams._open) == ([ENDED], 0)
 
 
 def test_no_more_streams_than_the_limit_are_open(signed_in: Callable[[str], TestClient], monkeypatch: pytest.MonkeyPatch) -> None:

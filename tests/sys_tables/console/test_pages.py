@@ -17,11 +17,11 @@ from support.services.guarded_service import GuardedService
 from support.services.sys_catalog import serving
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.app import console_app
+from sys_tables.console.app import Site, console_app
 from sys_tables.console.overview import COLUMNS, PROMISES, STATUS_TABLE, Search, overview, promise_is, promise_of
 from sys_tables.console.query import Query
 from sys_tables.console.reader import FilledPanel, Panel, Reader
-from sys_tables.console.signing_in import SignInCode
+from sys_tables.console.signing_in import SignInCodes
 from sys_tables.console.table_page import panels, table_page
 from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
@@ -244,8 +244,8 @@ def test_text_from_outside_is_text() -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator(statuses=[status])) as client:
             with SystemCatalog(f"127.0.0.1:{client.port}") as catalog:
-                code = SignInCode()
-                browser = TestClient(console_app(catalog, code, 7717), base_url="http://127.0.0.1:7717")
+                code = SignInCodes()
+                browser = TestClient(console_app(catalog, code, Site(7717)), base_url="http://127.0.0.1:7717")
                 browser.get(f"/sign-in/{code.new()}")
                 pages = [await asyncio.to_thread(browser.get, path) for path in PATHS]
         assert ["<script>alert" in page.text for page in pages] == [False] * 4
@@ -265,9 +265,9 @@ class Unreachable:
 
 
 def test_a_service_that_does_not_answer_is_said_on_the_page_with_what_to_do() -> None:
-    code = SignInCode()
+    code = SignInCodes()
     error = ServiceUnreachable("no service answers at 127.0.0.1:1", hint="Start one.")
-    browser = TestClient(console_app(Unreachable(error), code, 7717), base_url="http://127.0.0.1:7717")
+    browser = TestClient(console_app(Unreachable(error), code, Site(7717)), base_url="http://127.0.0.1:7717")
     browser.get(f"/sign-in/{code.new()}")
     answer = browser.get("/")
     assert answer.status_code == 503

@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 from support.services.sys_catalog import serving
 from support.worlds.coordinator_world import World
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.app import console_app
+from sys_tables.console.app import Site, console_app
 from sys_tables.console.cells import link_of
 from sys_tables.console.live import OFTEN_POLLS, REFRESH_POLLS
-from sys_tables.console.signing_in import SignInCode
+from sys_tables.console.signing_in import SignInCodes
 from sys_tables.console.views.round_page import MEANINGS, PARTS, parts_of
 from sys_tables.registry import default_registry
 from tiering.model.rounds import RoundState
@@ -47,8 +47,8 @@ def pages_of(world: World, paths: Callable[[TestClient], list[str]]) -> list[tup
     async def scenario() -> list[tuple[int, str]]:
         async with serving(world.coordinator) as client:
             with SystemCatalog(f"127.0.0.1:{client.port}") as catalog:
-                code = SignInCode()
-                browser = TestClient(console_app(catalog, code, 7717), base_url="http://127.0.0.1:7717")
+                code = SignInCodes()
+                browser = TestClient(console_app(catalog, code, Site(7717)), base_url="http://127.0.0.1:7717")
 
                 def ask() -> list[tuple[int, str]]:
                     browser.get(f"/sign-in/{code.new()}")

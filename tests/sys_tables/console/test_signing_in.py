@@ -12,9 +12,10 @@ from starlette.testclient import TestClient
 
 from support.services.guarded_service import GuardedService
 from sys_tables.console.middleware import SECURITY_HEADERS
-from sys_tables.console.signing_in import CODE_SECONDS, Sessions, SignInCode
+from sys_tables.console.service.callers import THIS_USER, Caller
+from sys_tables.console.signing_in import CODE_SECONDS, MAX_CODES, MAX_SESSIONS, Sessions, SignInCodes
 
-Console = Callable[[str], tuple[TestClient, SignInCode]]
+Console = Callable[[str], tuple[TestClient, SignInCodes]]
 Browser = Callable[[str], TestClient]
 
 
@@ -34,16 +35,24 @@ def test_a_link_signs_one_browser_in_once(console: Console) -> None:
     assert (again.status_code, "set-cookie" in again.headers, other.get("/").url.path) == (403, False, "/sign-in")
 
 
-def test_a_code_is_valid_for_five_minutes_and_until_the_next_one() -> None:
+def test_a_code_is_valid_for_five_minutes_and_names_its_caller() -> None:
     seconds = [0.0]
-    code = SignInCode(lambda: seconds[0])
-    late, replaced = code.new(), code.new()
-    assert not code.take(late)
+    codes = SignInCodes(lambda: seconds[0])
+    ana, bob = (codes.new(Caller(name, f"token of {name}")) for name in ("ana", "bob"))
     seconds[0] = CODE_SECONDS - 1
-    assert code.take(replaced)
-    expired = code.new()
+    assert (codes.take(bob), codes.take(ana)) == (Caller("bob", "token of bob"), Caller("ana", "token of ana"))
+    assert (codes.take(ana), codes.take("")) == (None, None)
+    expired = codes.new()
     seconds[0] += CODE_SECONDS
-    assert not code.take(expired)
+    assert codes.take(expired) is None
+
+
+def test_the_oldest_of_too_many_codes_and_sessions_is_void() -> None:
+    codes, sessions = SignInCodes(), Sessions()
+    first, *others = (codes.new() for _ in range(MAX_CODES + 1))
+    assert (codes.take(first), codes.take(others[0])) == (None, THIS_USER)
+    first_cookie, *cookies = (sessions.open() for _ in range(MAX_SESSIONS + 1))
+    assert [sessions.session(cookie) is None for cookie in (first_cookie, cookies[0])] == [True, False]
 
 
 def test_a_cookie_of_another_process_or_of_an_ended_or_expired_session_is_void() -> None:

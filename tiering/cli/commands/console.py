@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from html import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -24,43 +25,58 @@ def console(
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port of the pages; 0 picks a free port.")] = DEFAULT_PORT,
     print_link: Annotated[bool, typer.Option("--print", help="Only print the sign-in link, and open no browser.")] = False,
 ) -> None:
-    """Show the service in a browser: tables by state and promise, and forms for what to do. Runs until Ctrl-C.
+    """Show the service in a browser: tables by state and promise, and forms for what to do.
 
-    The pages show what SQL shows the same user. The link signs one browser in. It works once, and for five minutes.
+    It opens a link to the console of the service. For a service without one, it serves the pages itself until Ctrl-C. The pages show what
+    SQL shows the same user. The link signs one browser in. It works once, and for five minutes.
 
     Example: lakeward console --print
     """
-    from sys_tables.console.app import console_app
-    from sys_tables.console.serving import HOST, bind, serve
-    from sys_tables.console.signing_in import SignInCode
-
     with SystemCatalog(uri) as catalog:
-        catalog.describe()  # raises the error of a service that does not answer before a browser opens
-        with bind(port) as listening:
-            used_port = listening.getsockname()[1]
-            code = SignInCode()
-            link = f"http://{HOST}:{used_port}/sign-in/{code.new()}"
-            print(link, flush=True)
-            message_console().print("The link works once, and for five minutes. Ctrl-C ends the console.")
-            with suppress(KeyboardInterrupt), _opened(None if print_link else link, used_port):
-                serve(console_app(catalog, code, used_port), listening)
+        link = catalog.console_link()
+        if link is None:
+            _serve(catalog, port, print_link)
+            return
+    print(link, flush=True)
+    message_console().print("The link works once, and for five minutes.")
+    if not print_link:
+        _open_browser(link, "service")  # its file stays, because the browser reads it after this command has ended
+
+
+def _serve(catalog: SystemCatalog, port: int, print_link: bool) -> None:
+    """Serves the pages with the token of this process, for a service without a console."""
+    from sys_tables.console.app import Site, console_app
+    from sys_tables.console.serving import HOST, bind, serve
+    from sys_tables.console.signing_in import SignInCodes
+
+    with bind(port) as listening:
+        used_port = listening.getsockname()[1]
+        codes = SignInCodes()
+        link = f"http://{HOST}:{used_port}/sign-in/{codes.new()}"
+        print(link, flush=True)
+        message_console().print("The link works once, and for five minutes. Ctrl-C ends the console.")
+        with suppress(KeyboardInterrupt), _opened(None if print_link else link, str(used_port)):
+            serve(console_app(catalog, codes, Site(used_port)), listening)
 
 
 @contextmanager
-def _opened(link: str | None, port: int) -> Iterator[None]:
-    """Opens a browser at the link. The link is in a private file, because other users see the arguments of a process."""
+def _opened(link: str | None, name: str) -> Iterator[None]:
+    """Opens a browser at the link, and removes the file with the link at the end of the context."""
     if link is None:
         yield
         return
-    file = user_folder() / "console" / f"{port}.html"
-    _write_redirect(file, link)
+    file = _open_browser(link, name)
     try:
-        webbrowser.open(file.as_uri())
         yield
     finally:
         file.unlink(missing_ok=True)
 
 
-def _write_redirect(file: Path, link: str) -> None:
+def _open_browser(link: str, name: str) -> Path:
+    """Opens a browser at the link, which is in a private file, because other users see the arguments of a process. Returns the file."""
+    file = user_folder() / "console" / f"{name}.html"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(file, f'<!doctype html><meta http-equiv="refresh" content="0; url={link}"><a href="{link}">Open the console</a>\n')
+    address = escape(link)  # comes from the service
+    write_private(file, f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open the console</a>\n')
+    webbrowser.open(file.as_uri())
+    return file

@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import structlog
@@ -16,6 +16,7 @@ import structlog
 import sys_tables.server.service
 from tiering.access.audit import AuditTrail, RefusedCallers
 from tiering.access.grants import Grants
+from tiering.cli.processes.console import check_console_access, console_access, console_uri, service_console
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, create_default_catalog, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
@@ -41,6 +42,10 @@ from tiering.validate.archive.sealing import TableProver
 from tiering.validate.archive.signing_key import ensure_key
 from tiering.validate.child import ClusterValidation
 from tiering.wire.security.call_authentication import CallAuthentication
+
+if TYPE_CHECKING:
+    from sys_tables.console.service.application import ServiceConsole
+    from sys_tables.server.service import ConsoleLink
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +87,7 @@ async def running_coordinator(settings: ServiceOptions, stopping: asyncio.Event)
     """
     check_host(settings.host, settings.access.insecure or settings.access.is_protected, _PROTECT)
     check_host(settings.metrics.host, settings.access.insecure)
+    check_console_access(settings)
     health = CoordinatorHealth(settings.metrics_tables)
     folder = open_data_folder(settings.data)
     with monitoring(settings.metrics, health.registry, health.not_alive, health.not_ready, health.access_of), ExitStack() as stack:
@@ -94,7 +100,7 @@ async def running_coordinator(settings: ServiceOptions, stopping: asyncio.Event)
         coordinator.table_records.events_stored = log_events
 
         def register(server: grpc.aio.Server) -> None:
-            sys_tables.server.service.add_to_server(server, coordinator)
+            sys_tables.server.service.add_to_server(server, coordinator, console_link=lead.console_link)
             if cluster.add_to_server is not None:
                 cluster.add_to_server(server)
 
@@ -122,11 +128,19 @@ class _Leadership:
 
     port: int
     store: SqlStore
+    console: ServiceConsole | None
     lock: LeaderLock | None = None
+
+    @property
+    def console_link(self) -> ConsoleLink | None:
+        """Returns a link to the console for a caller; None without a console."""
+        return None if self.console is None else self.console.link
 
     @asynccontextmanager
     async def shown(self, settings: ServiceOptions, coordinator: Coordinator, server: RunningServer) -> AsyncIterator[None]:
-        """Tells other coordinators on the store that this one runs, and its address, while the context is open."""
+        """Shows the console, and tells other coordinators on the store the address of this one, while the context is open."""
+        if self.console is not None:
+            await asyncio.to_thread(self.console.lead, console_uri(settings.access, server.address), console_access(settings.access))
         if self.lock is None:
             yield
             return
@@ -148,17 +162,19 @@ async def _lead(settings: ServiceOptions, folder: DataFolder, stopping: asyncio.
         return None
     if settings.state is None:
         check_restore_ended(folder)
+    console = stack.enter_context(service_console(settings))
     store = SqlStore(settings.state or folder.store_url)
     stack.callback(store.close)
     if settings.state is None:
-        return _Leadership(settings.port, store)
+        return _Leadership(settings.port, store, console)
     lock = LeaderLock(settings.state)
     stack.callback(lock.close)
     reason = refusal(
         settings.coordinator.cluster_kind == EMBEDDED, not settings.coordinator.lake_properties, settings.access.auth is Auth.MTLS
     )
-    port = await Standby(store, lock, reason, settings.access.tls).wait(settings.host, settings.port, stopping)
-    return None if port is None else _Leadership(port, store, lock)
+    standby = Standby(store, lock, reason, settings.access.tls, None if console is None else console.stand_by)
+    port = await standby.wait(settings.host, settings.port, stopping)
+    return None if port is None else _Leadership(port, store, console, lock)
 
 
 async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:

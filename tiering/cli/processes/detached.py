@@ -24,6 +24,8 @@ SHOWN_BYTES = 4_096
 """Output that is shown of a service that did not start."""
 _READY = re.compile(rb"^lakeward (?:is ready|stands by): \S+$", re.MULTILINE)
 
+_CONSOLE = re.compile(rb"^lakeward console: \S+$", re.MULTILINE)
+
 
 def check_folder_is_free(folder: DataFolder) -> None:
     """Raises SetupError while a service has the folder: a second service would wait silently for the end of the first."""
@@ -35,7 +37,7 @@ def check_folder_is_free(folder: DataFolder) -> None:
 
 
 def start_detached(command: Sequence[str], log: Path) -> str:
-    """Starts a service in its own session, appends its output to `log`, and returns its ready line.
+    """Starts a service in its own session, appends its output to `log`, and returns its ready line, after that of its console.
 
     Raises SetupError with the end of the output if the service ends before it is ready. Ctrl-C stops the service.
     """
@@ -53,7 +55,7 @@ def start_detached(command: Sequence[str], log: Path) -> str:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_SECONDS)
         raise
-    return ready[0].decode()
+    return b"\n".join([*_CONSOLE.findall(_text_since(log, begin)), ready[0]]).decode()
 
 
 def stop_service(folder: DataFolder, patience_seconds: float = STOP_SECONDS) -> int | None:

@@ -52,10 +52,18 @@ def check_cluster(store: SqlStore, cluster: str) -> None:
 
 
 class Standby:
-    """The wait of one coordinator for the lead. Create it in its event loop."""
+    """The wait of one coordinator for the lead. Create it in its event loop. `followed` gets the address of the leader, again and again."""
 
-    def __init__(self, store: SqlStore, lock: LeaderLock, refusal: str | None, tls: ServerTls | None = None) -> None:
+    def __init__(
+        self,
+        store: SqlStore,
+        lock: LeaderLock,
+        refusal: str | None,
+        tls: ServerTls | None = None,
+        followed: Callable[[str | None], None] | None = None,
+    ) -> None:
         self._tls = tls
+        self._followed = followed
         self._store = store
         self._lock = lock
         self._refusal = refusal
@@ -123,6 +131,8 @@ class Standby:
         """Follows the current leader. Ends the database session of a leader that has sent no beat for too long."""
         leader = await asyncio.to_thread(self._store.leader)
         await server.follow(None if leader is None else leader.address)
+        if self._followed is not None:
+            self._followed(None if leader is None else leader.address)
         now = asyncio.get_running_loop().time()
         beats = None if leader is None else (leader.epoch, leader.beats)
         if beats != self._beats:

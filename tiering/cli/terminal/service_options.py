@@ -17,6 +17,7 @@ from tiering.cli.terminal.cluster_options import (
     read_cluster,
     read_storage,
 )
+from tiering.cli.terminal.console_options import ConsoleOptions
 from tiering.cli.terminal.lake_options import FlussConfOption, read_lake
 from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.options import (
@@ -93,6 +94,7 @@ class ServiceOptions:
         DEFAULT_TABLES, "Most tables that have metrics of their own. Tables that fail or are behind come first.",
         flag="--metrics-tables", unit="COUNT", group=METRICS_GROUP, least=0,
     )
+    console: ConsoleOptions = field(default_factory=ConsoleOptions)
     log_format: LogFormatOption = LogFormat.CONSOLE
     # fmt: on
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
@@ -117,5 +119,6 @@ class ServiceOptions:
             coordinator = replace(coordinator, lake_properties=lake.properties, lake_format=lake.format or coordinator.lake_format)
         access = replace(self.access, auth=self.access.auth or default_auth)
         access.check()
+        console = self.console.begin(self.port, access, is_on=default_auth is not Auth.NONE)
         state = None if self.state is None else postgresql_url(self.state)
-        return replace(self, coordinator=coordinator, cluster_settings=cluster_settings, access=access, state=state)
+        return replace(self, coordinator=coordinator, cluster_settings=cluster_settings, access=access, console=console, state=state)

@@ -20,14 +20,17 @@ from tiering.errors import SetupError
 Options = Sequence[tuple[str, Any]]
 
 
-def open_channel(target: str, source: TokenSource, options: Options) -> grpc.Channel:
-    """Opens a channel to `target`, gRPC's spelling of the source's addresses. Raises SetupError for files of TLS that cannot be read."""
-    credentials = channel_credentials(source.access)
+def open_channel(target: str, access: ClientAccess, token: Callable[[], str | None], options: Options) -> grpc.Channel:
+    """Opens a channel to `target`, in gRPC's spelling. `token` returns the token of a call, in the thread of its caller.
+
+    Raises SetupError for files of TLS that cannot be read.
+    """
+    credentials = channel_credentials(access)
     if credentials is None:
         channel = grpc.insecure_channel(target, options=options)
     else:
         channel = grpc.secure_channel(target, credentials, options=options)
-    return grpc.intercept_channel(channel, _SentToken(source))
+    return grpc.intercept_channel(channel, _SentToken(token))
 
 
 def open_async_channel(target: str, source: TokenSource, options: Options) -> grpc.aio.Channel:
@@ -72,11 +75,11 @@ class _SentToken(
     grpc.StreamUnaryClientInterceptor,  # type: ignore[type-arg]
     grpc.StreamStreamClientInterceptor,  # type: ignore[type-arg]
 ):
-    def __init__(self, source: TokenSource) -> None:
-        self._source = source
+    def __init__(self, token: Callable[[], str | None]) -> None:
+        self._token = token
 
     def _intercepted(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
-        token = self._source.token()
+        token = self._token()
         return continuation(details if token is None else _CallDetails(details, token), request)
 
     intercept_unary_unary = _intercepted  # type: ignore[assignment]  # one for all kinds

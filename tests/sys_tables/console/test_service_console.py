@@ -1,0 +1,132 @@
+"""The console of a service, over HTTP: links of several users, what each of them sees, and sessions that end with their token."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from support.services.guarded_service import GuardedService, guarded_service
+from sys_tables.catalog_client import SystemCatalog
+from sys_tables.console.service.callers import CallerCatalog
+from tiering.access.client_access import ClientAccess
+from tiering.access.tokens import id_of, revoke_token
+from tiering.cli.terminal.console_options import ConsoleOptions
+from tiering.errors import InvalidArgument, Unauthenticated
+from tiering.model.tables import TablePath
+
+POLICIES = """
+permit (principal == User::"olga", action, resource);
+permit (principal in Group::"staff", action, resource is Table in Database::"hr");
+forbid (principal in Group::"staff", action, resource == Table::"hr.layoffs");
+"""
+HIDDEN, VISIBLE = TablePath("hr", "layoffs"), TablePath("hr", "people")
+ROLES = {"ana": ("staff",), "olga": (), "gone": ()}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
+    """Olga may do everything. For Ana hr.layoffs does not exist."""
+    with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, ROLES, ConsoleOptions(bound_port=0)) as running:
+        for path in (HIDDEN, VISIBLE):
+            running.ensure_table(path)
+        yield running
+
+
+@pytest.fixture
+def link_of(service: GuardedService, tmp_path: Path) -> Callable[[str], str]:
+    """Returns a new sign-in link of a user."""
+
+    def link(user: str) -> str:
+        token = tmp_path / f"{user}.token"
+        token.write_text(service.tokens[user])
+        with SystemCatalog(service.running.uri, access=ClientAccess(token_file=token)) as catalog:
+            address = catalog.console_link()
+        assert address is not None
+        return address
+
+    return link
+
+
+@pytest.fixture
+def signed_in(link_of: Callable[[str], str]) -> Iterator[Callable[[str], httpx2.Client]]:
+    """Returns a browser of a user at the console's root."""
+    browsers: list[httpx2.Client] = []
+
+    def browser(user: str) -> httpx2.Client:
+        link = link_of(user)
+        browsers.append(httpx2.Client(base_url=link.partition("/sign-in")[0], follow_redirects=True))
+        assert browsers[-1].get(link).status_code == 200
+        return browsers[-1]
+
+    yield browser
+    for opened in browsers:
+        opened.close()
+
+
+def test_a_link_works_once_and_leaves_the_address(link_of: Callable[[str], str]) -> None:
+    link = link_of("olga")
+    root = link.partition("/sign-in")[0]
+    with httpx2.Client() as browser:
+        first = browser.get(link)
+        assert (first.status_code, f'content="0; url={root}/"' in first.text) == (200, True)
+        assert (browser.get(f"{root}/").status_code, first.headers["Referrer-Policy"]) == (200, "no-referrer")
+    again = httpx2.get(link)
+    assert (again.status_code, "set-cookie" in again.headers) == (403, False)
+
+
+def test_each_user_sees_the_own_tables(signed_in: Callable[[str], httpx2.Client]) -> None:
+    ana, olga = signed_in("ana"), signed_in("olga")
+    for browser, shown in ((ana, [False, True]), (olga, [True, True])):
+        page = browser.get("/").text
+        assert [str(path) in page for path in (HIDDEN, VISIBLE)] == shown
+    hidden, missing = ana.get("/tables/hr/layoffs"), ana.get("/tables/hr/laypigs")
+    assert hidden.status_code == missing.status_code == 404
+    assert hidden.text.replace("layoffs", "laypigs") == missing.text
+
+
+def test_addresses_stay_below_the_root(signed_in: Callable[[str], httpx2.Client]) -> None:
+    browser = signed_in("olga")
+    for path in ("/", "/actions", "/system", "/tables/hr/people"):
+        assert 'href="/' not in (text := browser.get(path).text)
+        assert f'href="{browser.base_url}static/console.css"' in text
+    assert browser.get("/static/console.css").status_code == 200
+    bare = str(browser.base_url).removesuffix("/ui/")
+    assert [httpx2.get(bare + path, follow_redirects=False).headers.get("location") for path in ("", "/ui")] == ["/ui/", "/ui/"]
+    assert httpx2.get(f"{bare}/uix").status_code == 404
+
+
+def test_a_call_is_made_as_the_user_who_is_signed_in(service: GuardedService, signed_in: Callable[[str], httpx2.Client]) -> None:
+    for user in ("ana", "olga"):
+        browser = signed_in(user)
+        [token] = re.findall(r'name="csrf_token" value="(\w+)"', browser.get("/").text)
+        assert browser.post("/actions/pause_tiering/check", data={"csrf_token": token, "argument_table": str(VISIBLE)}).status_code == 200
+    lines = map(json.loads, (service.data / "audit.jsonl").read_text().splitlines())
+    done = {(line["principal"], re.findall(r"\w+", line["action"])[-1]) for line in lines if line["outcome"] == "ANSWERED"}
+    assert done >= {(user, action) for user in ("ana", "olga") for action in ("OpenConsole", "pause_tiering")}
+
+
+def test_a_revoked_token_ends_its_sessions(service: GuardedService, signed_in: Callable[[str], httpx2.Client]) -> None:
+    browser, other = signed_in("gone"), signed_in("olga")
+    assert browser.get("/").url.path == "/ui/"
+    cookies = dict(browser.cookies)
+    revoke_token(service.data.parent / "tokens.json", id_of(service.tokens["gone"]) or "", datetime.now(UTC))
+    assert browser.get("/").url.path == "/ui/sign-in"
+    with httpx2.Client(cookies=cookies) as copy:
+        assert copy.get(f"{browser.base_url}system").headers["location"] == "/ui/sign-in"
+    assert other.get("/").url.path == "/ui/"
+
+
+def test_outside_of_a_session_no_call_is_made(service: GuardedService) -> None:
+    with CallerCatalog(service.running.uri, ClientAccess()) as catalog, pytest.raises(Unauthenticated, match="no user is signed in"):
+        catalog.read("tables")
+
+
+def test_a_service_gets_no_link_for_one_of_its_users(service: GuardedService) -> None:
+    with pytest.raises(InvalidArgument, match="for one of its users"):
+        service.call("/sys_tables.rpc.v1.SysCatalog/OpenConsole", "olga", acting_for=b"ana")
