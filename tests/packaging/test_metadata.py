@@ -44,7 +44,7 @@ def test_an_index_shows_who_made_it_and_a_readme_whose_links_lead_somewhere(tmp_
     own = [target.removeprefix(pages) for target in (*targets, *metadata.urls.values()) if target.startswith(pages)]
     assert len(own) > 20
     images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", metadata.readme)
-    assert images == [f"{ADDRESS}/raw/v{metadata.version}/docs/overview.svg"]
+    assert images == [f"{ADDRESS}/raw/v{metadata.version}/docs/{name}.svg" for name in ("console", "overview")]
     assert [page for page in own if not (ROOT / page.partition("#")[0]).exists()] == []
 
 

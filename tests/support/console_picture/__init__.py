@@ -1,0 +1,1 @@
+"""The picture of the console in the README, drawn from its page in Chromium."""
