@@ -26,6 +26,7 @@ from sys_tables.console.middleware import SIGN_IN, STATIC, RequireSession, Secur
 from sys_tables.console.overview import Search, overview
 from sys_tables.console.pages import Pages
 from sys_tables.console.reader import Reader, Reads
+from sys_tables.console.service.rates import LimitRates
 from sys_tables.console.signing_in import SESSION_SECONDS, Session, Sessions, SignInCodes
 from sys_tables.console.sql.page import SqlPage
 from sys_tables.console.sql.runner import StatementRunner, Streams
@@ -38,6 +39,7 @@ from tiering.errors import AccessDenied, BadRequest, LakewardError, Unauthentica
 
 LOOPBACK = ("127.0.0.1", "localhost")
 """Names under which a browser may ask. Any other name in the header Host is that of a page which points its own name at 127.0.0.1."""
+STATEMENTS = "/sql"
 _FOLDER = Path(__file__).parent
 
 
@@ -85,7 +87,7 @@ def console_app(
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
             form_route("/actions/{procedure}/perform", actions.perform, "perform_action"),
             *list_routes(pages, reader),
-            Route("/sql", SqlPage(pages, StatementRunner(catalog, registry)).show, name="sql"),
+            Route(STATEMENTS, SqlPage(pages, StatementRunner(catalog, registry)).show, name="sql"),
             Route("/system", system.list, name="system"),
             Route("/system/{table}", system.table, name="system_table"),
             Route("/changes", LiveStreams(reader, sessions).stream, name="changes"),
@@ -98,6 +100,7 @@ def console_app(
             Middleware(SecurityHeaders),
             Middleware(TrustedHostMiddleware, allowed_hosts=list(site.hosts), www_redirect=False),
             Middleware(RequireSession, sessions=sessions, cookie_name=site.cookie),
+            Middleware(LimitRates, sign_in=SIGN_IN, static=STATIC, statements=STATEMENTS),
         ],
         exception_handlers={LakewardError: console.error, HTTPException: console.http_error},
     )

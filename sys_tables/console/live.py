@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from sys_tables.console.query import Query
 from sys_tables.console.reader import Reader, Row
 from sys_tables.console.signing_in import Session, Sessions
-from tiering.errors import LakewardError
+from tiering.errors import LakewardError, Unauthenticated
 
 POLL_SECONDS = 0.5
 """Time between two looks for a new event. Each of them reads one row."""
@@ -22,7 +23,9 @@ REFRESH_POLLS = 20
 """After so many looks without a new event the page is read all the same, because lags and rounds go on without events."""
 OFTEN_POLLS = 4
 """REFRESH_POLLS of a page whose values change without events, such as the progress of a running round."""
-MAX_STREAMS = 24
+MAX_STREAMS = 48
+MAX_SESSION_STREAMS = 24
+"""Live pages of all sessions and of one session at a time. Each reads one row every half second."""
 NEWEST_EVENT = Query("tiering_events", ("occurred_at", "event_type", "database_name", "table_name", "round_id", "message"), limit=1)
 """The table returns its newest row first. `event_id` would be NULL for callers without OPERATE on the service."""
 CHANGED, LOST, ENDED = "changed", "lost", "ended"
@@ -35,27 +38,34 @@ class LiveStreams:
     def __init__(self, reader: Reader, sessions: Sessions) -> None:
         self._reader = reader
         self._sessions = sessions
-        self._open = 0
+        self._open: Counter[str] = Counter()
+        """Streams by the id of their session."""
 
     async def stream(self, request: Request) -> Response:
         """Streams until the browser leaves, the session ends, or the console stops."""
-        if self._open >= MAX_STREAMS:
+        if self._open.total() >= MAX_STREAMS or self._open[request.state.session.session_id] >= MAX_SESSION_STREAMS:
             raise HTTPException(503, "Too many pages are open. Close some of them, or reload this page by hand.")
         polls = OFTEN_POLLS if request.query_params.get("often") == "yes" else REFRESH_POLLS
         return EventSourceResponse(self._counted(request.state.session, polls))
 
     async def _counted(self, session: Session, refresh_polls: int = REFRESH_POLLS) -> AsyncIterator[ServerSentEvent]:
-        self._open += 1
+        self._open[session.session_id] += 1
+        is_open, ends = lambda: self._sessions.is_open(session), session.caller.token is not None
         try:
-            async for name in changes(self._reader, lambda: self._sessions.is_open(session), refresh_polls=refresh_polls):
+            async for name in changes(self._reader, is_open, refresh_polls=refresh_polls, ends_with_token=ends):
                 yield ServerSentEvent(event=name, data="")
             yield ServerSentEvent(event=ENDED, data="")
         finally:
-            self._open -= 1
+            self._open[session.session_id] -= 1
+            self._open += Counter()  # drops sessions without a stream
 
 
 async def changes(
-    reader: Reader, is_open: Callable[[], bool], pause: Pause = asyncio.sleep, refresh_polls: int = REFRESH_POLLS
+    reader: Reader,
+    is_open: Callable[[], bool],
+    pause: Pause = asyncio.sleep,
+    refresh_polls: int = REFRESH_POLLS,
+    ends_with_token: bool = False,
 ) -> AsyncIterator[str]:
     """Yields CHANGED after each new event and after `refresh_polls` without one, and LOST once when the service stops answering, while
     `is_open`.
@@ -64,6 +74,8 @@ async def changes(
     while is_open():
         await pause(POLL_SECONDS)
         event = await _newest(reader)
+        if ends_with_token and isinstance(event, Unauthenticated):
+            return
         if isinstance(event, LakewardError):
             if not is_lost:
                 yield LOST

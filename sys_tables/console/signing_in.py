@@ -57,8 +57,8 @@ class Session:
 
     session_id: str
     csrf_token: str
-    caller: Caller
     _seal_key: bytes = field(repr=False)
+    caller: Caller = THIS_USER
 
     def seal(self, text: str) -> str:
         """Returns a code which proves that a page of this session contained the text."""
@@ -91,7 +91,7 @@ class Sessions:
         if session_id not in self._open:
             return None
         caller, _ = self._open[session_id]
-        return Session(session_id, self._derived("csrf", session_id).hex(), caller, self._derived("seal", session_id))
+        return Session(session_id, self._derived("csrf", session_id).hex(), self._derived("seal", session_id), caller)
 
     def is_open(self, session: Session) -> bool:
         """Returns whether a session has not ended."""

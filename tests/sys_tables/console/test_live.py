@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def test_a_stream_ends_with_its_session_and_its_place_is_free_again() -> None:
     async def read() -> list[str | None]:
         return [event.event async for event in streams._counted(session)]
 
-    assert (asyncio.run(read()), streams._open) == ([ENDED], 0)
+    assert (asyncio.run(read()), streams._open) == ([ENDED], Counter())
 
 
 def test_no_more_streams_than_the_limit_are_open(signed_in: Callable[[str], TestClient], monkeypatch: pytest.MonkeyPatch) -> None:

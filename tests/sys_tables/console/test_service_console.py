@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +13,10 @@ import pytest
 
 from support.services.guarded_service import GuardedService, guarded_service
 from sys_tables.catalog_client import SystemCatalog
+from sys_tables.console.live import NEWEST_EVENT
+from sys_tables.console.reader import Reader, Row
 from sys_tables.console.service.callers import CallerCatalog
+from sys_tables.registry import default_registry
 from tiering.access.client_access import ClientAccess
 from tiering.access.tokens import id_of, revoke_token
 from tiering.cli.terminal.console_options import ConsoleOptions
@@ -26,7 +29,7 @@ permit (principal in Group::"staff", action, resource is Table in Database::"hr"
 forbid (principal in Group::"staff", action, resource == Table::"hr.layoffs");
 """
 HIDDEN, VISIBLE = TablePath("hr", "layoffs"), TablePath("hr", "people")
-ROLES = {"ana": ("staff",), "olga": (), "gone": ()}
+ROLES = {"ana": ("staff",), "olga": (), "gone": (), "left": ()}
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +123,30 @@ def test_a_revoked_token_ends_its_sessions(service: GuardedService, signed_in: C
     with httpx2.Client(cookies=cookies) as copy:
         assert copy.get(f"{browser.base_url}system").headers["location"] == "/ui/sign-in"
     assert other.get("/").url.path == "/ui/"
+
+
+def test_an_open_page_of_a_revoked_token_is_told_that_its_session_ended(link_of: Callable[[str], str], service: GuardedService) -> None:
+    link = link_of("left")
+    with httpx2.Client() as browser:
+        browser.get(link)
+        with browser.stream("GET", link.partition("/sign-in")[0] + "/changes") as stream:
+            revoke_token(service.data.parent / "tokens.json", id_of(service.tokens["left"]) or "", datetime.now(UTC))
+            assert [line for line in stream.iter_lines() if line.startswith("event:")] == ["event: ended"]
+
+
+def test_an_event_of_a_hidden_table_changes_no_page_of_a_user_who_may_not_know_it(service: GuardedService, tmp_path: Path) -> None:
+    def newest(user: str) -> Sequence[Row]:
+        token = tmp_path / f"{user}.token"
+        token.write_text(service.tokens[user])
+        with SystemCatalog(service.running.uri, access=ClientAccess(token_file=token)) as catalog:
+            if user == "olga":
+                catalog.call("pause_tiering", table=str(HIDDEN))
+                catalog.call("resume_tiering", table=str(HIDDEN))
+            return Reader(catalog, default_registry()).rows(NEWEST_EVENT)
+
+    before = newest("ana")
+    assert newest("olga")[0]["table_name"] == HIDDEN.table_name
+    assert newest("ana") == before
 
 
 def test_outside_of_a_session_no_call_is_made(service: GuardedService) -> None:
