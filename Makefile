@@ -16,8 +16,10 @@ setup:
 test-setup:
 	@./setup.sh all-tests
 
+# KEEP=1 leaves the service and its console running at the end, and says how to stop them.
+KEEP :=
 demo: setup
-	@$(VENV)/lakeward demo
+	@$(VENV)/lakeward demo $(if $(KEEP),--keep)
 
 # The same job on a real Apache Fluss cluster, which is booted for it on this machine and stopped again.
 fluss-demo: setup

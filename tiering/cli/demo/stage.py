@@ -57,6 +57,7 @@ UPKEEP_SQL = (
 )
 STOP_SECONDS = 20
 _READY = re.compile(r"lakeward is ready: (\S+)")
+_CONSOLE = re.compile(r"lakeward console: (\S+)")
 PATIENCE_SECONDS = 180
 HEALTH_SECONDS = 30
 """Longest wait for the health of the tables, which is observed some seconds after a snapshot. The demo continues without it."""
@@ -69,6 +70,7 @@ class DemoService:
     process: subprocess.Popen[str]
     uri: str
     folder: Path
+    console_url: str = ""
 
     @property
     def lake_properties(self) -> dict[str, str]:
@@ -89,15 +91,24 @@ def start_service(folder: Path, port: int, options: Sequence[str] = ()) -> DemoS
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = folder.with_name(f"{folder.name}.log")
     command = module_command("tiering.cli.main", "up", "--data", str(folder), "--port", str(port), *options)
+    console_url = ""
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as errors:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
     assert process.stdout is not None
     try:
         for line in process.stdout:
+            if match := _CONSOLE.search(line):
+                console_url = match[1]
             if match := _READY.search(line):
-                return DemoService(process, match[1], folder)
+                return DemoService(process, match[1], folder, console_url)
     except BaseException:  # Ctrl-C
         DemoService(process, "", folder).stop()
         raise
@@ -201,12 +212,15 @@ def open_stage(
     port: int,
     options: Sequence[str] = (),
     source: AbstractContextManager[WritableCluster] | None = None,
+    keep: bool = False,
 ) -> Iterator[Stage]:
     """Starts the service, Spark and the clients, and stops everything afterwards.
 
-    `options` are more options of `lakeward up`. `source` is the cluster to write to; by default the cluster of the service.
+    `options` are more options of `lakeward up`. `source` is the cluster to write to; by default the cluster of the service. `keep`: the
+    service stays after a block without an exception.
     """
-    service = start_service(folder, port, options)
+    service, is_kept = start_service(folder, port, options), False
+    console.print(f"The console is at {service.console_url}: sign in with [bold]lakeward console --uri {service.uri}[/]", highlight=False)
     try:
         spark = open_reader_spark(service.uri, "lakeward demo", master="local[1]")
         try:
@@ -214,5 +228,7 @@ def open_stage(
                 yield Stage(console, service, spark, cluster, client)
         finally:
             spark.stop()
+        is_kept = keep
     finally:
-        service.stop()
+        if not is_kept:
+            service.stop()
