@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sys_tables.console.charts.activity import NEWEST_ROUNDS
+from sys_tables.console.charts.schemas import ColumnPair, column_pairs
 from sys_tables.console.charts.table_charts import BucketCell, RoundBars, bucket_cells, lag_chart, round_bars
 from sys_tables.console.charts.time_chart import TimeChart
 from sys_tables.console.overview import STATUS_TABLE, promise_of
@@ -45,6 +46,12 @@ class TablePage:
     def buckets(self) -> Sequence[BucketCell]:
         """Returns the grid above the panel of buckets."""
         return bucket_cells(self._rows("tiering_buckets"))
+
+    @property
+    def columns(self) -> Sequence[ColumnPair]:
+        """Returns the columns in source and lake; none before both are known."""
+        source, lake = self._rows("tables"), self._rows("lake_table_health")
+        return column_pairs(source[0]["schema"], lake[0]["lake_schema"]) if source and lake and lake[0]["lake_schema"] else ()
 
     def _rows(self, table: str) -> Sequence[Row]:
         return next(filled.rows for filled in self.panels if filled.panel.query.table == table)
@@ -114,7 +121,7 @@ BUCKETS = (
 )
 COMMITS = ("round_id", "state", "prepared_at", "lake_snapshot_id", "acked_at", "records", "files", "offsets")
 LEASES = ("lease_id", "partition_name", "bucket_id", "snapshot_id", "log_offset", "available")
-HEALTH = ("score", "reason", "data_files", "small_files", "delete_files", "snapshots", "observed_time")
+HEALTH = ("score", "reason", "data_files", "small_files", "delete_files", "snapshots", "lake_schema", "observed_time")
 UPKEEP = (
     "round_id",
     "trigger",

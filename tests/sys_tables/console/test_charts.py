@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
@@ -16,6 +17,7 @@ from support.services.guarded_service import GuardedService
 from support.worlds.memory_coordinator import NOON, table_status
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.charts.activity import CELLS, MAX_MISSES, TIERERS, commits_query, hours_before, misses_query, strips, throughput
+from sys_tables.console.charts.schemas import column_pairs
 from sys_tables.console.charts.table_charts import bucket_cells, lag_chart, round_bars
 from sys_tables.console.charts.time_chart import HEIGHT, WIDTH, Line, Segment, TimeChart, segments, sums_over_time
 from sys_tables.console.query import Query
@@ -24,6 +26,7 @@ from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
 from tiering.cli.sql.service_engine import ServiceDuckDbEngine
+from tiering.model.sql_types import column_list
 from tiering.round_history import PART_COLOURS
 
 CONSOLE = Path(sys_tables.console.__file__).parent
@@ -143,6 +146,29 @@ def test_a_bucket_shows_where_its_records_are() -> None:
         [{"partition_name": None, "bucket_id": 3, **counts}, {"partition_name": "2026", "bucket_id": 0, **dict.fromkeys(counts)}]
     )
     assert [(cell.name, cell.shares) for cell in cells] == [("3", [("hot", 0.0, 25.0), ("cold", 25.0, 75.0)]), ("2026/0", [])]
+
+
+def test_columns_of_source_and_lake_are_compared_by_name() -> None:
+    nested = pa.struct([pa.field("a", pa.int64()), pa.field("b, c", pa.decimal128(9, 2))])
+    odd = 'a `b`, "c" (d'
+    source = pa.schema(
+        [pa.field("id", pa.int64(), nullable=False), ("small", pa.int8()), ("n", nested), (odd, pa.string()), ("new", pa.string())]
+    )
+    lake = pa.schema(
+        [(odd, pa.string()), ("id", pa.int64()), ("small", pa.int32()), ("n", nested), ("__bucket", pa.int32()), ("old", pa.date32())]
+    )
+    pairs = column_pairs(column_list(source), column_list(lake))
+    assert [(pair.name, pair.difference) for pair in pairs] == [
+        ("id", ""),
+        ("small", "another type"),
+        ("n", ""),
+        (odd, ""),
+        ("new", "not in the lake yet"),
+        ("__bucket", "a column that Lakeward adds"),
+        ("old", "only in the lake"),
+    ]
+    assert (pairs[0].source_type, pairs[0].lake_type, pairs[-1].source_type) == ("BIGINT NOT NULL", "BIGINT", None)
+    assert pairs[2].source_type == pairs[2].lake_type == "STRUCT<a: BIGINT, `b, c`: DECIMAL(9,2)>"
 
 
 def test_the_service_reads_for_strips_only_rounds_of_the_listed_tables_that_missed_their_promise() -> None:

@@ -21,6 +21,7 @@ from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakeUnavailable
 from tiering.model.reading.conditions import Filter, Operator
+from tiering.model.sql_types import column_list
 from tiering.model.tables import TableInfo
 
 TABLE = default_registry().table("lake_table_health")
@@ -56,7 +57,7 @@ def test_the_columns_come_in_this_order() -> None:
     assert " ".join(TABLE.schema.names) == (
         "database_name table_name table_id lake_format score reason data_files small_files average_file_bytes target_file_bytes "
         "delete_files dead_row_share snapshots oldest_snapshot_time manifests metadata_files metadata_bytes rewrite_bytes "
-        "last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by next_action observed_time"
+        "last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by next_action lake_schema observed_time"
     )
 
 
@@ -82,6 +83,7 @@ def test_a_table_is_shown_as_its_lake_is_and_ages_with_each_round(tmp_path: Path
     assert first["oldest_snapshot_time"] == min(snapshot.committed_at for snapshot in view.snapshots.values())
     assert first["metadata_files"] > first["manifests"] >= 1
     assert first["observed_time"] == world.clock.now()
+    assert first["lake_schema"].startswith(column_list(table.schema).replace(" NOT NULL", ""))
     tier(world, table, 9)
     aged = observed(world)
     assert (aged["data_files"], aged["small_files"], aged["snapshots"]) == (20, 20, 10)

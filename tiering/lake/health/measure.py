@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from tiering.lake.base import LakeView
 from tiering.lake.rules.upkeep.rewrite_runs import DEAD_SHARE
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES, is_small
@@ -128,6 +130,7 @@ class LakeMeasure:
     metadata_files: int
     """Number of files in the table's metadata folders, including those that no snapshot names."""
     metadata_bytes: int
+    columns: pa.Schema | None = None
 
 
 @runtime_checkable

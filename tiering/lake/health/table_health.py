@@ -10,6 +10,7 @@ from tiering.lake.health.measure import LakeMeasure
 from tiering.lake.health.score import POOR_SCORE, HealthScore, score_of
 from tiering.lake.rules.upkeep.small_files import SMALL_FILES, SMALL_SHARE
 from tiering.model.declare import INT, column
+from tiering.model.sql_types import column_list
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class TableHealth:
         f"The one statement that helps below a score of {POOR_SCORE}. Upkeep does the same without it once a slot is free. The statement "
         "does it now, or shows what prevents it. NULL for a healthy table."
     )
+    lake_schema: str | None = column("Columns of the lake table, as in a CREATE TABLE; NULL before the first observation.")
     observed_time: datetime | None = column("Time when the lake table was last observed; NULL before the first observation.")
 
 
@@ -119,6 +121,7 @@ def table_health(
         metadata_bytes=measure.metadata_bytes,
         rewrite_bytes=files.rewrite_bytes,
         next_action=next_action,
+        lake_schema=None if measure.columns is None else column_list(measure.columns),
         observed_time=observation.observed_time,
         **vars(upkeep),
     )

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema, prune_columns
@@ -52,6 +53,7 @@ def measure(table: TableInfo, loaded: Table, head: int | None) -> LakeMeasure:
         manifests=len(manifests),
         metadata_files=len(sizes),
         metadata_bytes=sum(sizes),
+        columns=schema_to_pyarrow(loaded.schema()),
     )
 
 

@@ -57,6 +57,7 @@ def _measure(table: TableInfo, loaded: LoadedTable) -> LakeMeasure:
         manifests=0 if head is None else manifests.count(head),
         metadata_files=len(sizes),
         metadata_bytes=sum(sizes),
+        columns=loaded.schema.columns,
     )
 
 
