@@ -10,11 +10,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from starlette.testclient import TestClient
 
 from support.services.guarded_service import GuardedService, guarded_service
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.live import NEWEST_EVENT
 from sys_tables.console.reader import Reader, Row
+from sys_tables.console.service.application import ServiceConsole
 from sys_tables.console.service.callers import CallerCatalog
 from sys_tables.registry import default_registry
 from tiering.access.client_access import ClientAccess
@@ -147,6 +149,19 @@ def test_an_event_of_a_hidden_table_changes_no_page_of_a_user_who_may_not_know_i
     before = newest("ana")
     assert newest("olga")[0]["table_name"] == HIDDEN.table_name
     assert newest("ana") == before
+
+
+def test_before_the_service_leads_the_console_says_who_does() -> None:
+    console = ServiceConsole("http://127.0.0.1:7717", 7717, ["127.0.0.1"])
+    browser = TestClient(console, base_url="http://127.0.0.1:7717")
+    starting = browser.get("/ui/")
+    console.stand_by("10.0.0.2:7707")
+    standing_by = browser.get("/ui/tables/hr/people")
+    console.stand_by(None)
+    alone = browser.get("/ui/")
+    assert [answer.status_code for answer in (starting, standing_by, alone)] == [503, 503, 503]
+    assert ("The service is starting" in starting.text, "The coordinator at 10.0.0.2:7707 leads" in standing_by.text) == (True, True)
+    assert ("No coordinator leads" in alone.text, alone.headers["Retry-After"], alone.headers["X-Frame-Options"]) == (True, "2", "DENY")
 
 
 def test_outside_of_a_session_no_call_is_made(service: GuardedService) -> None:
