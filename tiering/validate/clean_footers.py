@@ -17,7 +17,7 @@ PARTITION_COLUMN = f"{RESERVED_PREFIX}partition"
 """Column with the id of a row's partition; NULL if the file does not have it."""
 OURS_COLUMN = f"{RESERVED_PREFIX}ours"
 """Column that is true for a row in a file with a footer of Lakeward."""
-SET_COLUMN = f"{RESERVED_PREFIX}set"
+SORTED_FILE_COLUMN = f"{RESERVED_PREFIX}sorted_file"
 """Column with the path of a row's file in a bucket with sorted files; NULL in other buckets. The offset of a row in a sorted file is one of
 the file's offsets, but not its own: each offset is given to one row, so that missing and doubled rows show."""
 BACKFILLED_COLUMN = f"{RESERVED_PREFIX}backfilled"
@@ -93,16 +93,18 @@ def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name:
 
     `backfilled` has the paths of files of backfills.
     """
-    flags = "is_ours BOOLEAN, is_set BOOLEAN, is_backfilled BOOLEAN"
+    flags = "is_ours BOOLEAN, is_of_sorted_bucket BOOLEAN, is_backfilled BOOLEAN"
     run(f"CREATE TEMP TABLE file_facts (path VARCHAR, bucket INTEGER, partition_id BIGINT, {flags})", {})
     run("CREATE TEMP TABLE file_runs (path VARCHAR, first BIGINT, stop BIGINT, start BIGINT)", {})
     places: list[tuple[str, int | None, int | None, bool, bool, bool]] = []
     runs: list[tuple[str, int, int, int]] = []
-    with_sets = sorted_buckets(facts)
+    buckets_of_sorted_files = sorted_buckets(facts)
     for fact in {fact.file.path: fact for fact in facts}.values():  # a file that is listed twice is read twice
         partition_id = None if fact.footer is None else fact.footer.bucket.partition_id
-        is_set = fact.footer is not None and fact.footer.bucket in with_sets
-        places.append((fact.file.path, fact.bucket, partition_id, fact.footer is not None, is_set, fact.file.path in backfilled))
+        is_of_sorted_bucket = fact.footer is not None and fact.footer.bucket in buckets_of_sorted_files
+        places.append(
+            (fact.file.path, fact.bucket, partition_id, fact.footer is not None, is_of_sorted_bucket, fact.file.path in backfilled)
+        )
         first = 0
         for start, stop in () if fact.footer is None else fact.footer.runs:
             runs.append((fact.file.path, first, first + stop - start, start))
@@ -115,7 +117,7 @@ def make_footer_view(run: RunQuery, facts: Sequence[FileFacts], rows: str, name:
     run(
         f"CREATE TEMP VIEW {name} AS SELECT r.* EXCLUDE ({FILE_COLUMN}, {ROW_COLUMN}), f.bucket AS {BUCKET_COLUMN}, "
         f"o.start + (r.{ROW_COLUMN} - o.first) AS {OFFSET_COLUMN}, f.partition_id AS {PARTITION_COLUMN}, f.is_ours AS {OURS_COLUMN}, "
-        f"CASE WHEN f.is_set THEN f.path END AS {SET_COLUMN}, f.is_backfilled AS {BACKFILLED_COLUMN} "
+        f"CASE WHEN f.is_of_sorted_bucket THEN f.path END AS {SORTED_FILE_COLUMN}, f.is_backfilled AS {BACKFILLED_COLUMN} "
         f"FROM {rows} AS r JOIN file_facts AS f ON f.path = r.{FILE_COLUMN} "
         f"LEFT JOIN file_runs AS o ON o.path = r.{FILE_COLUMN} AND r.{ROW_COLUMN} >= o.first AND r.{ROW_COLUMN} < o.stop",
         {},

@@ -20,7 +20,7 @@ from tiering.lake.proof.file_footer import FileFooter, Run
 from tiering.lake.proof.row_checksum import Words, row_hashes
 from tiering.lake.schema.sql_text import quoted, text_literal
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
-from tiering.validate.clean_footers import SET_COLUMN
+from tiering.validate.clean_footers import SORTED_FILE_COLUMN
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
 from tiering.validate.report import Report, report_elsewhere
@@ -281,7 +281,7 @@ def row_count_problem(engine: Engine, bucket_range: BucketRange) -> str | None:
     """Returns which file of a bucket with sorted files has another number of live rows than offsets; None = no file, or no sorted ones."""
     if bucket_range.bucket not in engine.sorted_buckets:
         return None
-    sql = f"SELECT {SET_COLUMN}, count(*) FROM lake WHERE {IN_BUCKET} GROUP BY 1"
+    sql = f"SELECT {SORTED_FILE_COLUMN}, count(*) FROM lake WHERE {IN_BUCKET} GROUP BY 1"
     rows = dict(engine.rows(sql, place_parameters(bucket_range)))
     for path, footer in _footers(engine, bucket_range).items():
         if rows.get(path, 0) != footer.rows:
@@ -326,7 +326,7 @@ def _hashes_of_lake(engine: Engine, bucket_range: BucketRange, files: _Files) ->
     """Yields the file numbers and the hashes of rows of `files`."""
     own, names = ", ".join(quoted(name) for name in engine.own_columns), engine.proof_names
     numbers = {path: number for number, path in enumerate(files.paths)}
-    for batch in engine.batches(f"SELECT {own}, {SET_COLUMN} FROM lake WHERE {IN_BUCKET}", place_parameters(bucket_range)):
+    for batch in engine.batches(f"SELECT {own}, {SORTED_FILE_COLUMN} FROM lake WHERE {IN_BUCKET}", place_parameters(bucket_range)):
         paths = batch.column(batch.num_columns - 1).dictionary_encode()
         places = np.array([*(numbers.get(str(path), -1) for path in paths.dictionary.to_pylist()), -1], np.int64)
         places = places[paths.indices.fill_null(len(places) - 1).to_numpy()]

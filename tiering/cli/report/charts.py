@@ -49,36 +49,36 @@ def rounds_chart(rounds: Sequence[Round]) -> Element:
     bars = [(row, parts_of(row)) for row in rounds]
     longest = max(1, *(sum(parts.values()) for _, parts in bars))
     height = _TOP + len(bars) * (_BAR + _GAP) + _BOTTOM
-    drawn: list[Element] = []
+    elements: list[Element] = []
     for number, (row, parts) in enumerate(bars):
         x, y = float(_LEFT), _TOP + number * (_BAR + _GAP)
-        drawn.append(_text(_LEFT - 6, y + _BAR - 2, f"{row['pending_time']:%H:%M:%S}", "end"))
+        elements.append(_text(_LEFT - 6, y + _BAR - 2, f"{row['pending_time']:%H:%M:%S}", "end"))
         for name, milliseconds in parts.items():
             width = (WIDTH - _LEFT - _RIGHT) * milliseconds / longest
             tip = element("title", {}, f"{name} {short_duration(milliseconds)}")
             place = {"x": f"{x:.1f}", "y": str(y), "width": f"{width:.2f}", "height": str(_BAR), "class": name}
-            drawn.append(element("rect", place, tip))
+            elements.append(element("rect", place, tip))
             x += width
     label = f"The last {len(bars)} rounds, the newest first; the longest took {short_duration(longest)} with its waiting time"
-    return _chart(label, height, *drawn, *_legend(height - 8))
+    return _chart(label, height, *elements, *_legend(height - 8))
 
 
 def _legend(y: int) -> list[Element]:
-    drawn: list[Element] = []
+    elements: list[Element] = []
     for number, name in enumerate(PART_COLOURS):
         x = _LEFT + number * 78
-        drawn.append(element("rect", {"x": str(x), "y": str(y - 9), "width": "10", "height": "10", "class": name}))
-        drawn.append(_text(x + 14, y, name))
-    return drawn
+        elements.append(element("rect", {"x": str(x), "y": str(y - 9), "width": "10", "height": "10", "class": name}))
+        elements.append(_text(x + 14, y, name))
+    return elements
 
 
 def _scale(highest: float) -> list[Element]:
-    drawn: list[Element] = []
+    elements: list[Element] = []
     for number in range(_MARKS + 1):
         y = HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * number / _MARKS
-        drawn.append(element("line", {"x1": str(_LEFT), "x2": str(WIDTH - _RIGHT), "y1": f"{y:.1f}", "y2": f"{y:.1f}", "class": "grid"}))
-        drawn.append(_text(_LEFT - 6, round(y) + 4, short_duration(round(highest * number / _MARKS)), "end"))
-    return drawn
+        elements.append(element("line", {"x1": str(_LEFT), "x2": str(WIDTH - _RIGHT), "y1": f"{y:.1f}", "y2": f"{y:.1f}", "class": "grid"}))
+        elements.append(_text(_LEFT - 6, round(y) + 4, short_duration(round(highest * number / _MARKS)), "end"))
+    return elements
 
 
 def _chart(label: str, height: int, *parts: Element) -> Element:

@@ -27,7 +27,7 @@ from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.readers import reader_counts
 from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
-from tiering.validate.clean_footers import SET_COLUMN, footer_entries
+from tiering.validate.clean_footers import SORTED_FILE_COLUMN, footer_entries
 from tiering.validate.clean_ledger import markers_of
 from tiering.validate.engine import IN_BUCKET, Engine, Scope, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
@@ -306,7 +306,7 @@ def _part(engine: Engine, scope: Scope, in_log: Sums) -> dict[str, Any] | None:
     if engine.table.table_type is not TableType.LOG or scope.bucket is None or engine.counts_backfilled:
         return None
     [member] = scope.members
-    is_placed = f"{OFFSET_COLUMN} IS NOT NULL" + ("" if engine.layout.has_row_offsets else f" AND {SET_COLUMN} IS NULL")
+    is_placed = f"{OFFSET_COLUMN} IS NOT NULL" + ("" if engine.layout.has_row_offsets else f" AND {SORTED_FILE_COLUMN} IS NULL")
     [(unplaced,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND NOT ({is_placed})", place_parameters(member))
     if unplaced:
         return None
