@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from sys_tables.console.action_pages import ActionPages
 from sys_tables.console.actions import Calls
 from sys_tables.console.forms import Form, form_route
+from sys_tables.console.help.page import help_routes
 from sys_tables.console.live import LiveStreams
 from sys_tables.console.middleware import SIGN_IN, STATIC, RequireSession, SecurityHeaders, sign_in_path
 from sys_tables.console.overview import Search, overview
@@ -87,6 +88,7 @@ def console_app(
             form_route("/actions/{procedure}/check", actions.check, "check_action"),
             form_route("/actions/{procedure}/perform", actions.perform, "perform_action"),
             *list_routes(pages, reader),
+            *help_routes(pages),
             Route(STATEMENTS, SqlPage(pages, StatementRunner(catalog, registry)).show, name="sql"),
             Route("/system", system.list, name="system"),
             Route("/system/{table}", system.table, name="system_table"),

@@ -22,11 +22,11 @@ from sys_tables.registry import Registry
 from tiering.model.states import LASTING
 
 NAVIGATION = (
-    ("overview", "Overview"),
-    *((view.name, view.title) for view in VIEWS),
-    *(("sql", "SQL"), ("actions", "Actions"), ("system", "System tables")),
+    ("overview", "Overview", "o"),
+    *((view.name, view.title, view.key) for view in VIEWS),
+    *(("sql", "SQL", "q"), ("actions", "Actions", "c"), ("system", "System tables", "s"), ("help", "Help", "h")),
 )
-"""Routes in the header of each page, with their names."""
+"""Routes in the header of each page, with their names and the keys that follow `g`."""
 
 
 class Pages:

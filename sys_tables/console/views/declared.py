@@ -81,12 +81,14 @@ class View:
     """One page. Its first part has pages; the others show their first rows. `actions` are procedures."""
 
     name: str
+    key: str
+    """The key that follows `g`."""
     title: str
     about: str
     parts: tuple[ListPart, ...]
     actions: tuple[str, ...] = ()
     document: str = ""
-    """Address of the documentation, relative to docs/."""
+    """Page of the documentation."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -116,6 +118,7 @@ _NAMES = (Order("database_name"), Order("table_name"))
 VIEWS = (
     View(
         "events",
+        "e",
         "Events",
         "What happened to tables, rounds and commits, the newest first.",
         (
@@ -133,10 +136,11 @@ VIEWS = (
                 order=_newest("occurred_at"),
             ),
         ),
-        document="on-call.md",
+        document="on-call",
     ),
     View(
         "tierers",
+        "t",
         "Tierers",
         "The processes that run rounds: their slots, and what they run now.",
         (
@@ -172,10 +176,11 @@ VIEWS = (
             ),
         ),
         ("fence_tierer",),
-        "tierers.md",
+        "tierers",
     ),
     View(
         "leases",
+        "l",
         "Leases",
         "Claims that keep KV snapshots alive while they are read, and open reads, which keep lake snapshots.",
         (
@@ -208,10 +213,11 @@ VIEWS = (
             ),
         ),
         ("acquire_kv_snapshot_lease", "renew_kv_snapshot_lease", "release_kv_snapshot_lease", "drop_kv_snapshot_lease"),
-        "kv-snapshots.md",
+        "kv-snapshots",
     ),
     View(
         "privileges",
+        "p",
         "Privileges",
         "The policies in force: who may do what on which tables. A policy with forbid is stronger than all that permit.",
         (
@@ -237,10 +243,11 @@ VIEWS = (
                 order=(Order("procedure_name"),),
             ),
         ),
-        document="grants.md",
+        document="grants",
     ),
     View(
         "audit",
+        "a",
         "Audit log",
         "Calls with their caller, object and outcome, the newest first.",
         (
@@ -267,10 +274,11 @@ VIEWS = (
                 order=(Order("started_time"),),
             ),
         ),
-        document="security.md",
+        document="security",
     ),
     View(
         "options",
+        "n",
         "Options",
         "The options in force, with their defaults. Values that may be secrets are masked.",
         (
@@ -288,7 +296,7 @@ VIEWS = (
             ),
         ),
         ("set_table_option",),
-        "options.md",
+        "options",
     ),
 )
 """The lists, in the order of the navigation."""
