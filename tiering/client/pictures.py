@@ -65,7 +65,7 @@ def rounds_plot(name: str, rounds: Sequence[Round], ax: Axes | None) -> Axes:
             axes.barh(range(len(shown)), seconds, left=begins, color=colour, label=part)
         begins = [begin + more for begin, more in zip(begins, seconds, strict=True)]
     axes.set_yticks(range(len(shown)), [f"{row['pending_time']:%m-%d %H:%M:%S} {row['state']}" for row in shown])
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
     axes.set_xlabel("seconds from the queue to the end; times are in UTC")
     if shown:
         axes.legend(loc="upper right")
@@ -84,7 +84,7 @@ def health_plot(rows: Sequence[Mapping[str, Any]], ax: Axes | None) -> Axes:
     for position, row in enumerate(shown):
         axes.annotate(visible(row["reason"] or ""), (1, position), va="center", fontsize="small", parse_math=False)
     axes.set_yticks(range(len(shown)), [visible(f"{row['database_name']}.{row['table_name']}") for row in shown], parse_math=False)
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
     axes.set_xlim(0, 100)
     axes.set_xlabel("score, 100 is best; red: a statement in next_action helps")
     return axes
