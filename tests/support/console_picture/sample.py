@@ -89,15 +89,15 @@ def sample_service(hours: int = HOURS) -> World:
     world = World(tables, CoordinatorOptions(), rows=0)
     appends = Appends(world)
     world.cluster.oldest_timestamps = appends.oldest  # type: ignore[method-assign]
-    observations = in_turns(world.coordinator)
+    in_turns(world.coordinator)  # no thread observes anything at a time of its own
     tierer = SampleTierer(world, "tierer-1")
     tierer.slots = SLOTS
     begin = world.clock.now() - timedelta(hours=HOURS - hours)
     for minute in range(60 * (HOURS - hours), 60 * HOURS):
         for table in tables:
             appends.append(table, rows_of(str(table.path), minute))
+        world.coordinator.observer.observe_all()
         _run_rounds(world, tierer, tables, begin + timedelta(minutes=minute + 1))
-        observations.run()
     return _as_of_now(world, tierer, tables)
 
 
@@ -131,11 +131,12 @@ def _run_round(tierer: SampleTierer, info: pb.PbLakeTieringTableInfo) -> None:
 def _as_of_now(world: World, tierer: SampleTierer, tables: tuple[TableInfo, ...]) -> World:
     payments = next(table for table in tables if table.path.table_name == "payments")
     pause(world.coordinator, payments.path, "ann", "until the audit ends")
-    world.later(20)
+    world.later(70)
     while tierer.beat(request=True).HasField("tiering_table"):
         *_, info = tierer.running.values()
         if len(tierer.running) == 1:
             tierer.plan(info)
             report = pb.ReportProgressRequest(round=tierer.ref(info), splits_done=1, splits_total=2, records_done=600, records_total=1_000)
             world.coordinator.progress.report(report)
+    world.coordinator.observer.observe_all()
     return world
