@@ -22,7 +22,9 @@ DEFAULT_PORT = 7717
 
 def console(
     uri: UriOption = DEFAULT_URI,
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port of the pages; 0 picks a free port.")] = DEFAULT_PORT,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port for a service without a console; 0 picks a free port.")
+    ] = DEFAULT_PORT,
     print_link: Annotated[bool, typer.Option("--print", help="Only print the sign-in link, and open no browser.")] = False,
 ) -> None:
     """Show the service in a browser: tables by state and promise, and forms for what to do.
