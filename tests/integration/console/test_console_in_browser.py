@@ -19,7 +19,8 @@ ORDERS = table_path("sales", "orders")
 PATIENCE_MS = 60_000
 PAGES = (
     *("/", "/?q=orders", "/tables/sales/orders", "/tables/sales/nothing", "/actions", "/actions/pause_tiering?table=sales.orders"),
-    *("/system", "/system/tiering_events"),
+    *("/system", "/system/tiering_events", "/events?table=sales.orders", "/tierers", "/leases", "/privileges", "/audit", "/options"),
+    *("/sql?statement=SELECT+*+FROM+sys.tables", "/sql?statement=SHOW+NAMESPACES&as=chart", "/help", "/docs/concepts"),
 )
 
 
@@ -187,4 +188,25 @@ def test_charts_are_drawn_and_follow_a_round(page: Page, deployment: Deployment,
     expect(page.get_by_text("slots are busy")).to_be_visible()
     expect(page.locator("main .strip")).to_have_attribute("aria-label", re.compile("of the last 6 h|kept for 6 h"))
     tierer.close()
+    assert problems == []
+
+
+def test_keys_move_to_pages_to_the_search_and_in_rows(page: Page, problems: list[str]) -> None:
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="sales.orders")).to_be_focused()
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url("**/sql")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Statement")).to_be_focused()
+    page.keyboard.type("SELECT table_name FROM sys.tables -- g o ?")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="1 row")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+    page.get_by_role("button", name="Turn keys off").click()
+    page.keyboard.press("/")
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+    assert page.url.endswith("/help")
     assert problems == []
