@@ -17,7 +17,13 @@ from tiering.cli.commands.spark_views import view_statements
 from tiering.cli.main import app
 from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
 from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, SQLITE_JDBC
-from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
+from tiering.cli.spark.properties import (
+    LakeJars,
+    catalog_lake_properties,
+    catalog_properties,
+    driver_class_path,
+    lake_properties_for_spark,
+)
 from tiering.errors import InvalidArgument, InvalidName, ServiceUnreachable
 from tiering.lake.registry import local_lake_properties
 
@@ -117,6 +123,15 @@ def test_spark_may_fetch_the_jars_itself_if_it_is_told_to() -> None:
 
     assert properties["spark.jars.packages"] == f"{ICEBERG_RUNTIME.coordinates},{SQLITE_JDBC.coordinates}"
     assert "spark.jars" not in properties
+
+
+def test_the_driver_has_the_jars_of_the_lake_on_the_class_path_that_no_session_closes() -> None:
+    lake = {"type": "sql", "uri": "sqlite:////srv/lake.db"}
+    files = lake_properties_for_spark(lake)
+
+    assert driver_class_path(JAR, files) == {"spark.driver.extraClassPath": f"{JAR}:{files['spark.jars'].replace(',', ':')}"}
+    packages = lake_properties_for_spark(lake, LakeJars.PACKAGES)
+    assert driver_class_path(JAR, packages) == {"spark.driver.extraClassPath": str(JAR)}
 
 
 def test_a_database_of_the_lake_is_named_without_its_user() -> None:

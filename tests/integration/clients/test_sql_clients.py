@@ -108,7 +108,9 @@ def test_the_java_program_of_the_page(thrift_server: Path, blocks: DocBlocks, tm
 
 
 def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, folder: Path, tmp_path: Path) -> None:
-    [jar] = [line.split()[1] for line in (folder / "fluss.conf").read_text().splitlines() if line.startswith("spark.driver.extraClassPath")]
+    properties = (folder / "fluss.conf").read_text().splitlines()
+    [class_path] = [line.split()[1] for line in properties if line.startswith("spark.driver.extraClassPath")]
+    jar = class_path.split(":")[0]
     *settings, query = [sql.replace("/path/to/lakeward-spark-plugin.jar", jar) for sql in blocks.statements("late")]
     uri, _, address = blocks["late-start"].strip().partition("  ")
     started = f'.master("local[1]").config("{uri}", "{address.strip()}")'

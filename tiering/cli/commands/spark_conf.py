@@ -15,6 +15,7 @@ from tiering.cli.spark.properties import (
     access_properties,
     catalog_lake_properties,
     catalog_properties,
+    driver_class_path,
     plugin_jar,
     session_catalog_properties,
 )
@@ -58,10 +59,12 @@ def spark_conf(
     service_addresses(uri)  # reports a wrong address here, instead of later in each Spark
     if python is None and jar is None:
         python = Path(sys.executable)
-    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog, python) | access_properties()
+    jar = jar or plugin_jar()
+    properties = catalog_properties(uri, jar, default_catalog, python) | access_properties()
     properties |= HEADER
     if session_catalog:
         properties |= session_catalog_properties(uri)
     if lake:
-        properties |= catalog_lake_properties(service_lake(uri).properties, lake_jars)
+        lake_properties = catalog_lake_properties(service_lake(uri).properties, lake_jars)
+        properties |= lake_properties | driver_class_path(jar, lake_properties)
     print(as_properties_file(properties), end="")

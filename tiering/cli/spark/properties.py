@@ -18,6 +18,7 @@ LAKE_CATALOG = "lake"
 CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
 SESSION_CATALOG = "spark_catalog"
 SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
+DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 _PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue", "hadoop": "hadoop"}
 _DRIVERS = {"jdbc:sqlite": SQLITE_JDBC, "jdbc:postgresql": POSTGRESQL_JDBC}
 _S3 = ("s3://", "s3a://")
@@ -49,7 +50,7 @@ def catalog_properties(uri: str, jar: Path, default: bool = False, python: Path 
     ClassNotFoundException.
     """
     properties = {
-        "spark.driver.extraClassPath": str(jar),
+        DRIVER_CLASS_PATH: str(jar),
         f"spark.sql.catalog.{CATALOG}": CATALOG_CLASS,
         f"spark.sql.catalog.{CATALOG}.uri": uri,
     }
@@ -80,6 +81,16 @@ def catalog_lake_properties(lake: Mapping[str, str], jars: LakeJars = LakeJars.P
     Raises SetupError for a missing jar.
     """
     return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": lake_catalog_name(lake)}
+
+
+def driver_class_path(jar: Path, lake_properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns the class path of a driver with the plugin's jar, and with the jars for the lake that are files.
+
+    The driver does not read these from `spark.jars`, because a Thrift server closes the class loader of `spark.jars` when its first session
+    ends (Hive's `SessionState.close`). Later sessions would fail with NoClassDefFoundError for classes of Iceberg.
+    """
+    jars = lake_properties.get("spark.jars", "")
+    return {DRIVER_CLASS_PATH: ":".join([str(jar), *filter(None, jars.split(","))])}
 
 
 def lake_catalog_name(lake: Mapping[str, str]) -> str:
