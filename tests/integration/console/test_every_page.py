@@ -1,0 +1,90 @@
+"""Every page that a link leads to answers, obeys its policy, fits its screen, and passes the checks of axe-core for accessibility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+from starlette.routing import Route
+
+from support.console.browser import Console, console, problems_of, screenshot
+from support.console.scene import ORDERS, varied_tables
+from support.console.walk import is_one_of_many, walk
+from support.running.cluster_of_processes import Deployment
+from sys_tables.console.app import Site, console_app
+from sys_tables.console.signing_in import SignInCodes
+from sys_tables.registry import default_registry
+
+NO_PAGES = ("changes",)
+"""Routes that are read by scripts alone."""
+AXE = Axe()
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with varied_tables(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture
+def started(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    with console(deployment.uri, tmp_path_factory.mktemp("console") / "console.log") as running:
+        yield running
+
+
+def faults_of(page: Page) -> list[str]:
+    """Returns the violations that axe-core finds on the page, and whether the page is wider than the screen."""
+    violations = AXE.run(page).response["violations"]
+    faults = [f"{violation['id']}: {[node['target'] for node in violation['nodes'][:3]]}" for violation in violations]
+    is_wider = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+    return faults + (["wider than the screen"] if is_wider else [])
+
+
+@pytest.mark.parametrize(("scheme", "width", "every_form"), [("light", 1280, True), ("dark", 390, False)])
+def test_a_walk_over_all_pages_finds_no_fault(browser: Browser, started: Console, scheme: Any, width: int, every_form: bool) -> None:
+    page = started.signed_in(browser, color_scheme=scheme, viewport={"width": width, "height": 900})
+    problems, faults, visited = problems_of(page), dict[str, list[str]](), list[str]()
+    for address, answer in walk(page, every_form=every_form):
+        expect(page.locator("h1")).to_be_visible()
+        faults[address] = [*([] if answer.ok else [f"status {answer.status}"]), *faults_of(page)]
+        screenshot(page, f"{scheme}-{width}-{address}")
+        if not is_one_of_many(address):
+            page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
+            faults[address] += faults_of(page)
+            page.emulate_media(color_scheme=scheme)
+        faults[address] += problems
+        problems.clear()
+        visited.append(address.partition("?")[0])
+    page.context.close()
+    assert {address: texts for address, texts in faults.items() if texts} == {}
+    assert [address for address in pages_without_visit(visited) if every_form or is_one_of_many(address) is False] == []
+
+
+def pages_without_visit(visited: list[str]) -> list[str]:
+    """Returns the routes of pages, forms of procedures and pages of system tables that no visited address is of."""
+    routes = console_app(cast(Any, None), SignInCodes(), Site(1)).routes
+    pages = [route for route in routes if isinstance(route, Route) and "GET" in (route.methods or ()) and route.name not in NO_PAGES]
+    missing = [page.path for page in pages if not page.path.startswith("/sign-in") and not any(map(page.path_regex.match, visited))]
+    registry = default_registry()
+    expected = [f"/actions/{procedure.name}" for procedure in registry.procedures] + [f"/system/{table.name}" for table in registry.tables]
+    return missing + [address for address in expected if address not in visited]
+
+
+def test_pages_can_be_read_without_scripts(browser: Browser, started: Console) -> None:
+    page = started.signed_in(browser, java_script_enabled=False)
+    page.get_by_role("link", name=str(ORDERS), exact=True).click()
+    expect(page.get_by_role("heading", name="Buckets")).to_be_visible()
+    assert "UTC" in page.locator("#live time").first.inner_text()
+    page.context.close()
+
+
+def test_the_keyboard_reaches_the_content_first(browser: Browser, started: Console) -> None:
+    page = started.signed_in(browser)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#content")).to_be_focused()
+    page.context.close()

@@ -1,0 +1,1 @@
+"""Chromium before the console: how tests open it, and how they walk through the pages."""
