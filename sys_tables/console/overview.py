@@ -176,7 +176,7 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
         tables,
         [Count(state, by_state.get(state, 0), Search(state=state)) for state in LASTING],
         [Count(promise, promises[promise], Search(promise=promise)) for promise in PROMISES],
-        Count("needs a person", persons, Search(needs_person=True)),
+        Count("needs a person" if persons == 1 else "need a person", persons, Search(needs_person=True)),
         reader.rows(URGENT) if is_first and persons else (),
         activity(reader, now) if is_first and tables else None,
         misses,

@@ -25,6 +25,7 @@ from tiering.model.states import TableState
 from tiering.procedures.explain_tiering import Decision, Explanation
 
 _TENTHS_BELOW_MS = 10_000
+_NO_TENTH_BELOW_MS = 50
 
 
 def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | None, assigned_format: str | None = None) -> str | None:
@@ -81,7 +82,7 @@ def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDA
 
 
 def _next_check(left_ms: int) -> str:
-    return f"next check in {span_text(left_ms)}"
+    return f"next check in {span_text(left_ms)}" if left_ms >= _NO_TENTH_BELOW_MS else "next check is due now"
 
 
 def paused_text(record: TableRecord, now: Moment) -> str:

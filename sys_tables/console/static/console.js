@@ -47,6 +47,8 @@ function improve() {
 }
 
 // A hidden page has no stream: a browser opens only six connections to a host.
+const RETRY_MS = 5000;
+
 function keepLive(live) {
   const state = document.createElement("p");
   state.className = "live-state";
@@ -64,6 +66,15 @@ function keepLive(live) {
     document.documentElement.dataset.read = Date.now();
   };
   const close = () => { stream?.close(); stream = null; };
+  const GONE = "The console does not answer. The values are those of its last answer.";
+  const lookAgain = async () => { // after a stream that will not open by itself: a reload without a console would lose the values
+    close();
+    try {
+      const answer = await fetch(location.href, { redirect: "manual" });
+      if (answer.type === "opaqueredirect") location.reload(); // the session has ended: the sign-in page comes
+      else { say("The page is not live now. It tries again in a moment."); setTimeout(follow, RETRY_MS); }
+    } catch { say(GONE); setTimeout(lookAgain, RETRY_MS); }
+  };
   const follow = () => {
     close();
     button.textContent = isPaused ? "Resume live values" : "Pause live values";
@@ -72,8 +83,8 @@ function keepLive(live) {
     stream.addEventListener("open", () => say("Live values."));
     stream.addEventListener("changed", () => { say("Live values."); read(); });
     stream.addEventListener("lost", () => say("The service does not answer. The values are those of its last answer."));
-    stream.addEventListener("ended", () => location.reload()); // the session: the sign-in page comes
-    stream.addEventListener("error", () => say("The console does not answer. The values are those of its last answer."));
+    stream.addEventListener("ended", lookAgain);
+    stream.addEventListener("error", () => { say(GONE); if (stream?.readyState === EventSource.CLOSED) lookAgain(); });
   };
 
   button.addEventListener("click", () => { isPaused = !isPaused; follow(); if (!isPaused) read(); });

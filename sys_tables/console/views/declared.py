@@ -258,7 +258,7 @@ VIEWS = (
                     *("occurred_at", "principal", "on_behalf_of", "action", "object", "outcome", "error_class", "message", "peer"),
                     *("authentication", "call_id"),
                 ),
-                "No call has been recorded.",
+                "No call has been recorded. A service without sign-in (--auth none) has no audit log.",
                 (
                     _PRINCIPAL,
                     Field("action", "Action", ("action",)),

@@ -40,6 +40,8 @@ def test_a_table_never_tiered(world: World) -> None:
     assert (status.freshness_ms, status.freshness_deadline) == (180_000, START + timedelta(minutes=3))
     assert status.offsets_observed_time == status.observed_time == START
     assert status.status_reason == "next check in 2 min 0 s"
+    world.clock.advance(119.96)
+    assert look(world).status_reason == "next check is due now"
 
 
 def test_lag_is_the_age_of_the_oldest_row_that_the_lake_lacks_and_grows_while_tiering_fails(world: World) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -89,6 +91,21 @@ def test_charts_are_drawn_and_follow_a_round(page: Page, deployment: Deployment)
     expect(page.get_by_text("slots are busy")).to_be_visible()
     expect(page.locator("main .strip").first).to_have_attribute("aria-label", re.compile("of the last 6 h|kept for 6 h"))
     assert problems == []
+
+
+def test_a_console_that_stops_leaves_its_last_values_and_asks_for_a_sign_in_when_it_returns(
+    deployment: Deployment, browser: Browser, tmp_path: Path
+) -> None:
+    with console(deployment.uri, tmp_path / "first.log") as first:
+        page, port = first.signed_in(browser), first.root.rpartition(":")[2]
+        is_live(page)
+        first.process.send(signal.SIGINT)
+        first.process.wait_ended()
+        expect(page.get_by_role("status")).to_contain_text("The console does not answer", timeout=PATIENCE_MS)
+        assert page.locator(".cards tbody tr").count() == TABLES
+    with console(deployment.uri, tmp_path / "second.log", port=port):
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=PATIENCE_MS)
+    page.context.close()
 
 
 def test_a_service_that_stops_is_said_with_its_last_values_and_shown_again_when_it_returns(page: Page, deployment: Deployment) -> None:

@@ -53,9 +53,9 @@ class Console:
 
 
 @contextmanager
-def console(uri: str, log: Path, env: Mapping[str, str] | None = None) -> Iterator[Console]:
+def console(uri: str, log: Path, env: Mapping[str, str] | None = None, port: str = "0") -> Iterator[Console]:
     """Starts the command for the service."""
-    process = Process("console", "--uri", uri, "--port", "0", "--print", log=log, env=env)
+    process = Process("console", "--uri", uri, "--port", port, "--print", log=log, env=env)
     try:
         yield Console(process, wait_for("the link", lambda: LINK.search(process.output()))[0])
     finally:

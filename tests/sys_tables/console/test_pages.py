@@ -167,7 +167,7 @@ def test_tables_that_need_a_person_are_those_with_an_action_a_pause_or_an_error_
     def look(reader: Reader) -> None:
         page = overview(reader, Search(needs_person=True, sort="name"), NOON)
         assert [row["table_name"] for row in page.listed.rows] == ["t1", "t2", "t4", "t5"]
-        assert page.persons.tables == 4
+        assert (page.persons.tables, page.persons.name) == (4, "need a person")
 
     with_console(statuses, look)
 
