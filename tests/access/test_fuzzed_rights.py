@@ -2,7 +2,7 @@
 
 Two services get the same requests. One has the caller's table alone; the other has hidden tables and a hidden database besides. A word
 that no request says stands in their names, columns and rows. The word is in no answer, and the answers of both services are the same: in
-text, in the number of rows and in their order. Only numbers differ, such as times and ids.
+text, in the number of rows and in their order. Only numbers differ, such as times, ids and the fingerprints of keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORD = "zzsecretzz"
 OWN = TablePath(DATABASE, LOG_TABLE)
 HIDDEN = (TablePath(DATABASE, PRIMARY_KEY_TABLE), TablePath(DATABASE, f"orders_{WORD}"), TablePath(f"hr_{WORD}", "salaries"))
 POLICIES = f'permit (principal == User::"ana", action, resource == Table::"{OWN}");'
-CHANGING_NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
+CHANGING_NUMBERS = re.compile(r"SHA256:[\w+/]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 PROGRESS = re.compile(r"^progress \{\n.*?^\}\s*", re.MULTILINE | re.DOTALL)
 """Whether a call reports its progress before its end depends on how busy the machine is."""
 OPTIONS = {"table.datalake.enabled": "true", "table.datalake.freshness": "30 d"}
