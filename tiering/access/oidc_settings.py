@@ -28,8 +28,13 @@ class OidcSettings:
         unknown = [name for name in self.algorithms if name not in ALGORITHMS]
         if unknown or not self.algorithms:
             raise InvalidArgument(f"--oidc-algorithm {', '.join(unknown)!r} is not one of {', '.join(ALGORITHMS)}")
-        url = urllib.parse.urlsplit(self.jwks)
-        if url.scheme == "http" and url.hostname not in ("127.0.0.1", "localhost", "::1"):
+        if not is_encrypted_or_local(self.jwks):
             raise InvalidArgument(
                 "--oidc-jwks must be https: with http, an attacker on the network could replace the keys", hint="Or name a file."
             )
+
+
+def is_encrypted_or_local(address: str) -> bool:
+    """Returns whether nobody on the network can change what is read from a URL: it is not http, or stays on this machine."""
+    url = urllib.parse.urlsplit(address)
+    return url.scheme != "http" or url.hostname in ("127.0.0.1", "localhost", "::1")

@@ -54,7 +54,9 @@ def activity(reader: Reader, now: datetime) -> Activity:
     """Reads the panels. Raises only errors that all panels of a page have in common."""
     since = hours_before(now)
     commits = reader.filled(Panel("Throughput", commits_query(since), f"No commit reached the lake in the last {HOURS} hours."))
-    tierers = reader.filled(Panel("Tierers", TIERERS, "No tierer is connected, so nothing is tiered. The command lakeward tierer starts one."))
+    tierers = reader.filled(
+        Panel("Tierers", TIERERS, "No tierer is connected, so nothing is tiered. The command lakeward tierer starts one.")
+    )
     slots, busy = (sum(row[name] for row in tierers.rows) for name in ("slots", "tables_running"))
     chart = throughput(commits.rows, now) if commits.rows else None
     return Activity(commits, chart, tierers, slots, busy)

@@ -6,14 +6,17 @@ It reads from the service over the service's own port, with the token of the use
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sys_tables.console.app import Site, console_app
+from sys_tables.console.app import console_app
 from sys_tables.console.middleware import SecurityHeaders
 from sys_tables.console.service.callers import Caller, CallerCatalog
+from sys_tables.console.service.identity_provider import IdentityProvider, ProviderClient
+from sys_tables.console.sign_in_pages import ANSWER, Site
 from sys_tables.console.signing_in import Sessions, SignInCodes
 from tiering.access.client_access import ClientAccess
 
@@ -21,13 +24,17 @@ ROOT = "/ui"
 
 
 class ServiceConsole:
-    """The application of one service. `address` is that of the console in a browser, such as http://127.0.0.1:7717."""
+    """The application of one service. `address` is that of the console in a browser, such as http://127.0.0.1:7717.
 
-    def __init__(self, address: str, port: int, hosts: Sequence[str]) -> None:
+    `client` has the settings of the identity provider; None if users sign in with links alone.
+    """
+
+    def __init__(self, address: str, port: int, hosts: Sequence[str], client: ProviderClient | None = None) -> None:
         self.url = f"{address}{ROOT}"
         self._scheme = address.partition(":")[0]
         self._site = Site(port, hosts, is_secure=self._scheme == "https")
         self._codes, self._sessions = SignInCodes(), Sessions()
+        self._provider = None if client is None else IdentityProvider(replace(client, redirect_address=f"{self.url}{ANSWER}"))
         self._catalog: CallerCatalog | None = None
         self._pages: ASGIApp = SecurityHeaders(_Waiting("The service is starting. This page appears again by itself."))
 
@@ -45,7 +52,7 @@ class ServiceConsole:
     def lead(self, uri: str, access: ClientAccess) -> None:
         """Shows the pages of the service at `uri` from now on. `access` has the files of TLS."""
         self._catalog = CallerCatalog(uri, access)
-        self._pages = console_app(self._catalog, self._codes, self._site, self._sessions)
+        self._pages = console_app(self._catalog, self._codes, self._site, self._sessions, provider=self._provider)
 
     def close(self) -> None:
         """Ends all sessions, and the connection to the service."""

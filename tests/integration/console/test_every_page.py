@@ -14,7 +14,8 @@ from support.console.browser import Console, console, problems_of, screenshot
 from support.console.scene import ORDERS, varied_tables
 from support.console.walk import is_one_of_many, walk
 from support.running.cluster_of_processes import Deployment
-from sys_tables.console.app import Site, console_app
+from sys_tables.console.app import console_app
+from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.registry import default_registry
 

@@ -23,6 +23,7 @@ from support.repository import ROOT
 from support.services.sys_catalog import serving
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console import app as console
+from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 
 PICTURE = ROOT / "docs" / "console.svg"
@@ -41,7 +42,7 @@ def overview_page(hours: int = HOURS) -> str:
     def read(uri: str) -> str:
         with SystemCatalog(uri) as catalog:
             code = SignInCodes()
-            app = console.console_app(catalog, code, console.Site(PORT), now=world.clock.now)
+            app = console.console_app(catalog, code, Site(PORT), now=world.clock.now)
             with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as browser:
                 browser.get(f"/sign-in/{code.new()}")
                 return browser.get("/").text

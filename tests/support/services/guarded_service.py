@@ -83,15 +83,19 @@ _LAKE = {"table.datalake.enabled": "true"}
 
 @contextmanager
 def guarded_service(
-    folder: Path, policies: str, roles: Mapping[str, tuple[str, ...]], console: ConsoleOptions | None = None
+    folder: Path,
+    policies: str,
+    roles: Mapping[str, tuple[str, ...]],
+    console: ConsoleOptions | None = None,
+    access: AccessOptions | None = None,
 ) -> Iterator[GuardedService]:
-    """Runs one in a thread; `roles`: each user's groups. `console` None: the service has no console."""
+    """Runs one in a thread; `roles`: each user's groups. `console` None: the service has no console. `access` None: tokens of the roles."""
     policy, tokens_file, tokens = folder / "policies.cedar", folder / "tokens.json", {}
     policy.write_text(policies)
     for role, groups in roles.items():
         tokens[role], stored = new_token(role, datetime.now(UTC), groups=groups)
         add_token(tokens_file, stored)
-    access = AccessOptions(Auth.TOKEN, tokens=tokens_file)
+    access = access or AccessOptions(Auth.TOKEN, tokens=tokens_file)
     settings = ServiceOptions(
         folder / "data", port=0, access=access, grants=GrantOptions(policy), console=console or ConsoleOptions(bound_port=None)
     )

@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 
 from support.services.guarded_service import GuardedService, guarded_service
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.app import Site, console_app
+from sys_tables.console.app import console_app
+from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from tiering.access.client_access import ClientAccess
 from tiering.model.tables import TablePath

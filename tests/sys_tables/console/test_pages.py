@@ -17,10 +17,11 @@ from support.services.guarded_service import GuardedService
 from support.services.sys_catalog import serving
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.app import Site, console_app
+from sys_tables.console.app import console_app
 from sys_tables.console.overview import COLUMNS, PROMISES, STATUS_TABLE, Search, overview, promise_is, promise_of
 from sys_tables.console.query import Query
 from sys_tables.console.reader import FilledPanel, Panel, Reader
+from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.console.table_page import panels, table_page
 from sys_tables.registry import default_registry

@@ -14,9 +14,10 @@ from starlette.testclient import TestClient
 from support.services.sys_catalog import serving
 from support.worlds.coordinator_world import World
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.app import Site, console_app
+from sys_tables.console.app import console_app
 from sys_tables.console.cells import link_of
 from sys_tables.console.live import OFTEN_POLLS, REFRESH_POLLS
+from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.console.views.round_page import MEANINGS, PARTS, parts_of
 from sys_tables.registry import default_registry

@@ -47,8 +47,9 @@ def console(
 
 def _serve(catalog: SystemCatalog, port: int, print_link: bool) -> None:
     """Serves the pages with the token of this process, for a service without a console."""
-    from sys_tables.console.app import Site, console_app
+    from sys_tables.console.app import console_app
     from sys_tables.console.serving import HOST, bind, serve
+    from sys_tables.console.sign_in_pages import Site
     from sys_tables.console.signing_in import SignInCodes
 
     with bind(port) as listening:

@@ -19,6 +19,7 @@ from tiering.wire.security.server_tls import certificate_names, read_configurati
 
 if TYPE_CHECKING:
     from sys_tables.console.service.application import ServiceConsole
+    from sys_tables.console.service.identity_provider import ProviderClient
 
 _TAKEN = (
     "If another service runs on this machine, choose another --port; the console then has the port 10 above. "
@@ -43,7 +44,7 @@ def service_console(settings: ServiceOptions) -> Iterator[ServiceConsole | None]
     if tls is not None:
         read_configuration(tls)
     listening = bind(port, settings.host, _TAKEN)
-    console = ServiceConsole(_address(settings, listening), listening.getsockname()[1], _hosts(settings))
+    console = ServiceConsole(_address(settings, listening), listening.getsockname()[1], _hosts(settings), _provider_client(settings))
     serving = ServingThread(console, listening, None if tls is None else (tls.certificate, tls.key, tls.client_ca))
     print(f"lakeward console: {console.url}", flush=True)
     try:
@@ -51,6 +52,15 @@ def service_console(settings: ServiceOptions) -> Iterator[ServiceConsole | None]
     finally:
         console.close()
         serving.close()
+
+
+def _provider_client(settings: ServiceOptions) -> ProviderClient | None:
+    from sys_tables.console.service.identity_provider import ProviderClient
+
+    oidc, console = settings.access.oidc, settings.console
+    if oidc is None or console.oidc_client is None:
+        return None
+    return ProviderClient(oidc, console.oidc_client, console.oidc_scope, console.oidc_secret_file)
 
 
 def console_access(access: AccessOptions) -> ClientAccess:

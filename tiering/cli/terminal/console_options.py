@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tiering.cli.terminal.access_options import AccessOptions, Auth
@@ -30,6 +31,17 @@ class ConsoleOptions:
         None, "Address of the console in browsers, such as https://lake.example, if it differs from --host and --console-port.",
         flag="--console-url", unit="URL", group=_CONSOLE,
     )
+    oidc_client: str | None = option(
+        None, "Client id of the console at the provider of --auth oidc. Users then sign in there, besides with links.",
+        flag="--console-oidc-client", unit="ID", group=_CONSOLE,
+    )
+    oidc_secret_file: Path | None = option(
+        None, "File with the secret of that client. None: a public client, which PKCE alone protects.",
+        flag="--console-oidc-secret-file", unit="FILE", group=_CONSOLE,
+    )
+    oidc_scope: str = option(
+        "openid profile email", "Scopes that the console asks for.", flag="--console-oidc-scope", unit="SCOPES", group=_CONSOLE
+    )
     # fmt: on
     bound_port: int | None = None
     """The port as a number, which `begin` reads; None without a console."""
@@ -44,6 +56,15 @@ class ConsoleOptions:
             )
         if self.url is not None:
             _check_url(self.url)
+        if self.oidc_client is not None and (port is None or access.auth is not Auth.OIDC):
+            raise InvalidArgument(
+                "--console-oidc-client needs a console and --auth oidc",
+                hint="Add --console-port and --auth oidc, or leave out --console-oidc-client.",
+            )
+        if self.oidc_secret_file is not None and not self.oidc_secret_file.is_file():
+            raise InvalidArgument(
+                f"--console-oidc-secret-file {self.oidc_secret_file} is not a file", hint="Write the client's secret into it."
+            )
         return replace(self, bound_port=port)
 
     def _port(self, service_port: int, is_on: bool) -> int | None:
