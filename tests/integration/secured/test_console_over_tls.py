@@ -35,10 +35,10 @@ def test_a_browser_signs_in_by_https_and_the_console_trusts_its_own_service(
         link = catalog.console_link()
     assert link is not None
     assert re.search(r"^lakeward console: (https://\S+)$", service.output(), re.MULTILINE)[1] == link.partition("/sign-in")[0]  # type: ignore[index]  # it is there
-    with httpx2.Client(verify=ssl.create_default_context(cafile=str(authority.certificate))) as browser:
+    with httpx2.Client(timeout=60, verify=ssl.create_default_context(cafile=str(authority.certificate))) as browser:
         cookie = browser.get(link).headers["set-cookie"]
         page = browser.get(f"{link.partition('/sign-in')[0]}/")
     assert [word in cookie for word in ("__Host-lakeward-console-", "Secure", "HttpOnly", "SameSite=strict", "Path=/")] == [True] * 5
     assert (page.status_code, "http://" in page.text) == (200, False)
     with pytest.raises(httpx2.TransportError):
-        httpx2.get(link.replace("https://", "http://"))
+        httpx2.get(timeout=60, url=link.replace("https://", "http://"))

@@ -54,7 +54,7 @@ def provider(started: tuple[OpenIdProvider, str], monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def browser(started: tuple[OpenIdProvider, str]) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=started[1], follow_redirects=True) as opened:
+    with httpx2.Client(timeout=60, base_url=started[1], follow_redirects=True) as opened:
         yield opened
 
 
@@ -81,7 +81,7 @@ def test_each_browser_reads_as_the_user_who_is_signed_in_at_the_provider(
 ) -> None:
     sign_in(browser)
     provider.user = "olga"
-    with httpx2.Client(base_url=started[1], follow_redirects=True) as other:
+    with httpx2.Client(timeout=60, base_url=started[1], follow_redirects=True) as other:
         sign_in(other)
         assert "layoffs" in other.get("").text
     assert "layoffs" not in browser.get("").text
@@ -127,8 +127,8 @@ def test_an_answer_counts_only_in_the_browser_that_asked_and_once(
     provider: OpenIdProvider, browser: httpx2.Client, started: tuple[OpenIdProvider, str]
 ) -> None:
     asked = browser.get("sign-in/provider", follow_redirects=False)
-    answered = httpx2.get(asked.headers["location"]).headers["location"]
-    with httpx2.Client(base_url=started[1], follow_redirects=True) as other:
+    answered = httpx2.get(timeout=60, url=asked.headers["location"]).headers["location"]
+    with httpx2.Client(timeout=60, base_url=started[1], follow_redirects=True) as other:
         refused = other.get(answered)
         assert (refused.status_code, "did not begin in this browser" in refused.text) == (403, True)
         other.get("sign-in/provider", follow_redirects=False)
@@ -140,7 +140,7 @@ def test_an_answer_counts_only_in_the_browser_that_asked_and_once(
 
 def test_a_code_is_void_without_its_verifier(provider: OpenIdProvider, browser: httpx2.Client) -> None:
     asked = browser.get("sign-in/provider", follow_redirects=False)
-    answered = httpx2.get(asked.headers["location"].replace("code_challenge=", "code_challenge=x")).headers["location"]
+    answered = httpx2.get(timeout=60, url=asked.headers["location"].replace("code_challenge=", "code_challenge=x")).headers["location"]
     refused = browser.get(answered)
     assert (refused.status_code, "refused the code: the code is not valid" in refused.text) == (403, True), refused.text
 

@@ -65,7 +65,7 @@ def signed_in(link_of: Callable[[str], str]) -> Iterator[Callable[[str], httpx2.
 
     def browser(user: str) -> httpx2.Client:
         link = link_of(user)
-        browsers.append(httpx2.Client(base_url=link.partition("/sign-in")[0], follow_redirects=True))
+        browsers.append(httpx2.Client(timeout=60, base_url=link.partition("/sign-in")[0], follow_redirects=True))
         assert browsers[-1].get(link).status_code == 200
         return browsers[-1]
 
@@ -77,11 +77,11 @@ def signed_in(link_of: Callable[[str], str]) -> Iterator[Callable[[str], httpx2.
 def test_a_link_works_once_and_leaves_the_address(link_of: Callable[[str], str]) -> None:
     link = link_of("olga")
     root = link.partition("/sign-in")[0]
-    with httpx2.Client() as browser:
+    with httpx2.Client(timeout=60) as browser:
         first = browser.get(link)
         assert (first.status_code, f'content="0; url={root}/"' in first.text) == (200, True)
         assert (browser.get(f"{root}/").status_code, first.headers["Referrer-Policy"]) == (200, "no-referrer")
-    again = httpx2.get(link)
+    again = httpx2.get(timeout=60, url=link)
     assert (again.status_code, "set-cookie" in again.headers) == (403, False)
 
 
@@ -102,8 +102,11 @@ def test_addresses_stay_below_the_root(signed_in: Callable[[str], httpx2.Client]
         assert f'href="{browser.base_url}static/console.css"' in text
     assert browser.get("/static/console.css").status_code == 200
     bare = str(browser.base_url).removesuffix("/ui/")
-    assert [httpx2.get(bare + path, follow_redirects=False).headers.get("location") for path in ("", "/ui")] == ["/ui/", "/ui/"]
-    assert httpx2.get(f"{bare}/uix").status_code == 404
+    assert [httpx2.get(timeout=60, url=bare + path, follow_redirects=False).headers.get("location") for path in ("", "/ui")] == [
+        "/ui/",
+        "/ui/",
+    ]
+    assert httpx2.get(timeout=60, url=f"{bare}/uix").status_code == 404
 
 
 def test_a_call_is_made_as_the_user_who_is_signed_in(service: GuardedService, signed_in: Callable[[str], httpx2.Client]) -> None:
@@ -122,14 +125,14 @@ def test_a_revoked_token_ends_its_sessions(service: GuardedService, signed_in: C
     cookies = dict(browser.cookies)
     revoke_token(service.data.parent / "tokens.json", id_of(service.tokens["gone"]) or "", datetime.now(UTC))
     assert browser.get("/").url.path == "/ui/sign-in"
-    with httpx2.Client(cookies=cookies) as copy:
+    with httpx2.Client(timeout=60, cookies=cookies) as copy:
         assert copy.get(f"{browser.base_url}system").headers["location"] == "/ui/sign-in"
     assert other.get("/").url.path == "/ui/"
 
 
 def test_an_open_page_of_a_revoked_token_is_told_that_its_session_ended(link_of: Callable[[str], str], service: GuardedService) -> None:
     link = link_of("left")
-    with httpx2.Client() as browser:
+    with httpx2.Client(timeout=60) as browser:
         browser.get(link)
         with browser.stream("GET", link.partition("/sign-in")[0] + "/changes") as stream:
             revoke_token(service.data.parent / "tokens.json", id_of(service.tokens["left"]) or "", datetime.now(UTC))

@@ -46,12 +46,17 @@ def service_console(settings: ServiceOptions) -> Iterator[ServiceConsole | None]
     listening = bind(port, settings.host, _TAKEN)
     console = ServiceConsole(_address(settings, listening), listening.getsockname()[1], _hosts(settings), _provider_client(settings))
     serving = ServingThread(console, listening, None if tls is None else (tls.certificate, tls.key, tls.client_ca))
-    print(f"lakeward console: {console.url}", flush=True)
     try:
         yield console
     finally:
         console.close()
         serving.close()
+
+
+def print_address(console: ServiceConsole | None) -> None:
+    """Prints the line with the address of a console, before the line that says what the service does: a start that fails prints none."""
+    if console is not None:
+        print(f"lakeward console: {console.url}", flush=True)
 
 
 def _provider_client(settings: ServiceOptions) -> ProviderClient | None:

@@ -16,7 +16,7 @@ import structlog
 import sys_tables.server.service
 from tiering.access.audit import AuditTrail, RefusedCallers
 from tiering.access.grants import Grants
-from tiering.cli.processes.console import check_console_access, console_access, console_uri, service_console
+from tiering.cli.processes.console import check_console_access, console_access, console_uri, print_address, service_console
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, create_default_catalog, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
@@ -141,6 +141,7 @@ class _Leadership:
         """Shows the console, and tells other coordinators on the store the address of this one, while the context is open."""
         if self.console is not None:
             await asyncio.to_thread(self.console.lead, console_uri(settings.access, server.address), console_access(settings.access))
+        print_address(self.console)
         if self.lock is None:
             yield
             return
@@ -172,7 +173,7 @@ async def _lead(settings: ServiceOptions, folder: DataFolder, stopping: asyncio.
     reason = refusal(
         settings.coordinator.cluster_kind == EMBEDDED, not settings.coordinator.lake_properties, settings.access.auth is Auth.MTLS
     )
-    standby = Standby(store, lock, reason, settings.access.tls, None if console is None else console.stand_by)
+    standby = Standby(store, lock, reason, settings.access.tls, console)
     port = await standby.wait(settings.host, settings.port, stopping)
     return None if port is None else _Leadership(port, store, console, lock)
 

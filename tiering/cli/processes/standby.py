@@ -10,16 +10,21 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import structlog
 
 from tiering.access.client_access import TLS_CA, access_from_environment
+from tiering.cli.processes.console import print_address
 from tiering.cli.processes.forwarding import ForwardingServer
 from tiering.coordinator.memory.leader import Leader, LeaderLock
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.wire.channel import host_and_port
 from tiering.wire.security.server_tls import ServerTls
+
+if TYPE_CHECKING:
+    from sys_tables.console.service.application import ServiceConsole
 
 LOOK_SECONDS = 0.25
 """Time between two attempts of a standby to lead."""
@@ -52,7 +57,7 @@ def check_cluster(store: SqlStore, cluster: str) -> None:
 
 
 class Standby:
-    """The wait of one coordinator for the lead. Create it in its event loop. `followed` gets the address of the leader, again and again."""
+    """The wait of one coordinator for the lead. Create it in its event loop. `console` shows who leads meanwhile."""
 
     def __init__(
         self,
@@ -60,10 +65,10 @@ class Standby:
         lock: LeaderLock,
         refusal: str | None,
         tls: ServerTls | None = None,
-        followed: Callable[[str | None], None] | None = None,
+        console: ServiceConsole | None = None,
     ) -> None:
         self._tls = tls
-        self._followed = followed
+        self._console = console
         self._store = store
         self._lock = lock
         self._refusal = refusal
@@ -110,6 +115,7 @@ class Standby:
     async def _stood_by(self, server: ForwardingServer, address: str, stopping: asyncio.Event) -> bool:
         """Forwards calls until this coordinator leads. Returns False if `stopping` is set first."""
         self._beaten_at = asyncio.get_running_loop().time()
+        print_address(self._console)
         print(f"lakeward stands by: {address}", flush=True)
         warned = False
         while not stopping.is_set():
@@ -131,8 +137,8 @@ class Standby:
         """Follows the current leader. Ends the database session of a leader that has sent no beat for too long."""
         leader = await asyncio.to_thread(self._store.leader)
         await server.follow(None if leader is None else leader.address)
-        if self._followed is not None:
-            self._followed(None if leader is None else leader.address)
+        if self._console is not None:
+            self._console.stand_by(None if leader is None else leader.address)
         now = asyncio.get_running_loop().time()
         beats = None if leader is None else (leader.epoch, leader.beats)
         if beats != self._beats:
