@@ -89,3 +89,28 @@ def test_the_keyboard_reaches_the_content_first(browser: Browser, started: Conso
     page.keyboard.press("Enter")
     expect(page.locator("#content")).to_be_focused()
     page.context.close()
+
+
+def test_keys_move_to_pages_to_the_search_and_in_rows(browser: Browser, started: Console) -> None:
+    page = started.signed_in(browser)
+    problems = problems_of(page)
+    page.keyboard.press("j")
+    expect(page.locator("tbody a:focus")).to_have_count(1)
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url("**/sql")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Statement")).to_be_focused()
+    page.keyboard.type(f"SELECT table_name FROM sys.tables WHERE table_name = '{ORDERS.table_name}' -- g o ?")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="1 row")).to_be_visible()
+    page.wait_for_load_state()  # its scripts listen to keys
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+    page.get_by_role("button", name="Turn keys off").click()
+    page.keyboard.press("/")
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+    assert page.url.endswith("/help")
+    assert problems == []
+    page.context.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.console.browser import PATIENCE_MS, console, problems_of
+from support.console.browser import console, problems_of
 from support.console.scene import FRESH, ORDERS, TABLES, varied_tables
 from support.running.cluster_of_processes import Deployment
 from tiering.client import LakewardClient
@@ -31,7 +31,7 @@ def page(deployment: Deployment, browser: Browser, tmp_path_factory: pytest.Temp
 
 
 def is_live(page: Page) -> None:
-    expect(page.get_by_role("status")).to_contain_text("Live values.", timeout=PATIENCE_MS)
+    expect(page.get_by_role("status")).to_contain_text("Live values.")
 
 
 def test_a_commit_is_shown_without_a_reload_and_what_the_reader_opened_and_focused_stays(page: Page, deployment: Deployment) -> None:
@@ -42,7 +42,7 @@ def test_a_commit_is_shown_without_a_reload_and_what_the_reader_opened_and_focus
     page.get_by_role("link", name="Overview", exact=True).focus()
     is_live(page)
     deployment.append(ORDERS, 30, 27)
-    expect(page.locator("#live")).to_contain_text("0: 19, 1: 19, 2: 19", timeout=PATIENCE_MS)
+    expect(page.locator("#live")).to_contain_text("0: 19, 1: 19, 2: 19")
     assert page.evaluate("window.stays")
     assert page.locator("#columns").evaluate("details => details.open")
     expect(page.get_by_role("link", name="Overview", exact=True)).to_be_focused()
@@ -55,10 +55,10 @@ def test_a_change_by_another_client_is_shown_on_the_overview(page: Page, deploym
     with LakewardClient(deployment.uri) as client:
         client.pause_tiering(ORDERS, reason="a browser looks on")
         try:
-            expect(page.locator("#live")).to_contain_text("a browser looks on", timeout=PATIENCE_MS)
+            expect(page.locator("#live")).to_contain_text("a browser looks on")
         finally:
             client.resume_tiering(ORDERS)
-    expect(page.locator("#live .state.paused")).to_have_count(0, timeout=PATIENCE_MS)
+    expect(page.locator("#live .state.paused")).to_have_count(0)
 
 
 def test_values_stay_while_live_values_are_paused(page: Page, deployment: Deployment) -> None:
@@ -70,7 +70,7 @@ def test_values_stay_while_live_values_are_paused(page: Page, deployment: Deploy
         client.pause_tiering(ORDERS, reason="not shown yet")
         assert page.locator("#live").inner_text() == before
         page.get_by_role("button", name="Resume live values").click()
-        expect(page.locator("#live")).to_contain_text("not shown yet", timeout=PATIENCE_MS)
+        expect(page.locator("#live")).to_contain_text("not shown yet")
         client.resume_tiering(ORDERS)
 
 
@@ -82,8 +82,8 @@ def test_charts_are_drawn_and_follow_a_round(page: Page, deployment: Deployment)
     deployment.append(FRESH, 0, 30)
     with LakewardClient(deployment.uri) as client:
         client.tier_table(FRESH)
-    expect(page.locator("#chart-lag canvas")).to_be_visible(timeout=PATIENCE_MS)
-    assert page.locator("#chart-lag [role=img]").get_attribute("aria-label", timeout=PATIENCE_MS)
+    expect(page.locator("#chart-lag canvas")).to_be_visible()
+    assert page.locator("#chart-lag [role=img]").get_attribute("aria-label")
     expect(page.locator(".rounds a")).not_to_have_count(0)
     expect(page.locator(".buckets li")).not_to_have_count(0)
     page.goto("/")
@@ -101,10 +101,10 @@ def test_a_console_that_stops_leaves_its_last_values_and_asks_for_a_sign_in_when
         is_live(page)
         first.process.send(signal.SIGINT)
         first.process.wait_ended()
-        expect(page.get_by_role("status")).to_contain_text("The console does not answer", timeout=PATIENCE_MS)
+        expect(page.get_by_role("status")).to_contain_text("The console does not answer")
         assert page.locator(".cards tbody tr").count() == TABLES
     with console(deployment.uri, tmp_path / "second.log", port=port):
-        expect(page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.context.close()
 
 
@@ -114,7 +114,7 @@ def test_a_service_that_stops_is_said_with_its_last_values_and_shown_again_when_
     port, tables = deployment.port, page.locator(".cards tbody tr")
     assert tables.count() == TABLES
     deployment.kill_coordinator()
-    expect(page.get_by_role("status")).to_contain_text("The service does not answer", timeout=PATIENCE_MS)
+    expect(page.get_by_role("status")).to_contain_text("The service does not answer")
     assert tables.count() == TABLES
     page.context.new_page().goto(ORDERS_PAGE)
     stopped = page.context.pages[-1]
@@ -124,4 +124,4 @@ def test_a_service_that_stops_is_said_with_its_last_values_and_shown_again_when_
     is_live(page)
     with LakewardClient(deployment.uri) as client:
         client.pause_tiering(ORDERS, reason="after the return")
-        expect(page.locator("#live")).to_contain_text("after the return", timeout=PATIENCE_MS)
+        expect(page.locator("#live")).to_contain_text("after the return")

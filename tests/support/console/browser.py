@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from support.repository import ROOT
 from support.running.processes import Process, wait_for
@@ -27,6 +27,7 @@ def chromium() -> Iterator[Browser]:
     executable = shutil.which("chromium")
     assert executable is not None, "Chromium was not found: run `make test-setup`, or install Debian's package chromium"
     with sync_playwright() as running:
+        expect.set_options(timeout=PATIENCE_MS)
         opened = running.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield opened
         opened.close()
