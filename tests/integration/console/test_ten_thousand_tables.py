@@ -69,7 +69,7 @@ def test_the_first_page_counts_all_tables_and_begins_with_what_is_urgent(page: P
     counts = page.locator(".counts").all_inner_texts()
     assert [text in " ".join(counts) for text in ("9,999 Scheduled", "1 Failed", "1 broken", "1 at risk")] == [True] * 4
     assert (len(names(page)), names(page)[:2]) == (PAGE_ROWS, [f"d00.t{FAILS:05}", f"d00.t{BROKEN:05}"])
-    assert page.locator(".cards tbody .broken").count() == 1
+    assert page.locator(".cards tbody .state.broken").count() == 1
 
 
 def test_pages_follow_each_other_without_a_gap_to_the_last_one(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -24,6 +25,8 @@ forbid (principal == User::"ana", action, resource is Table in Database::"secret
 HIDDEN = (table_path("hr", "layoffs"), table_path("secretprojects", "moon"))
 VISIBLE = (table_path("hr", "people"), table_path("hr", "rooms"))
 WORDS = ("layoffs", "secretprojects", "moon")
+PROMISES = re.compile(r"\d+ (kept|at risk|broken)")
+"""Counts that change while a page is open: no tierer runs."""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +102,7 @@ def test_an_address_with_a_hidden_name_is_answered_as_one_with_an_unknown_name(
         text = ana.locator("main").inner_text()
         for word in words:
             text = text.replace(word, "NAME")
-        texts.append((answer.status, text))
+        texts.append((answer.status, PROMISES.sub("#", text).replace("Live values.\n", "")))
     assert texts[0] == texts[1]
 
 

@@ -97,7 +97,8 @@ STATEMENTS = (
         rows("table reached lake_snapshot_id waited_ms", ("demo.flights", "false", ANY, ANY)),
     ),
     Statement(
-        "SELECT state, aggregate(map_values(offsets), 0L, (total, next) -> total + next) AS reached FROM {sys}.lake_commits",
+        "SELECT state, aggregate(map_values(offsets), 0L, (total, next) -> total + next) AS reached FROM {sys}.lake_commits "
+        "WHERE table_name = 'flights'",
         rows("state reached", ("ACKED", str(ROWS))),
     ),
     Statement(

@@ -39,8 +39,9 @@ def test_a_proof_holds_for_every_kind_of_table(world: LakeWorld, prover: Prover,
         world.tier_all()
     document = prover.document(table)
     assert [scope["verdict"] for scope in document["scopes"]] == ["equal"] * 4
-    assert len({reader["rows"] for reader in document["readers"]}) == 1
-    assert {reader["reader"] for reader in document["readers"]} == {"DuckDB", *READERS[world.lake_format]}
+    counts = {reader["reader"]: reader["rows"] for reader in document["readers"] if reader["rows"] is not None}
+    assert counts.keys() == {"DuckDB", *READERS[world.lake_format]}
+    assert len(set(counts.values())) == 1
     status, printed = prover.verified(sealed(document, prover.key))
     assert (status, "the lake table sales.t is equal to its log" in printed) == (0, True), printed
 

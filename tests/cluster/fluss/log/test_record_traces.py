@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,6 +20,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 
 SCHEMA = pa.schema({"n": pa.int64(), "text": pa.string()})
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
+NUMBERS = itertools.count()
 
 
 def batch(start: int, stop: int) -> pa.RecordBatch:
@@ -49,7 +51,7 @@ def test_a_record_is_known_by_the_same_when_its_segment_is_remote(tables: FlussT
 
 
 def test_records_that_are_not_there_have_nothing_that_they_are_known_by(tables: FlussTables, source: FlussSource) -> None:
-    table = tables.create("short", SCHEMA, buckets=2)
+    table = tables.create(f"short_{next(NUMBERS)}", SCHEMA, buckets=2)  # it may run again (`support.running.fluss_health`)
     tables.append(table, [batch(0, 10)])
     log = {bucket: BucketLog(tables.client, table.path, table.table_id, bucket).bounds().log_end for bucket in (B0, B1)}
     (filled,) = [bucket for bucket, end in log.items() if end]
