@@ -33,9 +33,9 @@ from sys_tables.console.signing_in import Sessions, SignInCodes
 from sys_tables.console.sql.page import SqlPage
 from sys_tables.console.sql.runner import StatementRunner, Streams
 from sys_tables.console.system_pages import SystemPages
-from sys_tables.console.table_page import table_page
 from sys_tables.console.views.list_pages import list_routes
 from sys_tables.console.views.round_page import round_page
+from sys_tables.console.views.table_page import table_page
 from sys_tables.registry import default_registry
 from tiering.errors import LakewardError
 

@@ -90,11 +90,11 @@ class SignInPages:
     async def ask_provider(self, request: Request) -> Response:
         """Sends the browser to the identity provider. The cookie is lax: the provider's answer is a request from another site."""
         assert self._provider is not None
-        address, asked = await self._provider.begin()
+        address, pending = await self._provider.begin()
         response = RedirectResponse(address, 303)
         path = sign_in_path(request.scope)
         response.set_cookie(
-            self._asked_cookie, asked, COOKIE_SECONDS, path=path, secure=self._site.is_secure, httponly=True, samesite="lax"
+            self._pending_cookie, pending, COOKIE_SECONDS, path=path, secure=self._site.is_secure, httponly=True, samesite="lax"
         )
         return response
 
@@ -102,16 +102,18 @@ class SignInPages:
         """Exchanges the provider's answer for a session."""
         assert self._provider is not None
         try:
-            caller = await self._provider.finish(request.cookies.get(self._asked_cookie), request.query_params)
+            caller = await self._provider.finish(request.cookies.get(self._pending_cookie), request.query_params)
             response = self._signed_in(request, caller)
         except LakewardError as error:
             status_code = 403 if isinstance(error, Unauthenticated) else 503
             response = self._sign_in_page(request, f"{sentence(error.message)} {error.hint}", status_code)
-        response.delete_cookie(self._asked_cookie, sign_in_path(request.scope), secure=self._site.is_secure, httponly=True, samesite="lax")
+        response.delete_cookie(
+            self._pending_cookie, sign_in_path(request.scope), secure=self._site.is_secure, httponly=True, samesite="lax"
+        )
         return response
 
     @property
-    def _asked_cookie(self) -> str:
+    def _pending_cookie(self) -> str:
         return f"lakeward-sign-in-{self._site.port}"
 
     def _signed_in(self, request: Request, caller: Caller) -> Response:

@@ -35,6 +35,6 @@ class OidcSettings:
 
 
 def is_encrypted_or_local(address: str) -> bool:
-    """Returns whether nobody on the network can change what is read from a URL: it is not http, or stays on this machine."""
+    """Returns whether an attacker on the network cannot change what a program reads from the URL."""
     url = urllib.parse.urlsplit(address)
     return url.scheme != "http" or url.hostname in ("127.0.0.1", "localhost", "::1")

@@ -78,20 +78,20 @@ class IdentityProvider:
 
     async def finish(self, cookie: str | None, answer: Mapping[str, str]) -> Caller:
         """Returns the user to whom the provider's answer belongs. Raises Unauthenticated, ServiceUnreachable."""
-        asked = self._asked(cookie)
-        if not is_same(answer.get("state", ""), asked["state"]):
+        pending = self._pending(cookie)
+        if not is_same(answer.get("state", ""), pending["state"]):
             raise Unauthenticated("the identity provider answered another sign-in than this browser's latest one", hint=_AGAIN)
         if "code" not in answer:
             text = answer.get("error_description") or answer.get("error") or "no code came"
             raise Unauthenticated(f"the identity provider refused the sign-in: {text[:MAX_TEXT]}", hint=_AGAIN)
-        tokens = await run_in_threadpool(self._exchanged, answer["code"], asked["verifier"])
+        tokens = await run_in_threadpool(self._exchanged, answer["code"], pending["verifier"])
         claims = await self._claims_of(tokens.get("id_token"))
-        if not is_same(str(claims.get("nonce", "")), asked["nonce"]):
+        if not is_same(str(claims.get("nonce", "")), pending["nonce"]):
             raise Unauthenticated("the identity provider answered another sign-in than this browser's latest one", hint=_AGAIN)
         name = claims.get(self._client.oidc.principal) or claims["sub"]
         return Caller(str(name), self._for_the_service(tokens))
 
-    def _asked(self, cookie: str | None) -> Mapping[str, str]:
+    def _pending(self, cookie: str | None) -> Mapping[str, str]:
         try:
             claims: Mapping[str, str] = jwt.decode(cookie or "", self._key, [_ALGORITHM], options={"require": ["exp", "state"]})
         except jwt.InvalidTokenError as error:

@@ -33,7 +33,7 @@ class OpenIdProvider:
         self.secrets: list[str | None] = []
         """The secrets that clients showed."""
         self._key = rsa.generate_private_key(65_537, 2_048)
-        self._asked: dict[str, dict[str, str]] = {}
+        self._requests: dict[str, dict[str, str]] = {}
 
     def discovery(self) -> dict[str, Any]:
         addresses = {"authorization_endpoint": f"{self.issuer}/authorize", "token_endpoint": f"{self.issuer}/token"}
@@ -49,17 +49,17 @@ class OpenIdProvider:
         if self.refusal is not None:
             return f"{query['redirect_uri']}?{urlencode(self.refusal | {'state': query['state']})}"
         code = secrets.token_urlsafe(8)
-        self._asked[code] = query
+        self._requests[code] = query
         return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
     def tokens(self, form: dict[str, str], secret: str | None) -> tuple[int, dict[str, Any]]:
         """The status and the answer for a code."""
         self.secrets.append(secret)
-        asked = self._asked.pop(form["code"], None)
+        request = self._requests.pop(form["code"], None)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()
-        if asked is None or challenge != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
+        if request is None or challenge != request["code_challenge"] or form["redirect_uri"] != request["redirect_uri"]:
             return 400, {"error": "invalid_grant", "error_description": "the code is not valid"}
-        id_token = self._token(CLIENT, {"nonce": asked["nonce"]} | self.id_claims)
+        id_token = self._token(CLIENT, {"nonce": request["nonce"]} | self.id_claims)
         access_token = self._token(AUDIENCE, {"groups": self.groups} | self.access_claims)
         return 200, {"access_token": access_token, "id_token": id_token, "token_type": "Bearer", "expires_in": 300}
 

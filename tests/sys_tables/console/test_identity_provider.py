@@ -12,7 +12,7 @@ import pytest
 from support.services.guarded_service import guarded_service
 from support.services.openid_provider import AUDIENCE, CLIENT, SECRET, OpenIdProvider, openid_provider
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.service import identity_provider
+from sys_tables.console.service import identity_provider, rates
 from tiering.cli.terminal.access_options import AccessOptions, Auth
 from tiering.cli.terminal.console_options import ConsoleOptions
 from tiering.errors import InvalidArgument
@@ -44,11 +44,12 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OpenIdPr
 
 @pytest.fixture
 def provider(started: tuple[OpenIdProvider, str], monkeypatch: pytest.MonkeyPatch) -> OpenIdProvider:
-    """Its settings are those of the start again after the test."""
+    """After the test the provider has the settings of its start again."""
     running = started[0]
     for name, value in {"user": "ana", "document": {}, "id_claims": {}, "access_claims": {}, "refusal": None}.items():
         monkeypatch.setattr(running, name, value)
     monkeypatch.setattr(identity_provider, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(rates.TokenBuckets, "wait_seconds", lambda self, key: 0.0)  # the tests are more sign-ins than a minute allows
     return running
 
 
@@ -126,8 +127,8 @@ def test_other_answers_open_no_session(
 def test_an_answer_counts_only_in_the_browser_that_asked_and_once(
     provider: OpenIdProvider, browser: httpx2.Client, started: tuple[OpenIdProvider, str]
 ) -> None:
-    asked = browser.get("sign-in/provider", follow_redirects=False)
-    answered = httpx2.get(timeout=60, url=asked.headers["location"]).headers["location"]
+    request = browser.get("sign-in/provider", follow_redirects=False)
+    answered = httpx2.get(timeout=60, url=request.headers["location"]).headers["location"]
     with httpx2.Client(timeout=60, base_url=started[1], follow_redirects=True) as other:
         refused = other.get(answered)
         assert (refused.status_code, "did not begin in this browser" in refused.text) == (403, True)
@@ -139,8 +140,8 @@ def test_an_answer_counts_only_in_the_browser_that_asked_and_once(
 
 
 def test_a_code_is_void_without_its_verifier(provider: OpenIdProvider, browser: httpx2.Client) -> None:
-    asked = browser.get("sign-in/provider", follow_redirects=False)
-    answered = httpx2.get(timeout=60, url=asked.headers["location"].replace("code_challenge=", "code_challenge=x")).headers["location"]
+    request = browser.get("sign-in/provider", follow_redirects=False)
+    answered = httpx2.get(timeout=60, url=request.headers["location"].replace("code_challenge=", "code_challenge=x")).headers["location"]
     refused = browser.get(answered)
     assert (refused.status_code, "refused the code: the code is not valid" in refused.text) == (403, True), refused.text
 

@@ -23,7 +23,7 @@ from sys_tables.console.query import Query
 from sys_tables.console.reader import FilledPanel, Panel, Reader
 from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
-from sys_tables.console.table_page import panels, table_page
+from sys_tables.console.views.table_page import panels, table_page
 from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
