@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -88,14 +89,11 @@ class SignInPages:
         return self._signed_in(request, caller)
 
     async def ask_provider(self, request: Request) -> Response:
-        """Sends the browser to the identity provider. The cookie is lax: the provider's answer is a request from another site."""
+        """Sends the browser to the identity provider."""
         assert self._provider is not None
         address, pending = await self._provider.begin()
         response = RedirectResponse(address, 303)
-        path = sign_in_path(request.scope)
-        response.set_cookie(
-            self._pending_cookie, pending, COOKIE_SECONDS, path=path, secure=self._site.is_secure, httponly=True, samesite="lax"
-        )
+        response.set_cookie(self._pending_cookie, pending, COOKIE_SECONDS, **self._of_pending(request))
         return response
 
     async def take_answer(self, request: Request) -> Response:
@@ -107,14 +105,16 @@ class SignInPages:
         except LakewardError as error:
             status_code = 403 if isinstance(error, Unauthenticated) else 503
             response = self._sign_in_page(request, f"{sentence(error.message)} {error.hint}", status_code)
-        response.delete_cookie(
-            self._pending_cookie, sign_in_path(request.scope), secure=self._site.is_secure, httponly=True, samesite="lax"
-        )
+        response.delete_cookie(self._pending_cookie, **self._of_pending(request))
         return response
 
     @property
     def _pending_cookie(self) -> str:
         return f"lakeward-sign-in-{self._site.port}"
+
+    def _of_pending(self, request: Request) -> dict[str, Any]:
+        """Returns the attributes of that cookie. It is lax, because the provider's answer is a request from another site."""
+        return {"path": sign_in_path(request.scope), "secure": self._site.is_secure, "httponly": True, "samesite": "lax"}
 
     def _signed_in(self, request: Request, caller: Caller) -> Response:
         response = self._pages.page(request, "signed_in.html", {})

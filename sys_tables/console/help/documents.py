@@ -44,9 +44,7 @@ def rendered(markdown: str, root: str) -> str:
         if token.children:
             token.children = list(_with_links(token.children, root))
     html: str = parser.renderer.render(tokens, parser.options, {})
-    return html.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>').replace(
-        "</table>", "</table></div>"
-    )
+    return html.replace("<table>", f"{_SCROLL}<table>").replace("</table>", "</table></div>")
 
 
 def _name_headings(tokens: Sequence[Token]) -> None:

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 from pyarrow import ipc
 
+from sys_tables.console.query import Query
 from sys_tables.console.sql.messages import ANSWER, ERROR, READ, read_message, write_message
 from sys_tables.console.sql.statements import checked
 from sys_tables.declare.scan import ScanRequest
@@ -27,13 +28,11 @@ from sys_tables.offline.answers import Answer
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.query.reading import StatementView
 from sys_tables.registry import default_registry
-from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.errors import LakewardError, StatementFailed, UnknownDatabase
 from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
-from tiering.wire.conditions import condition_to_pb
 
 MAX_TABLE_ROWS = 1_000_000
 MEMORY_LIMIT = "256MB"
@@ -77,15 +76,8 @@ class ConsoleRows:
 
     def read(self, table: SystemTable, scan: ScanRequest) -> Iterator[bytes]:
         """Yields the rows of a scan as an Arrow stream with the types of the table's columns."""
-        request = pb.ReadTableRequest(
-            namespace=SYSTEM_DATABASE,
-            name=table.name,
-            columns=scan.columns,
-            filters=[condition_to_pb(condition).filter for condition in scan.filters],
-            conditions=[condition_to_pb(condition) for condition in scan.conditions],
-            limit=scan.limit,
-        )
-        write_message(self.sink, READ + request.SerializeToString())
+        query = Query(table.name, scan.columns, (*scan.filters, *scan.conditions), limit=scan.limit)
+        write_message(self.sink, READ + query.request().SerializeToString())
         stream = read_message(self.source)
         if stream is None:
             raise SystemExit(1)  # the console has ended the statement

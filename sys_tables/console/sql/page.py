@@ -43,7 +43,7 @@ class SqlPage:
         self._pages = pages
         self._runner = runner
         self._running: set[str] = set()
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._limiter = anyio.CapacityLimiter(STATEMENTS_AT_ONCE)
 
     async def show(self, request: Request) -> Response:
         """Shows the editor, and the answer of the statement in the address."""
@@ -65,8 +65,6 @@ class SqlPage:
 
     async def _answer(self, session: Session, statement: str) -> SqlAnswer:
         """Runs a statement. A session runs one at a time, so that one user does not take the place of all others."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(STATEMENTS_AT_ONCE)
         if session.session_id in self._running:
             raise HTTPException(429, "Your last statement still runs. Try again when it has ended.")
         if self._limiter.statistics().tasks_waiting >= MAX_WAITING:

@@ -20,9 +20,7 @@ _ANSWERED = f"This page runs SELECT, SHOW and DESCRIBE on tables of {SYSTEM_DATA
 def checked(text: str) -> Statement:
     """Returns the parsed statement. Raises StatementFailed for one that the page does not run, which it names."""
     if len(text) > MAX_CHARACTERS:
-        raise StatementFailed(
-            f"the statement has {len(text):,} characters; {MAX_CHARACTERS:,} are possible", hint="Run it with `lakeward sql`."
-        )
+        raise too_long(text)
     word = first_word(text)
     if word and word not in _READS:
         raise StatementFailed(

@@ -23,7 +23,6 @@ POLL_SECONDS = 0.1
 SHOWN_BYTES = 4_096
 """Output that is shown of a service that did not start."""
 _READY = re.compile(rb"^lakeward (?:is ready|stands by): \S+$", re.MULTILINE)
-
 _CONSOLE = re.compile(rb"^lakeward console: \S+$", re.MULTILINE)
 
 
