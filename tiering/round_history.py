@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tiering.instants import to_milliseconds
-from tiering.model.rounds import RoundState
+from tiering.model.rounds import PART_COLUMNS, RoundState
 from tiering.model.status import TableStatus
 
 Round = Mapping[str, Any]
@@ -33,7 +33,7 @@ WAIT_COLUMNS = (
     *("table_id", "state", "trigger", "pending_time", "finished_time", "duration_ms", "deadline", "missed_by_ms", "records_written"),
 )
 """Columns for the lag and the throughput."""
-COLUMNS = (*WAIT_COLUMNS, "waited_for_slot_ms", "plan_ms", "lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms")
+COLUMNS = (*WAIT_COLUMNS, "waited_for_slot_ms", *PART_COLUMNS)
 """Columns that all functions of this module need together."""
 _UPKEEP = "upkeep"
 """Trigger of rounds that rewrite a lake table and bring no rows."""

@@ -23,6 +23,7 @@ from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.durations import short_duration
 from tiering.errors import ClusterUnavailable
 from tiering.model.declare import column
+from tiering.model.rounds import PART_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ last is the rest of the round's duration."""
 _NO_TIERER = "no tierer that gets tables was connected for {}: start one"
 """Text instead of the wait for a slot, if most of that wait was without a tierer."""
 
-_OF_THE_ROUND = ("plan", "lease", "read", "write", "commit", "ack")
+_OF_THE_ROUND = tuple(column.removesuffix("_ms") for column in PART_COLUMNS)
 
 
 @system_table(

@@ -15,6 +15,7 @@ from tiering.access.requirements import DESCRIBE_EACH_TABLE
 from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.model.declare import INT, column
 from tiering.model.reading.conditions import Filter, Operator
+from tiering.model.rounds import PART_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,9 @@ def _reported(record: RoundRecord) -> dict[str, Any]:
     """Returns the results that the round's tierer reported."""
     stats = record.stats
     counts = ("records_read", "bytes_read", "records_written", "bytes_written", "files_written", "deletes_written")
-    times = ("plan_ms", "lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms")
     if stats is None:
-        return dict.fromkeys((*counts, *times))
-    values = {name: getattr(stats, name) for name in counts} | {name: getattr(stats.times, name) for name in times}
+        return dict.fromkeys((*counts, *PART_COLUMNS))
+    values = {name: getattr(stats, name) for name in counts} | {name: getattr(stats.times, name) for name in PART_COLUMNS}
     return values | {"bytes_read": stats.bytes_read or (None if stats.records_read else 0)}
 
 

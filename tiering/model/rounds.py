@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from tiering.model.splits import AssignedBacklog
@@ -148,6 +148,10 @@ class PhaseTimes:
     write_ms: int | None = None
     commit_ms: int | None = None
     ack_ms: int | None = None
+
+
+PART_COLUMNS = tuple(part.name for part in fields(PhaseTimes))
+"""The names of these durations in their order, as in `sys.tiering_rounds`."""
 
 
 @dataclass(frozen=True)
