@@ -109,6 +109,19 @@ def column_list(schema: pa.Schema) -> str:
     return ", ".join(f"{quote_identifier(field.name)} {spark_type(field.type)}{'' if field.nullable else ' NOT NULL'}" for field in schema)
 
 
+def split_at_commas(text: str, opening: str = "(", closing: str = ")") -> list[str]:
+    """Returns the parts of a list between its commas. Commas in backquotes and between `opening` and `closing` characters do not split."""
+    parts, depth, is_quoted = [""], 0, False
+    for character in text:
+        is_quoted ^= character == "`"
+        depth += 0 if is_quoted else (character in opening) - (character in closing)
+        if character == "," and not depth and not is_quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
 def literal(value: str | int | float | bool | None) -> str:
     """A value as a Spark SQL literal."""
     if value is None:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tiering.model.sql_types import split_at_commas
 from tiering.model.tables import SYSTEM_COLUMNS
 
-_OPENING, _CLOSING = "<(", ">)"
 _NOT_NULL = " NOT NULL"
 _COLUMN = re.compile(r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^` ]+)) (?P<type>.+)", re.DOTALL)
 
@@ -40,19 +40,5 @@ def _difference(name: str, source: Mapping[str, str], lake: Mapping[str, str]) -
 
 def column_types(schema: str) -> dict[str, str]:
     """Returns the type of each column of a column list, by the name of the column without backquotes."""
-    columns = [_COLUMN.fullmatch(text) for text in _split(schema)]
+    columns = [_COLUMN.fullmatch(text.strip()) for text in split_at_commas(schema, "<(", ">)")]
     return {(column["quoted"] or column["plain"]).replace("``", "`"): column["type"] for column in columns if column is not None}
-
-
-def _split(schema: str) -> list[str]:
-    """Returns the parts of a column list. Commas in quotes and in types do not split it."""
-    parts, depth, is_quoted, begin = [], 0, False, 0
-    for place, character in enumerate(schema):
-        is_quoted ^= character == "`"
-        if is_quoted:
-            continue
-        depth += (character in _OPENING) - (character in _CLOSING)
-        if character == "," and depth == 0:
-            parts.append(schema[begin:place].strip())
-            begin = place + 1
-    return [*parts, schema[begin:].strip()]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tiering.errors import InvalidArgument
 from tiering.lake.column_names import folded_name
+from tiering.model.sql_types import split_at_commas
 from tiering.model.tables import TableInfo
 from tiering.name_matching import nearest_names
 
@@ -154,14 +155,7 @@ def _entries(text: str, name: str) -> list[str]:
     """Returns the parts between the commas that are in neither parentheses nor backticks."""
     if text.strip().lower() == NONE:
         return []
-    parts, depth, is_quoted = [""], 0, False
-    for character in text:
-        is_quoted ^= character == "`"
-        depth += 0 if is_quoted else (character == "(") - (character == ")")
-        if character == "," and not depth and not is_quoted:
-            parts.append("")
-        else:
-            parts[-1] += character
+    parts = split_at_commas(text)
     if len(parts) > MAX_ENTRIES:
         raise InvalidArgument(f"the option {name} has {len(parts)} entries; it may have at most {MAX_ENTRIES}")
     return parts
