@@ -15,13 +15,12 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sys_tables.console.query import Query, literal_sql
+from sys_tables.console.query import Query, equal, literal_sql
 from sys_tables.console.reader import Reader, Row
 from sys_tables.declare.scan import Order
 from sys_tables.offline.parsing import CallStatement, parse
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
-from tiering.model.reading.conditions import Filter, Operator
 from tiering.model.sql_types import BIGINTS, Instant, literal
 
 PROCEDURES = Query("procedures", ("procedure_name", "description", "privilege", "parameters"), order=(Order("procedure_name"),))
@@ -92,7 +91,7 @@ def actions(reader: Reader) -> list[Action]:
 
 def action(reader: Reader, name: str, texts: Mapping[str, str]) -> Action:
     """Returns a procedure, with these texts in its fields. Raises UnknownProcedure."""
-    rows = reader.rows(Query("procedures", PROCEDURES.columns, (Filter("procedure_name", Operator.EQUAL, (name,)),)))
+    rows = reader.rows(Query("procedures", PROCEDURES.columns, (equal("procedure_name", name),)))
     if not rows:
         raise UnknownProcedure(f"there is no procedure {name[:200]!r}", hint="The page of actions lists them.")
     return _action(rows[0], texts)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sys_tables.console.charts.activity import Activity, Name, Strip, activity, hours_before, misses_query, strips
-from sys_tables.console.query import Query
+from sys_tables.console.query import Query, equal
 from sys_tables.console.reader import Page, Reader, Row, page_number
 from sys_tables.declare.scan import Order
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
@@ -80,7 +80,7 @@ class Search:
 
     def _conditions(self, now: datetime) -> list[Condition]:
         conditions: list[Condition] = [named(self.text)] if self.text else []
-        conditions += [Filter("status", Operator.EQUAL, (self.state,))] if self.state else []
+        conditions += [equal("status", self.state)] if self.state else []
         conditions += [promise_is(self.promise, now)] if self.promise else []
         return [*conditions, *([NEEDS_PERSON] if self.needs_person else [])]
 
@@ -93,11 +93,11 @@ def named(text: str) -> Condition:
     return AllOf((Filter("database_name", Operator.ENDS_WITH, (database,)), Filter("table_name", Operator.STARTS_WITH, (table,))))
 
 
-_NOT_RETRIED = AnyOf((Filter("error_retryable", Operator.IS_NULL), Filter("error_retryable", Operator.EQUAL, (False,))))
+_NOT_RETRIED = AnyOf((Filter("error_retryable", Operator.IS_NULL), equal("error_retryable", False)))
 NEEDS_PERSON: Condition = AnyOf(
     (
         Filter("next_action", Operator.IS_NOT_NULL),
-        Filter("paused", Operator.EQUAL, (True,)),
+        equal("paused", True),
         AllOf((Filter("last_error", Operator.IS_NOT_NULL), _NOT_RETRIED)),
     )
 )
@@ -114,7 +114,7 @@ def promise_is(promise: str, now: datetime) -> Condition:
     broken: the deadline is over. at risk: it is still to come, and the table fails or is paused. kept: all other tables.
     """
     broken = Filter("freshness_deadline", Operator.LESS, (Instant.of(now),))
-    hindered = AnyOf((Filter("status", Operator.EQUAL, (str(TableState.FAILED),)), Filter("paused", Operator.EQUAL, (True,))))
+    hindered = AnyOf((equal("status", str(TableState.FAILED)), equal("paused", True)))
     to_come = Filter("freshness_deadline", Operator.GREATER_OR_EQUAL, (Instant.of(now),))
     match promise:
         case "broken":

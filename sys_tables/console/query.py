@@ -15,6 +15,16 @@ _FUNCTIONS = {Operator.STARTS_WITH: "startswith", Operator.ENDS_WITH: "endswith"
 """Functions of Spark SQL. LIKE would need escapes for `_`, which is frequent in names of tables."""
 
 
+def equal(column: str, value: Value) -> Filter:
+    """Returns the condition that a column has a value."""
+    return Filter(column, Operator.EQUAL, (value,))
+
+
+def newest_first(*columns: str) -> tuple[Order, ...]:
+    """Returns the order by columns, each with its largest value first."""
+    return tuple(Order(column, descending=True, nulls_first=False) for column in columns)
+
+
 @dataclass(frozen=True)
 class Query:
     """`SELECT columns FROM sys.table WHERE all conditions ORDER BY order LIMIT limit OFFSET offset`.

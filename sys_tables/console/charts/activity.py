@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sys_tables.console.charts.time_chart import Line, Segment, TimeChart, segments, sums_over_time
-from sys_tables.console.query import Query
+from sys_tables.console.query import Query, equal, newest_first
 from sys_tables.console.reader import FilledPanel, Panel, Reader, Row
 from sys_tables.declare.scan import Order
 from tiering.durations import short_duration
@@ -24,8 +24,8 @@ BINS = 72
 SHORTEST = timedelta(minutes=6)
 """Shortest time that the chart of throughput shows: five seconds a bar."""
 MAX_TIERERS = 20
-NEWEST_ROUNDS = (Order("pending_time", True, False), Order("round_id", True, False))
-NEWEST_COMMITS = (Order("prepared_at", True, False), Order("round_id", True, False))
+NEWEST_ROUNDS = newest_first("pending_time", "round_id")
+NEWEST_COMMITS = newest_first("prepared_at", "round_id")
 
 Name = tuple[str, str]
 """Database and name of a table."""
@@ -76,7 +76,7 @@ def commits_query(since: datetime) -> Query:
 TIERERS = Query(
     "tierers",
     ("tierer_id", "host", "slots", "tables_running", "records_per_second", "heartbeat_time"),
-    (Filter("state", Operator.EQUAL, ("ACTIVE",)),),
+    (equal("state", "ACTIVE"),),
     (Order("tierer_id"),),
     MAX_TIERERS,
 )
@@ -96,7 +96,7 @@ def throughput(commits: Sequence[Row], now: datetime) -> TimeChart:
 
 def misses_query(names: Sequence[Name], since: datetime) -> Query:
     """Returns the read of the rounds after which these tables had missed their promise. The service reads no rounds of other tables."""
-    tables = (AllOf((_equal("database_name", database), _equal("table_name", table))) for database, table in names)
+    tables = (AllOf((equal("database_name", database), equal("table_name", table))) for database, table in names)
     where = (
         Filter("missed_by_ms", Operator.GREATER, (0,)),
         Filter("pending_time", Operator.GREATER_OR_EQUAL, (Instant.of(since),)),
@@ -104,10 +104,6 @@ def misses_query(names: Sequence[Name], since: datetime) -> Query:
     )
     columns = ("database_name", "table_name", "pending_time", "deadline", "missed_by_ms")
     return Query("tiering_rounds", columns, where, NEWEST_ROUNDS, MAX_MISSES)
-
-
-def _equal(column: str, value: str) -> Filter:
-    return Filter(column, Operator.EQUAL, (value,))
 
 
 def strips(statuses: Sequence[Row], misses: Sequence[Row], now: datetime) -> Mapping[Name, Strip]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sys_tables.console.overview import named
-from sys_tables.console.query import Query
+from sys_tables.console.query import Query, equal, newest_first
 from sys_tables.console.reader import Panel
 from sys_tables.declare.scan import Order
 from tiering.model.reading.conditions import AnyOf, Condition, Filter, Operator
@@ -38,7 +38,7 @@ class Field:
     def condition(self, text: str) -> Condition:
         """Returns the condition of a choice."""
         if self.values:
-            return Filter(self.columns[0], Operator.EQUAL, (text,))
+            return equal(self.columns[0], text)
         if self.columns == TABLE_COLUMNS:
             return named(text)
         conditions = tuple(Filter(column, Operator.CONTAINS, (text,)) for column in self.columns)
@@ -101,10 +101,6 @@ class View:
         return {name: text for name, text in {**texts, "page": "" if page == 1 else str(page)}.items() if text}
 
 
-def _newest(column: str) -> tuple[Order, ...]:
-    return (Order(column, descending=True, nulls_first=False),)
-
-
 _TABLE = Field("table", "Table", TABLE_COLUMNS)
 _TIERER = Field("tierer", "Tierer", ("tierer_id",))
 _LEASE = Field("lease", "Lease", ("lease_id",))
@@ -133,7 +129,7 @@ VIEWS = (
                     Field("level", "Level", ("level",), ("INFO", "WARN", "ERROR")),
                     Field("text", "Text", ("message",)),
                 ),
-                order=_newest("occurred_at"),
+                order=newest_first("occurred_at"),
             ),
         ),
         document="on-call",
@@ -162,8 +158,8 @@ VIEWS = (
                 _RUNNING,
                 "No round runs now.",
                 (_TIERER, _TABLE),
-                (Filter("state", Operator.EQUAL, (str(RoundState.RUNNING),)),),
-                _newest("pending_time"),
+                (equal("state", str(RoundState.RUNNING)),),
+                newest_first("pending_time"),
             ),
             ListPart(
                 "Rounds that wait for a slot",
@@ -171,8 +167,8 @@ VIEWS = (
                 ("database_name", "table_name", "round_id", "trigger", "triggered_by", "pending_time", "deadline"),
                 "No round waits.",
                 (_TABLE,),
-                (Filter("state", Operator.EQUAL, (str(RoundState.QUEUED),)),),
-                _newest("pending_time"),
+                (equal("state", str(RoundState.QUEUED)),),
+                newest_first("pending_time"),
             ),
         ),
         ("fence_tierer",),
@@ -209,7 +205,7 @@ VIEWS = (
                 ),
                 "No client reads a table with its newest rows.",
                 (_TABLE, _PRINCIPAL),
-                order=_newest("opened_at"),
+                order=newest_first("opened_at"),
             ),
         ),
         ("acquire_kv_snapshot_lease", "renew_kv_snapshot_lease", "release_kv_snapshot_lease", "drop_kv_snapshot_lease"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sys_tables.console.query import Query
+from sys_tables.console.query import Query, equal, newest_first
 from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
 from sys_tables.declare.scan import Order
-from tiering.model.reading.conditions import Condition, Filter, Operator
-from tiering.model.rounds import RoundState
+from tiering.model.reading.conditions import Condition
+from tiering.model.rounds import PART_COLUMNS, RoundState
 
 ROUNDS_TABLE = "tiering_rounds"
 MAX_SPLITS = 500
@@ -20,12 +20,7 @@ PARTS: Mapping[str, str] = {
     "earlier_rounds_ms": "rounds before it",
     "backoff_ms": "waited after failures",
     "paused_ms": "paused",
-    "plan_ms": "plan",
-    "lease_ms": "lease",
-    "read_ms": "read",
-    "write_ms": "write",
-    "commit_ms": "commit",
-    "ack_ms": "ack",
+    **{column: column.removesuffix("_ms") for column in PART_COLUMNS},
 }
 """Durations of a round in their order, with their names on the page. `read` and `write` are the sums over all tasks."""
 MEANINGS: Mapping[str, str] = {
@@ -75,7 +70,7 @@ class RoundPage:
 
 def round_page(reader: Reader, round_id: str) -> RoundPage | None:
     """Reads the page; None for an unknown round, or one of a table that the caller may not describe. Raises errors of the service."""
-    here = (Filter("round_id", Operator.EQUAL, (round_id,)),)
+    here = (equal("round_id", round_id),)
     query = Query(ROUNDS_TABLE, tuple(reader.all_columns(ROUNDS_TABLE)), here)
     rows = reader.rows(query)
     if not rows:
@@ -95,18 +90,21 @@ def parts_of(row: Row) -> list[Part]:
 
 def panels(here: tuple[Condition, ...], row: Row) -> list[Panel]:
     """Returns the panels for the round that the conditions select. Those of running rounds are left out once it has ended."""
-    of_table = tuple(Filter(name, Operator.EQUAL, (row[name],)) for name in ("database_name", "table_name"))
+    of_table = tuple(equal(name, row[name]) for name in ("database_name", "table_name"))
     splits = Panel(
         "Splits",
         Query("tiering_splits", SPLITS, (*of_table, *here), (Order("partition_name"), Order("bucket_id"), Order("split_id")), MAX_SPLITS),
         "The round has no splits yet: its tierer reports them after the plan.",
     )
-    newest = (Order("occurred_at", descending=True, nulls_first=False),)
     return [
         *([splits] if row["finished_time"] is None else []),
         Panel("Commit", Query("lake_commits", COMMITS, (*of_table, *here)), "No commit of this round has been granted."),
         Panel("Upkeep", Query("lake_upkeep", UPKEEP, (*of_table, *here)), "This round did no upkeep."),
-        Panel("Events", Query("tiering_events", EVENTS, (*of_table, *here), newest, MAX_EVENTS), "No event names this round."),
+        Panel(
+            "Events",
+            Query("tiering_events", EVENTS, (*of_table, *here), newest_first("occurred_at"), MAX_EVENTS),
+            "No event names this round.",
+        ),
     ]
 
 

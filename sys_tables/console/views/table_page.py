@@ -10,11 +10,12 @@ from sys_tables.console.charts.schemas import ColumnPair, column_pairs
 from sys_tables.console.charts.table_charts import BucketCell, RoundBars, bucket_cells, lag_chart, round_bars
 from sys_tables.console.charts.time_chart import TimeChart
 from sys_tables.console.overview import STATUS_TABLE, promise_of
-from sys_tables.console.query import Query
+from sys_tables.console.query import Query, equal, newest_first
 from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
 from sys_tables.declare.scan import Order
 from tiering.errors import UnknownTable
-from tiering.model.reading.conditions import Condition, Filter, Operator
+from tiering.model.reading.conditions import Condition
+from tiering.model.rounds import PART_COLUMNS
 from tiering.model.status import TableStatus
 from tiering.round_history import WAIT_COLUMNS
 
@@ -59,7 +60,7 @@ class TablePage:
 
 def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage:
     """Reads the page. Raises UnknownTable, also for a table that the caller may not describe, and the errors of the service."""
-    here = (Filter("database_name", Operator.EQUAL, (database_name,)), Filter("table_name", Operator.EQUAL, (table_name,)))
+    here = (equal("database_name", database_name), equal("table_name", table_name))
     query = Query(STATUS_TABLE, tuple(reader.all_columns(STATUS_TABLE)), here)
     rows = reader.rows(query)
     if not rows:
@@ -68,7 +69,7 @@ def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage
         )
     status = rows[0]
     filled = [reader.filled(panel) for panel in panels(here)]
-    lag = reader.filled(lag_panel((*here, Filter("table_id", Operator.EQUAL, (status["table_id"],)))))
+    lag = reader.filled(lag_panel((*here, equal("table_id", status["table_id"]))))
     chart = lag_chart(lag.rows, TableStatus(**status))
     return TablePage(status, reader.headings(query), query, promise_of(status), filled, lag, chart)
 
@@ -81,29 +82,29 @@ def lag_panel(here: tuple[Condition, ...]) -> Panel:
 
 def panels(here: tuple[Condition, ...]) -> list[Panel]:
     """Returns the panels for the rows that the conditions select."""
-
-    def newest(column: str) -> tuple[Order, ...]:
-        return (Order(column, descending=True, nulls_first=False),)
-
     return [
-        Panel("Errors", Query("tiering_errors", ERRORS, here, newest("last_seen"), HISTORY_ROWS), "No round of this table has failed."),
-        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, newest("pending_time"), HISTORY_ROWS), "No round has been queued yet."),
+        Panel(
+            "Errors", Query("tiering_errors", ERRORS, here, newest_first("last_seen"), HISTORY_ROWS), "No round of this table has failed."
+        ),
+        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, newest_first("pending_time"), HISTORY_ROWS), "No round has been queued yet."),
         Panel(
             "Buckets",
             Query("tiering_buckets", BUCKETS, here, (Order("partition_name"), Order("bucket_id")), MAX_BUCKETS),
             "The offsets of the log have not been read yet.",
         ),
-        Panel("Commits", Query("lake_commits", COMMITS, here, newest("prepared_at"), HISTORY_ROWS), "No commit has been granted yet."),
+        Panel(
+            "Commits", Query("lake_commits", COMMITS, here, newest_first("prepared_at"), HISTORY_ROWS), "No commit has been granted yet."
+        ),
         Panel(
             "Leases on KV snapshots",
             Query("kv_snapshot_lease_buckets", LEASES, here, (Order("lease_id"), Order("bucket_id")), MAX_BUCKETS),
             "No lease keeps a KV snapshot of this table.",
         ),
         Panel("Health of the lake table", Query("lake_table_health", HEALTH, here), "The lake table has not been checked yet."),
-        Panel("Upkeep", Query("lake_upkeep", UPKEEP, here, newest("pending_time"), HISTORY_ROWS), "No upkeep has been done."),
+        Panel("Upkeep", Query("lake_upkeep", UPKEEP, here, newest_first("pending_time"), HISTORY_ROWS), "No upkeep has been done."),
         Panel(
             "Validation",
-            Query("validation_results", VALIDATION, here, newest("validated_at"), HISTORY_ROWS),
+            Query("validation_results", VALIDATION, here, newest_first("validated_at"), HISTORY_ROWS),
             "The table has not been validated. CALL fluss.sys.validate_table compares the lake with the log.",
         ),
         Panel("Source table", Query("tables", SOURCE, here), "The cluster does not list this table."),
@@ -112,8 +113,8 @@ def panels(here: tuple[Condition, ...]) -> list[Panel]:
 
 ERRORS = ("phase", "error_class", "message", "hint", "retryable", "count", "first_seen", "last_seen", "resolved_at")
 ROUNDS = (
-    *("round_id", "state", "trigger", "triggered_by", "pending_time", "started_time", "duration_ms", "waited_for_slot_ms", "plan_ms"),
-    *("lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms", "records_written", "error_class", "error_message"),
+    *("round_id", "state", "trigger", "triggered_by", "pending_time", "started_time", "duration_ms", "waited_for_slot_ms"),
+    *(*PART_COLUMNS, "records_written", "error_class", "error_message"),
 )
 BUCKETS = (
     *("partition_name", "bucket_id", "log_end_offset", "lake_offset", "lag_records", "lag_ms"),
