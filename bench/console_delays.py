@@ -1,6 +1,6 @@
 """Measures how soon the console of a service shows something: its first page after `lakeward up`, and a commit on the page of its table.
 
-    .venv/bin/python bench/console_page.py
+    .venv/bin/python bench/console_delays.py
 
 A real `lakeward up` with one table. The browser is an HTTP client: it follows the stream of the page, and reads the page again at each
 change, as the console's script does. A commit is on the page when the page has the id of its lake snapshot; the delay counts from the time
@@ -102,7 +102,7 @@ def main() -> None:
         first_page_seconds, page_seconds = time.monotonic() - start, time.monotonic() - page_start
         delays = commit_delays(uri, browser, arguments.commits)
     figures = {
-        "bench": "console_page",
+        "bench": "console_delays",
         "ready_seconds": round(ready_seconds, 2),
         "first_page_seconds": round(first_page_seconds, 2),
         "first_page_request_seconds": round(page_seconds, 3),

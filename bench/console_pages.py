@@ -10,14 +10,14 @@ A real coordinator process and a real `lakeward console`; the pages are read ove
 from __future__ import annotations
 
 import argparse
-import http.client
 import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+import httpx2
 import running.tests_path  # noqa: F401  # what is imported next needs it
 from rich.console import Console as Terminal
 from rich.table import Table
@@ -44,36 +44,19 @@ def pages(tables: int) -> dict[str, str]:
     }
 
 
-class Browser:
-    """Reads pages as a browser that is signed in."""
-
-    def __init__(self, link: str) -> None:
-        parts = urlsplit(link)
-        self._connection = http.client.HTTPConnection(parts.netloc, timeout=120)
-        self._cookie = ""
-        self._cookie = self._get(parts.path)[0].split(";")[0]
-
-    def milliseconds(self, address: str) -> float:
-        """Reads a page to its last byte."""
-        start = time.perf_counter()
-        self._get(address)
-        return (time.perf_counter() - start) * 1_000
-
-    def _get(self, address: str) -> tuple[str, bytes]:
-        self._connection.request("GET", address, headers={"Cookie": self._cookie})
-        answer = self._connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
-            raise SystemExit(f"{address} was answered with status {answer.status}")
-        return answer.headers.get("Set-Cookie", ""), body
+def milliseconds(browser: httpx2.Client, address: str) -> float:
+    """Reads a page to its last byte."""
+    start = time.perf_counter()
+    browser.get(address).raise_for_status()
+    return (time.perf_counter() - start) * 1_000
 
 
-def measure(browser: Browser, addresses: dict[str, str], times: int) -> dict[str, float]:
+def measure(browser: httpx2.Client, addresses: dict[str, str], times: int) -> dict[str, float]:
     """Returns the median of each page, in milliseconds."""
     taken: dict[str, list[float]] = {name: [] for name in addresses}
     for _ in range(times):
         for name, address in addresses.items():
-            taken[name].append(browser.milliseconds(address))
+            taken[name].append(milliseconds(browser, address))
     return {name: round(statistics.median(values), 1) for name, values in taken.items()}
 
 
@@ -87,9 +70,10 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         coordinator(Path(folder), options.tables) as uri,
         console(uri, Path(folder) / "console.log") as running,
+        httpx2.Client(base_url=running.root, timeout=120) as browser,
     ):
-        browser = Browser(running.link)
-        cold_ms = browser.milliseconds("/")
+        browser.get(running.link).raise_for_status()
+        cold_ms = milliseconds(browser, "/")
         medians = measure(browser, pages(options.tables), options.times)
     figures = {
         "bench": "console_pages",
