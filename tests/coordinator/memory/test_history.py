@@ -317,8 +317,8 @@ def test_every_condition_is_answered_by_an_index_that_sorts(tmp_path: Path, want
 def test_missed_deadlines_of_a_few_tables_are_read_without_the_rounds_of_others(tmp_path: Path) -> None:
     engine = sql_schema.open_engine(sqlite_url(tmp_path / "coordinator.db"))
     sql_schema.prepare(engine)
-    wanted = HistoryRange(paths=frozenset(("sales", f"t{number}") for number in range(50)), is_missed=True, since=START)
-    query = sql_history.first_page(sql_schema.rounds, wanted).limit(100).compile(engine, compile_kwargs={"literal_binds": True})
+    missed = HistoryRange(paths=frozenset(("sales", f"t{number}") for number in range(50)), is_missed=True, since=START)
+    query = sql_history.first_page(sql_schema.rounds, missed).limit(100).compile(engine, compile_kwargs={"literal_binds": True})
     with engine.connect() as connection:
         steps = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
     searches = [step for step in steps if "SEARCH" in step]

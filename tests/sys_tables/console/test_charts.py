@@ -186,7 +186,7 @@ def test_the_service_reads_for_strips_only_rounds_of_the_listed_tables_that_miss
 
     scan = scan_request_from_pb(misses_query([("a", "x"), ("b", "y")], NOON).request(), ())
     assert list(table.rows(View(), scan)) == []  # type: ignore[arg-type, call-overload]
-    assert [(wanted.paths, wanted.is_missed, wanted.since) for wanted in ranges] == [(frozenset({("a", "x"), ("b", "y")}), True, NOON)]
+    assert [(within.paths, within.is_missed, within.since) for within in ranges] == [(frozenset({("a", "x"), ("b", "y")}), True, NOON)]
 
 
 def test_the_sql_of_the_overviews_panels_can_be_run(

@@ -62,9 +62,9 @@ def test_no_list_shows_a_hidden_table(signed_in: Browser, name: str) -> None:
 
 def test_a_part_that_the_caller_may_not_read_names_the_privilege_and_the_other_parts_stay(signed_in: Browser) -> None:
     browser = signed_in("ana")
-    for name, privilege, rest in (("audit", "ADMIN", "Calls that run now"), ("tierers", "OPERATE", "No round runs now.")):
+    for name, privilege, other_part in (("audit", "ADMIN", "Calls that run now"), ("tierers", "OPERATE", "No round runs now.")):
         text = text_of(browser.get(f"/{name}").text)
-        assert (privilege in text, rest in text) == (True, True)
+        assert (privilege in text, other_part in text) == (True, True)
 
 
 def test_events_are_narrowed_by_table_kind_and_level(service: GuardedService, signed_in: Browser, access: Access) -> None:

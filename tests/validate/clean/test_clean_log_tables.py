@@ -285,7 +285,8 @@ def test_rows_of_a_former_partition_in_files_written_anew_are_no_fault_where_the
 
 
 def test_a_marker_that_repeats_the_proof_of_an_expired_snapshot_is_not_named(world: LakeWorld, table: TableInfo) -> None:
-    """After a rollback to the first snapshot a reconciliation goes on from its marker. Its base round is the second one."""
+    """A user rolls the lake table back to the first snapshot. The reconciliation repeats the proofs of that snapshot's marker, and its own
+    marker names the second round as its base."""
     first, _ = world.by_hand.snapshots(table.path)
     world.by_hand.roll_back(table.path, first)
     world.append(table, 300, 10)
